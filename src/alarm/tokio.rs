@@ -1,0 +1,63 @@
+//! An alarm of tokio's own, for a clock that a test has paused: tokio moves it on to the next of its timers only.
+//!
+//! Invariants
+//! 1. What is to be called at the instant is called from within tokio's own firing, so a test finds its timers fired
+//!    at the same points where tokio's would be.
+//!
+//! Must not know: wheel, shards, the driver.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+use crate::instant::Instant;
+
+/// Tokio's clock cannot be moved on by much more than this without an overflow somewhere; the driver asks again.
+const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
+
+/// A tokio sleep that wakes `waker`.
+#[derive(Debug)]
+pub(crate) struct TokioAlarm {
+    sleep: Option<Pin<Box<Sleep>>>,
+    waker: Waker,
+}
+
+impl TokioAlarm {
+    pub(crate) fn new(waker: Waker) -> Self {
+        TokioAlarm { sleep: None, waker }
+    }
+
+    /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
+    pub(crate) fn set(&mut self, at: Instant) -> Result<(), NoTime> {
+        let at = at.min(Instant::now() + LONGEST).into();
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(at),
+            none => {
+                // The only way to ask whether a runtime has `enable_time` is to make a sleep.
+                let made = catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at))));
+                *none = Some(made.map_err(|_| NoTime)?);
+            }
+        }
+        let sleep = self.sleep.as_mut().expect("it was just made").as_mut();
+        // The driver's own budget is no business of its alarm.
+        let polled =
+            std::pin::pin!(tokio::task::coop::unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
+        if polled == Poll::Ready(()) {
+            self.sleep = None;
+            self.waker.wake_by_ref();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        self.sleep = None;
+    }
+}
+
+/// The runtime was built without `enable_time`.
+#[derive(Debug)]
+pub(crate) struct NoTime;

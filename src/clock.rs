@@ -1,0 +1,69 @@
+//! From instants to the wheel's ticks and back.
+//!
+//! A tick is a nanosecond, counted from an origin that all timers of the process share. The levels of the wheel that
+//! stay empty cost nothing, so there is nothing to gain from coarser ticks, and nothing is rounded.
+//!
+//! Invariants
+//! 1. A deadline's tick is at or after the deadline, so a timer that fires at its tick is never early.
+//! 2. The tick of the present is at or before it.
+//! 3. Both saturate: what is before the origin is tick 0, what is too far is the last tick, 584 years later. In between
+//!    they agree to the nanosecond.
+//!
+//! Must not know: the wheel.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::instant::{FAR, Instant};
+use crate::tick::{Tick, Ticks};
+
+/// How long before its first use the origin lies: 50 years, or what the platform can tell. Instants earlier than that
+/// are as good as any in the past.
+const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
+
+static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
+
+#[inline]
+pub(crate) fn now() -> Tick {
+    tick_of(Instant::now())
+}
+
+/// The deadline of a timer that is made now: `duration` later, or 500 years where that is less.
+#[inline]
+pub(crate) fn after(duration: Duration) -> Tick {
+    now() + ticks_in(duration.min(FAR))
+}
+
+#[inline]
+pub(crate) fn tick_of(instant: Instant) -> Tick {
+    let since = instant.duration_since(*ORIGIN);
+    Tick::ZERO + ticks_in(since)
+}
+
+/// A duration in ticks, none of it rounded away; the longest are cut to what there is.
+#[inline]
+pub(crate) fn ticks_in(duration: Duration) -> Ticks {
+    Ticks(duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into()))
+}
+
+pub(crate) fn instant_of(tick: Tick) -> Instant {
+    *ORIGIN + Duration::from_nanos(tick.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_instants_agree_to_the_nanosecond() {
+        for nanos in [0, 1, 999, 1_000_000_001, 1 << 62, u64::MAX] {
+            assert_eq!(tick_of(instant_of(Tick(nanos))), Tick(nanos));
+        }
+    }
+
+    #[test]
+    fn the_past_is_tick_0_and_the_far_future_the_last() {
+        assert_eq!(tick_of(*ORIGIN - Duration::from_secs(1)), Tick::ZERO);
+        assert_eq!(tick_of(*ORIGIN + Duration::MAX), Tick::MAX);
+    }
+}

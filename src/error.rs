@@ -1,0 +1,147 @@
+//! Errors: [`Elapsed`] from a timeout, [`Error`] from a timer that cannot do what is asked.
+
+use std::fmt;
+
+/// A future did not complete before its deadline: the error of [`timeout`](crate::timeout()).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use hairspring::{Duration, timeout};
+///
+/// let late = timeout(Duration::from_millis(1), std::future::pending::<()>()).await.unwrap_err();
+/// assert_eq!(late.to_string(), "deadline has elapsed");
+/// assert_eq!(std::io::Error::from(late).kind(), std::io::ErrorKind::TimedOut);
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl Elapsed {
+    /// The error itself, for tests of code that handles it.
+    ///
+    /// ```
+    /// use hairspring::error::Elapsed;
+    /// let answer: Result<u8, Elapsed> = Err(Elapsed::new());
+    /// assert!(answer.is_err());
+    /// ```
+    #[allow(clippy::new_without_default)] // An error has no default.
+    #[must_use]
+    pub fn new() -> Self {
+        Elapsed(())
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("deadline has elapsed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for std::io::Error {
+    fn from(_: Elapsed) -> std::io::Error {
+        std::io::ErrorKind::TimedOut.into()
+    }
+}
+
+/// A timer could not do what was asked of it.
+///
+/// ```
+/// use hairspring::Timer;
+/// let error = Timer::try_current().unwrap_err();
+/// assert!(!error.is_shutdown() && !error.is_at_capacity());
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Error(Kind);
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Shutdown,
+    AtCapacity,
+    Invalid,
+    NoRuntime,
+}
+
+impl Error {
+    /// The error of a timer that was shut down.
+    ///
+    /// ```
+    /// assert!(hairspring::error::Error::shutdown().is_shutdown());
+    /// ```
+    #[must_use]
+    pub fn shutdown() -> Error {
+        Error(Kind::Shutdown)
+    }
+
+    /// Whether the timer was shut down: this will not get better.
+    ///
+    /// ```
+    /// assert!(!hairspring::error::Error::at_capacity().is_shutdown());
+    /// ```
+    #[must_use]
+    pub fn is_shutdown(&self) -> bool {
+        matches!(self.0, Kind::Shutdown)
+    }
+
+    /// The error of a timer that holds as many sleeps as it may.
+    ///
+    /// ```
+    /// assert!(hairspring::error::Error::at_capacity().is_at_capacity());
+    /// ```
+    #[must_use]
+    pub fn at_capacity() -> Error {
+        Error(Kind::AtCapacity)
+    }
+
+    /// Whether the timer is full: asking again later may succeed.
+    ///
+    /// ```
+    /// assert!(!hairspring::error::Error::shutdown().is_at_capacity());
+    /// ```
+    #[must_use]
+    pub fn is_at_capacity(&self) -> bool {
+        matches!(self.0, Kind::AtCapacity)
+    }
+
+    /// The error of a deadline that a timer does not take. No timer of this crate refuses any; tokio's has the name.
+    ///
+    /// ```
+    /// assert!(hairspring::error::Error::invalid().is_invalid());
+    /// ```
+    #[must_use]
+    pub fn invalid() -> Error {
+        Error(Kind::Invalid)
+    }
+
+    /// Whether the deadline was refused.
+    ///
+    /// ```
+    /// assert!(!hairspring::error::Error::shutdown().is_invalid());
+    /// ```
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.0, Kind::Invalid)
+    }
+
+    pub(crate) fn no_runtime() -> Error {
+        Error(Kind::NoRuntime)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Shutdown => "the timer was shut down, or its runtime was: poll from a runtime that lives",
+            Kind::AtCapacity => "the timer is at capacity: it holds as many sleeps as it may",
+            Kind::Invalid => "the deadline is not one that the timer takes",
+            Kind::NoRuntime => {
+                "there is no tokio runtime here to turn the timer: poll inside one (in `block_on`, in a spawned task \
+                 or under `Handle::enter`), or make the sleep on a `hairspring::Timer` of its own"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Error {}

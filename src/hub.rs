@@ -1,0 +1,152 @@
+//! A timer's shards and signal, and the turn that fires what is due in them.
+//!
+//! A hub is never freed: when its timer goes it waits, empty, for the next timer. So a sleep can point to its shard
+//! without counting references, which costs as much as the shard's lock. There are never more hubs than there were
+//! timers at one time.
+//!
+//! Invariants
+//! 1. A hub serves one timer at a time, named by its epoch; an epoch is used once.
+//! 2. A shard with nothing due is not locked.
+//! 3. Driver and alarm thread may turn at the same time; each entry is fired by one of them.
+//!
+//! Must not know: tasks, futures.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::alarm::thread::{self, Bell};
+use crate::clock;
+use crate::shard::{Batch, Epoch, Lease, Shard};
+use crate::signal::{Rung, Signal, WakesBy};
+use crate::tick::Tick;
+
+pub(crate) struct Hub {
+    pub(crate) signal: &'static Signal,
+    shards: Vec<&'static Shard>,
+    epoch: AtomicU32,
+}
+
+/// The hubs that serve no timer at present.
+static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+
+/// How much a turn may do.
+pub(crate) struct Allowance {
+    /// Wakers to wake.
+    pub(crate) wakes: usize,
+    /// Holds of a shard's lock.
+    pub(crate) holds: usize,
+}
+
+impl Allowance {
+    pub(crate) const UNBOUNDED: Allowance = Allowance { wakes: usize::MAX, holds: usize::MAX };
+}
+
+impl Hub {
+    /// A hub for a new timer, with that many shards, and the epoch that names the timer.
+    ///
+    /// # Panics
+    /// Where the system refuses the alarm thread.
+    pub(crate) fn open(shards: usize) -> (&'static Hub, Epoch) {
+        thread::start();
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = spare.iter().position(|hub| hub.shards.len() == shards);
+        let fitting = fitting.map(|at| spare.swap_remove(at));
+        drop(spare);
+        let hub = fitting.unwrap_or_else(|| Hub::new(shards));
+        let epoch = Epoch(hub.epoch.load(Ordering::SeqCst));
+        for shard in &hub.shards {
+            shard.open(epoch);
+        }
+        hub.signal.open(hub);
+        (hub, epoch)
+    }
+
+    fn new(shards: usize) -> &'static Hub {
+        let signal: &Signal = Box::leak(Box::new(Signal::new()));
+        let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal)))).collect();
+        Box::leak(Box::new(Hub { signal, shards, epoch: AtomicU32::new(0) }))
+    }
+
+    /// Ends the timer: what waits is woken to see that it has gone.
+    pub(crate) fn close(&'static self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.signal.close();
+        for shard in &self.shards {
+            shard.close();
+        }
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    /// Whether the timer that an epoch names is the one served now.
+    #[inline]
+    pub(crate) fn serves(&self, epoch: Epoch) -> bool {
+        self.epoch.load(Ordering::SeqCst) == epoch.0
+    }
+
+    /// The shard that thread number `number` keeps to.
+    pub(crate) fn shard(&self, number: usize) -> &'static Shard {
+        self.shards[number % self.shards.len()]
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Fires what is due now, as far as the allowance reaches. `false` where it did not reach.
+    pub(crate) fn fire_due(&self, batch: &mut Batch, mut left: Allowance) -> bool {
+        let now = clock::now();
+        for shard in &self.shards {
+            let mut more = shard.next() <= now;
+            while more {
+                if left.wakes == 0 || left.holds == 0 {
+                    return false;
+                }
+                let woken;
+                (woken, more) = shard.fire(now, batch);
+                left.wakes = left.wakes.saturating_sub(woken);
+                left.holds -= 1;
+            }
+        }
+        true
+    }
+
+    /// When there next is something to do.
+    pub(crate) fn earliest(&self) -> Tick {
+        self.shards.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// A turn by the alarm thread, for a driver that does not come round: its runtime is blocked, or nobody drives it.
+    fn stand_in(&self) {
+        let mut batch = Batch::default();
+        loop {
+            self.signal.begin_turn_as_stand_in();
+            self.fire_due(&mut batch, Allowance::UNBOUNDED);
+            if self.signal.end_turn(self.earliest(), WakesBy::Thread) {
+                return;
+            }
+        }
+    }
+}
+
+impl Bell for Hub {
+    fn ring(&self) {
+        match self.signal.ring() {
+            Rung::Served => {}
+            Rung::Overdue => self.stand_in(),
+        }
+    }
+}
+
+impl Lease {
+    /// Whether the timer is still there.
+    #[inline]
+    pub(crate) fn is_open(self, hub: &Hub) -> bool {
+        hub.serves(self.epoch)
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hub").field("shards", &self.shards).field("signal", &self.signal).finish_non_exhaustive()
+    }
+}

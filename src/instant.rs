@@ -1,0 +1,258 @@
+//! [`Instant`]: the standard library's, read from tokio's clock, with sums that saturate.
+//!
+//! Invariants
+//! 1. Nothing here panics, whatever the duration.
+//! 2. `now` is tokio's: where a test has paused tokio's clock, this one stands still with it.
+//!
+//! Must not know: ticks, timers.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::time::Duration;
+
+/// The furthest that a duration reaches: 500 years. Longer ones are taken as this.
+pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
+
+/// A point in time, as in [`tokio::time::Instant`]: it stands still while a test has paused tokio's clock.
+///
+/// It wraps [`std::time::Instant`] and converts to and from it and tokio's. Differences saturate to zero, as in tokio.
+/// Sums saturate too, at the last and the first instant that the platform can tell; tokio's panic there.
+///
+/// ```
+/// use hairspring::{Duration, Instant};
+///
+/// let start = Instant::now();
+/// assert!(start.elapsed() < Duration::from_secs(3600));
+/// assert_eq!(start - (start + Duration::from_secs(1)), Duration::ZERO);
+/// assert!(start + Duration::MAX > start, "saturates");
+///
+/// let as_std: std::time::Instant = start.into();
+/// let as_tokio: tokio::time::Instant = start.into();
+/// assert_eq!(Instant::from(as_std), Instant::from(as_tokio));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(std::time::Instant);
+
+impl Instant {
+    /// The current time: that of the current runtime's clock, which is the system's unless a test has paused it.
+    ///
+    /// ```
+    /// let now = hairspring::Instant::now();
+    /// assert!(hairspring::Instant::now() >= now);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn now() -> Instant {
+        Instant(tokio::time::Instant::now().into_std())
+    }
+
+    /// Wraps the standard library's instant.
+    ///
+    /// ```
+    /// let std = std::time::Instant::now();
+    /// assert_eq!(hairspring::Instant::from_std(std).into_std(), std);
+    /// ```
+    #[must_use]
+    pub fn from_std(std: std::time::Instant) -> Instant {
+        Instant(std)
+    }
+
+    /// The standard library's instant.
+    ///
+    /// ```
+    /// let now = hairspring::Instant::now();
+    /// assert!(now.into_std() <= std::time::Instant::now());
+    /// ```
+    #[must_use]
+    pub fn into_std(self) -> std::time::Instant {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// let now = Instant::now();
+    /// assert_eq!((now + Duration::from_secs(2)).duration_since(now), Duration::from_secs(2));
+    /// ```
+    #[must_use]
+    pub fn duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// How long after `earlier` this is; `None` where it is before it.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// let now = Instant::now();
+    /// assert_eq!(now.checked_duration_since(now + Duration::from_nanos(1)), None);
+    /// ```
+    #[must_use]
+    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
+        self.0.checked_duration_since(earlier.0)
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it. The same as [`duration_since`](Self::duration_since).
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// let now = Instant::now();
+    /// assert_eq!(now.saturating_duration_since(now + Duration::from_secs(1)), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// How long ago this was; zero where it is in the future.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// assert_eq!((Instant::now() + Duration::from_secs(60)).elapsed(), Duration::ZERO);
+    /// ```
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Instant::now().duration_since(*self)
+    }
+
+    /// This plus `duration`; `None` where the platform cannot tell so late an instant.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// assert_eq!(Instant::now().checked_add(Duration::MAX), None);
+    /// ```
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_add(duration).map(Instant)
+    }
+
+    /// This less `duration`; `None` where the platform cannot tell so early an instant.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant};
+    /// let now = Instant::now();
+    /// assert_eq!((now + Duration::from_secs(1)).checked_sub(Duration::from_secs(1)), Some(now));
+    /// ```
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        self.0.checked_sub(duration).map(Instant)
+    }
+
+    /// The deadline of a timer made at this instant: `duration` later, or 500 years where that is less.
+    #[inline]
+    pub(crate) fn deadline_after(self, duration: Duration) -> Instant {
+        self + duration.min(FAR)
+    }
+}
+
+/// Reads the system's clock on both sides of tokio's: between them it lies, unless a test has paused or moved it.
+pub(crate) fn clock_is_the_systems() -> bool {
+    let before = std::time::Instant::now();
+    let tokio = tokio::time::Instant::now().into_std();
+    before <= tokio && tokio <= std::time::Instant::now()
+}
+
+/// As near to `from` plus (or less) `duration` as `step` can go, found a bit at a time. Only for sums that overflow.
+#[cold]
+fn saturate(
+    from: std::time::Instant,
+    step: fn(&std::time::Instant, Duration) -> Option<std::time::Instant>,
+) -> std::time::Instant {
+    let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));
+    let nanos = (0..30).rev().map(|bit| Duration::from_nanos(1 << bit));
+    seconds.chain(nanos).fold(from, |at, length| step(&at, length).unwrap_or(at))
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    #[inline]
+    fn add(self, duration: Duration) -> Instant {
+        Instant(self.0.checked_add(duration).unwrap_or_else(|| saturate(self.0, std::time::Instant::checked_add)))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+
+    fn sub(self, duration: Duration) -> Instant {
+        Instant(self.0.checked_sub(duration).unwrap_or_else(|| saturate(self.0, std::time::Instant::checked_sub)))
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}
+
+impl From<std::time::Instant> for Instant {
+    fn from(std: std::time::Instant) -> Instant {
+        Instant(std)
+    }
+}
+
+impl From<Instant> for std::time::Instant {
+    fn from(instant: Instant) -> std::time::Instant {
+        instant.0
+    }
+}
+
+impl From<tokio::time::Instant> for Instant {
+    fn from(tokio: tokio::time::Instant) -> Instant {
+        Instant(tokio.into_std())
+    }
+}
+
+impl From<Instant> for tokio::time::Instant {
+    fn from(instant: Instant) -> tokio::time::Instant {
+        tokio::time::Instant::from_std(instant.0)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_saturate_at_the_last_and_first_instant() {
+        let now = Instant::now();
+        let last = now + Duration::MAX;
+        assert_eq!(last.checked_add(Duration::from_nanos(1)), None, "nothing is later");
+        assert_eq!(last + Duration::MAX, last);
+        assert_eq!(now + (Duration::MAX - Duration::from_nanos(2)), last);
+        let first = now - Duration::MAX;
+        assert_eq!(first.checked_sub(Duration::from_nanos(1)), None, "nothing is earlier");
+        assert!(first < now && now < last);
+    }
+
+    #[test]
+    fn the_systems_clock_is_recognised() {
+        assert!((0..1_000).all(|_| clock_is_the_systems()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_recognised() {
+        assert!(!(0..1_000).any(|_| clock_is_the_systems()));
+    }
+}

@@ -1,0 +1,25 @@
+#![doc = include_str!("../README.md")]
+
+mod alarm;
+mod clock;
+mod contain;
+mod driver;
+pub mod error;
+mod hub;
+mod instant;
+mod interval;
+mod shard;
+mod signal;
+mod sleep;
+mod tick;
+mod timeout;
+pub mod timer;
+pub mod wheel;
+
+pub use std::time::Duration;
+
+pub use crate::instant::Instant;
+pub use crate::interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use crate::sleep::{Sleep, sleep, sleep_until};
+pub use crate::timeout::{Timeout, timeout, timeout_at};
+pub use crate::timer::Timer;

@@ -1,0 +1,274 @@
+//! One lock around one wheel of wakers, and what the shard publishes so that the lock is rarely needed.
+//!
+//! Invariants
+//! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock.
+//! 2. Every entry with a deadline up to `fired_through` has been taken out, and none such is inserted any more, unless
+//!    the signal has become doubtful.
+//! 3. At most [`STEPS`] entries are touched per hold of the lock.
+//! 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may come back in.
+//! 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
+//!    are stale.
+//!
+//! Must not know: the driver, futures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::contain::contain;
+use crate::signal::Signal;
+use crate::tick::Tick;
+use crate::wheel::{Key, Step, Wheel};
+
+/// Steps of the wheel, each of which touches one entry, before the lock is let go.
+const STEPS: usize = 128;
+
+/// Wakers taken out per hold of the lock.
+const BATCH: usize = 64;
+
+// A cache line of its own, and the one beside it that processors fetch with it.
+#[repr(align(128))]
+pub(crate) struct Shard {
+    state: Mutex<State>,
+    /// When the wheel next has work; `Tick::MAX` where it has none.
+    next: AtomicU64,
+    fired_through: AtomicU64,
+    signal: &'static Signal,
+}
+
+struct State {
+    wheel: Wheel<Waker>,
+    /// `None` where the shard is closed.
+    epoch: Option<Epoch>,
+}
+
+/// Names one timer among those that a shard serves, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Epoch(pub(crate) u32);
+
+/// A shard, as one timer has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Lease {
+    pub(crate) shard: &'static Shard,
+    pub(crate) epoch: Epoch,
+}
+
+/// Why an entry was not inserted.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The shard has fired what is due at that tick: it is in the past.
+    Past,
+    /// The timer has gone.
+    Closed,
+}
+
+/// What has become of an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Waiting,
+    Fired,
+    /// The timer went away before the entry was due.
+    Lost,
+}
+
+/// The wakers of one turn, reused so that turning does not allocate.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    wakers: Vec<Waker>,
+}
+
+impl Shard {
+    pub(crate) fn new(signal: &'static Signal) -> Self {
+        Shard {
+            state: Mutex::new(State { wheel: Wheel::new(), epoch: None }),
+            next: AtomicU64::new(u64::MAX),
+            fired_through: AtomicU64::new(0),
+            signal,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code but our own runs under this lock; a panic of it would leave the wheel as `Wheel::check` finds it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn signal(&self) -> &'static Signal {
+        self.signal
+    }
+
+    /// Whether everything due at `tick` has certainly been fired, so that `tick` is in the past.
+    #[inline]
+    pub(crate) fn has_fired(&self, tick: Tick) -> bool {
+        tick.0 <= self.fired_through.load(Ordering::Acquire) && !self.signal.is_doubtful()
+    }
+
+    #[inline]
+    pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+        let mut state = self.lock();
+        let refused = if state.epoch != Some(epoch) {
+            Some(Refused::Closed)
+        } else if self.has_fired(deadline) {
+            Some(Refused::Past)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            drop(state);
+            drop(waker);
+            return Err(refused);
+        }
+        let key = state.wheel.insert(deadline, waker);
+        self.publish_earlier(state, deadline);
+        Ok(key)
+    }
+
+    #[inline]
+    pub(crate) fn remove(&self, key: Key) {
+        let waker = self.lock().wheel.remove(key);
+        drop(waker);
+    }
+
+    /// Moves an entry, and says whether it waits there. One whose new deadline is in the past is woken at once.
+    pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
+        let mut state = self.lock();
+        if self.has_fired(deadline) {
+            let waker = state.wheel.remove(key);
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            return false;
+        }
+        let waits = state.wheel.reset(key, deadline);
+        if waits {
+            self.publish_earlier(state, deadline);
+        }
+        waits
+    }
+
+    /// Lets go of the lock, then tells the driver where `deadline` is the earliest here.
+    #[inline]
+    fn publish_earlier(&self, state: MutexGuard<'_, State>, deadline: Tick) {
+        let earlier = deadline.0 < self.next.load(Ordering::Relaxed);
+        if earlier {
+            self.next.store(deadline.0, Ordering::SeqCst);
+        }
+        drop(state);
+        if earlier {
+            self.signal.inserted(deadline);
+        }
+    }
+
+    /// Makes `waker` the one that an entry wakes.
+    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> Entry {
+        match self.swap_waker(epoch, key, waker, None) {
+            Ok(entry) => entry,
+            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(Entry::Waiting),
+        }
+    }
+
+    /// `Err` where the entry has another waker and no clone to put in its place was given.
+    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<Entry, ()> {
+        let mut state = self.lock();
+        let Some(current) = state.wheel.get_mut(key) else {
+            let entry = if state.epoch == Some(epoch) { Entry::Fired } else { Entry::Lost };
+            drop(state);
+            drop(clone);
+            return Ok(entry);
+        };
+        if current.will_wake(waker) {
+            drop(state);
+            drop(clone);
+            return Ok(Entry::Waiting);
+        }
+        let Some(clone) = clone else { return Err(()) };
+        let before = std::mem::replace(current, clone);
+        drop(state);
+        drop(before);
+        Ok(Entry::Waiting)
+    }
+
+    /// When there is work here; never too late. Reads no lock.
+    pub(crate) fn next(&self) -> Tick {
+        Tick(self.next.load(Ordering::SeqCst))
+    }
+
+    /// Wakes some of what is due at `now`. Returns how many, and whether there is more.
+    pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> (usize, bool) {
+        let mut state = self.lock();
+        let more = self.collect(&mut state.wheel, now, &mut batch.wakers);
+        drop(state);
+        (batch.wake_all(), more)
+    }
+
+    fn collect(&self, wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> bool {
+        for _ in 0..STEPS {
+            match wheel.step(now) {
+                Step::Fired { value, .. } => {
+                    wakers.push(value);
+                    if wakers.len() == BATCH {
+                        return true;
+                    }
+                }
+                Step::Cascaded => {}
+                Step::Done => {
+                    let next = wheel.next_expiration().unwrap_or(Tick::MAX);
+                    self.next.store(next.0, Ordering::SeqCst);
+                    self.fired_through.fetch_max(now.0, Ordering::Release);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes entries for a timer from now on.
+    pub(crate) fn open(&self, epoch: Epoch) {
+        let mut state = self.lock();
+        state.wheel.restart();
+        state.epoch = Some(epoch);
+        self.next.store(u64::MAX, Ordering::SeqCst);
+        self.fired_through.store(0, Ordering::Release);
+    }
+
+    /// Takes no more entries and wakes those it has, so that they are polled and see that their driver has gone.
+    pub(crate) fn close(&self) {
+        let mut batch = Batch::default();
+        loop {
+            let mut state = self.lock();
+            state.epoch = None;
+            // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
+            let more = loop {
+                match state.wheel.step(Tick::MAX) {
+                    Step::Fired { value, .. } => batch.wakers.push(value),
+                    Step::Cascaded => {}
+                    Step::Done => break false,
+                }
+                if batch.wakers.len() == BATCH {
+                    break true;
+                }
+            };
+            drop(state);
+            batch.wake_all();
+            if !more {
+                return;
+            }
+        }
+    }
+}
+
+impl Batch {
+    fn wake_all(&mut self) -> usize {
+        let count = self.wakers.len();
+        for waker in self.wakers.drain(..) {
+            contain(|| waker.wake());
+        }
+        count
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard").field("next", &self.next()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,278 @@
+//! The handshake between those who arm timers and the driver that sleeps until the earliest of them.
+//!
+//! The one place where a mistake hangs a program. The driver publishes the tick that it will wake at (`armed`); whoever
+//! has inserted an earlier deadline pokes. While the driver is awake it publishes "never", so that everybody pokes, and
+//! a poke then makes it look once more before it sleeps.
+//!
+//! Invariants
+//! 1. Order of a turn: publish "never", look at the shards, publish the earliest. Order of an arming: publish the
+//!    shard's new earliest deadline, then read `armed`. All four are sequentially consistent, so an insert that the look
+//!    missed reads "never" and pokes.
+//! 2. `armed` changes only under the lock; reading it is a filter in front of the lock.
+//! 3. Where two turns overlap, the one that ends last only makes the wake-up earlier.
+//! 4. While the driver is expected, the alarm thread has a booking to see that it came, unless a clock is paused.
+//! 5. While `certain` is finite, the alarm thread stands ready to withdraw it, soon after the tick `armed` is reached.
+//! 6. No waker is woken, cloned or dropped under the lock.
+//!
+//! Must not know: wheel, shards, the driver's work.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::alarm::thread::{self, Bell, BellId};
+use crate::clock;
+use crate::instant;
+use crate::tick::{Tick, Ticks};
+
+/// How late the alarm thread may be before [`Signal::is_surely_future`] answers a poll wrongly: 134 ms. Even then only a
+/// sleep that is polled after its deadline is told to wait, and it is woken as soon as the thread runs.
+const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
+
+/// How long a driver may take to come round once it was woken, before the alarm thread stands in for it.
+const GRACE: Duration = Duration::from_millis(1);
+
+/// Whether it does. It fires by the system's clock, which is not the one that a test may pause at any time.
+const STANDS_IN: bool = !cfg!(feature = "test-util");
+
+/// What a driver waits on.
+pub(crate) struct Signal {
+    /// The tick that the driver will wake at; `Tick::MAX` while it is awake.
+    armed: AtomicU64,
+    /// No deadline from this tick on can have passed; `Tick::MAX` where that is not known.
+    certain: AtomicU64,
+    /// Whether the alarm thread has ever stood in: it fires by the system's clock, which may not be that of a poll.
+    doubtful: AtomicBool,
+    state: Mutex<State>,
+    id: BellId,
+    bell: OnceLock<&'static dyn Bell>,
+}
+
+struct State {
+    phase: Phase,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Closed,
+    /// A turn is on, or expected. `again`: something was armed that its look may have missed.
+    Awake {
+        again: bool,
+        expected: bool,
+    },
+    Asleep(WakesBy),
+}
+
+/// What wakes a sleeping driver at the tick that it is armed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WakesBy {
+    /// The alarm thread.
+    Thread,
+    /// An alarm of the driver's own, which only the driver can set earlier.
+    Itself,
+}
+
+/// What the alarm thread is to do, having rung.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rung {
+    /// Nothing more.
+    Served,
+    /// Turn the wheels itself: the driver was woken before and has not come round.
+    Overdue,
+}
+
+impl Signal {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Signal {
+            armed: AtomicU64::new(u64::MAX),
+            certain: AtomicU64::new(u64::MAX),
+            doubtful: AtomicBool::new(false),
+            state: Mutex::new(State { phase: Phase::Closed, waker: None }),
+            id: BellId(NEXT.fetch_add(1, SeqCst)),
+            bell: OnceLock::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
+    pub(crate) fn open(&self, bell: &'static dyn Bell) {
+        self.bell.get_or_init(|| bell);
+        self.expect(&mut self.lock(), instant::clock_is_the_systems());
+    }
+
+    /// The driver has gone.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        self.publish(Tick::MAX, Tick::MAX);
+        state.phase = Phase::Closed;
+        thread::cancel(self.id);
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
+    }
+
+    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    #[inline]
+    pub(crate) fn inserted(&self, deadline: Tick) {
+        if deadline.0 < self.armed.load(SeqCst) {
+            self.poke(deadline);
+        }
+    }
+
+    #[cold]
+    fn poke(&self, deadline: Tick) {
+        let mut state = self.lock();
+        match &mut state.phase {
+            Phase::Closed => {}
+            Phase::Awake { again, .. } => *again = true,
+            Phase::Asleep(_) if deadline.0 >= self.armed.load(SeqCst) => {}
+            // The driver sleeps on: only the alarm is moved. Not for a clock that was paused meanwhile.
+            Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() => self.arm_thread(deadline),
+            Phase::Asleep(_) => self.rouse(state, false),
+        }
+    }
+
+    /// Has a sleeping driver polled again, whatever it waits for.
+    pub(crate) fn wake_driver(&self) {
+        let state = self.lock();
+        if let Phase::Asleep(_) = state.phase {
+            self.rouse(state, false);
+        }
+    }
+
+    fn rouse(&self, mut state: MutexGuard<'_, State>, watched: bool) {
+        self.expect(&mut state, watched);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// From now on the driver is expected to begin a turn. Where it is `watched`, the alarm thread sees to it.
+    fn expect(&self, state: &mut State, watched: bool) {
+        self.publish(Tick::MAX, Tick::MAX);
+        state.phase = Phase::Awake { again: false, expected: true };
+        if watched && STANDS_IN {
+            self.book(Instant::now() + GRACE);
+        }
+    }
+
+    /// The alarm thread's call: wakes the driver, or finds that it was woken and has not come.
+    pub(crate) fn ring(&self) -> Rung {
+        let state = self.lock();
+        match state.phase {
+            // Woken the last time, and not seen since.
+            Phase::Asleep(WakesBy::Thread) if state.waker.is_none() && STANDS_IN => Rung::Overdue,
+            Phase::Awake { expected: true, .. } if STANDS_IN => Rung::Overdue,
+            Phase::Asleep(by) => {
+                self.rouse(state, by == WakesBy::Thread);
+                Rung::Served
+            }
+            Phase::Closed | Phase::Awake { .. } => Rung::Served,
+        }
+    }
+
+    /// The driver is about to look at the shards; `waker` is how to have it polled again.
+    pub(crate) fn begin_turn(&self, waker: Waker) {
+        let mut state = self.lock();
+        self.publish(Tick::MAX, Tick::MAX);
+        state.phase = Phase::Awake { again: false, expected: false };
+        let before = state.waker.replace(waker);
+        drop(state);
+        drop(before);
+    }
+
+    /// The alarm thread is about to look at the shards, in the driver's place.
+    pub(crate) fn begin_turn_as_stand_in(&self) {
+        let mut state = self.lock();
+        self.doubtful.store(true, SeqCst);
+        if let Phase::Closed = state.phase {
+            return;
+        }
+        self.publish(Tick::MAX, Tick::MAX);
+        state.phase = Phase::Awake { again: false, expected: true };
+    }
+
+    /// A turn has looked, and wants the next when `earliest` is reached. `false` where it has to look again.
+    pub(crate) fn end_turn(&self, earliest: Tick, by: WakesBy) -> bool {
+        let mut state = self.lock();
+        match &mut state.phase {
+            Phase::Closed => return true,
+            Phase::Awake { again, .. } if *again => {
+                *again = false;
+                return false;
+            }
+            // Another turn has ended meanwhile, and may know of something earlier.
+            Phase::Asleep(WakesBy::Thread) if self.armed.load(SeqCst) <= earliest.0 => return true,
+            Phase::Awake { .. } | Phase::Asleep(_) => {}
+        }
+        state.phase = Phase::Asleep(by);
+        match by {
+            WakesBy::Thread => self.arm_thread(earliest),
+            WakesBy::Itself => {
+                self.publish(earliest, Tick::MAX);
+                thread::cancel(self.id);
+            }
+        }
+        true
+    }
+
+    /// A turn stops before it is through, and the driver has asked to be polled again.
+    pub(crate) fn interrupt_turn(&self) {
+        let mut state = self.lock();
+        if let Phase::Awake { expected, .. } = &mut state.phase {
+            *expected = true;
+            if STANDS_IN && instant::clock_is_the_systems() {
+                self.book(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    /// Whether a deadline is certainly not reached yet, found without reading a clock.
+    #[inline]
+    pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
+        // A test may pause or advance the clock at any time: there, nothing is certain without looking.
+        !cfg!(feature = "test-util") && deadline.0 > self.certain.load(SeqCst)
+    }
+
+    /// Whether a poll has to look at its clock before it believes that it was fired.
+    #[inline]
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful.load(SeqCst)
+    }
+
+    /// Has the alarm thread ring at `deadline`; the lock is held.
+    fn arm_thread(&self, deadline: Tick) {
+        self.publish(deadline, deadline + ALARM_MAY_LAG);
+        if deadline == Tick::MAX {
+            thread::cancel(self.id);
+        } else {
+            self.book(clock::instant_of(deadline).into_std());
+        }
+    }
+
+    fn publish(&self, armed: Tick, certain: Tick) {
+        self.armed.store(armed.0, SeqCst);
+        self.certain.store(certain.0, SeqCst);
+    }
+
+    fn book(&self, at: Instant) {
+        if let Some(bell) = self.bell.get() {
+            thread::book(self.id, at, *bell);
+        }
+    }
+}
+
+impl std::fmt::Debug for Signal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signal").field("armed", &self.armed).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,349 @@
+//! [`Sleep`]: a future that completes at a deadline.
+//!
+//! Invariants
+//! 1. Never early: ready only where a clock was read at or after the deadline, here or by the driver.
+//! 2. A poll at or after the deadline is ready, whether or not the driver has come round. Only the very first poll may
+//!    take the alarm thread's word, which is out by its lateness at most, that a far deadline has not passed.
+//! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
+//! 4. A task's budget is spent by a poll that is ready, and by no other.
+//!
+//! Must not know: the wheel's or the shard's inside, the driver.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+
+use crate::clock;
+use crate::error::Error;
+use crate::instant::Instant;
+use crate::shard::{Entry, Lease, Refused};
+use crate::tick::Tick;
+use crate::timer::current;
+use crate::wheel::Key;
+
+/// Waits until `duration` has passed since now: since this call, not since the first poll.
+///
+/// Completes at or after that, never before, to the nanosecond. A zero `duration` is ready at the first poll. Durations
+/// of more than 500 years are taken as 500 years.
+///
+/// May be called anywhere; the first poll looks for a runtime. The runtime needs neither `enable_time` nor `enable_io`.
+///
+/// # Cancel safety
+/// Dropping the future cancels the timer and frees what it held, at once.
+///
+/// # Panics
+/// When polled for the first time where there is no tokio runtime, nor was one where it was created.
+///
+/// ```
+/// use hairspring::{Duration, Instant, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(5)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// # }
+/// ```
+#[inline]
+#[must_use]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(clock::after(duration))
+}
+
+/// Waits until `deadline`. As [`sleep`] otherwise.
+///
+/// # Panics
+/// As [`sleep`].
+///
+/// ```
+/// use hairspring::{Duration, Instant, sleep_until};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// sleep_until(deadline).await;
+/// assert!(Instant::now() >= deadline);
+/// # }
+/// ```
+#[inline]
+#[must_use]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(clock::tick_of(deadline))
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+///
+/// It is `Unpin`, unlike tokio's: `&mut sleep` can be awaited in a `select!` again and again without pinning.
+///
+/// ```
+/// use hairspring::{Duration, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut limit = sleep(Duration::from_millis(20));
+/// let mut rounds = 0;
+/// loop {
+///     tokio::select! {
+///         () = &mut limit => break,
+///         () = sleep(Duration::from_millis(1)) => rounds += 1,
+///     }
+/// }
+/// assert!(rounds <= 20 && limit.is_elapsed());
+/// # }
+/// ```
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Sleep {
+    deadline: Tick,
+    stage: Stage,
+}
+
+enum Stage {
+    /// In no shard.
+    Idle(Home),
+    /// In a shard, with the waker of the last poll.
+    Waiting { lease: Lease, key: Key, fixed: bool },
+    /// Polled and completed.
+    Done(Home),
+}
+
+/// Where a sleep goes when it is polled.
+enum Home {
+    /// To the runtime that polls it.
+    Current,
+    /// To the runtime that polls it; where there is none, to the one where it was made.
+    Made(Lease),
+    /// To the timer that it was made on.
+    Fixed(Lease),
+}
+
+impl Sleep {
+    #[inline]
+    fn new(deadline: Tick) -> Sleep {
+        // A future made under an entered handle may be polled where there is none.
+        let home = if current::in_task() { Home::Current } else { current::lease().map_or(Home::Current, Home::Made) };
+        Sleep { deadline, stage: Stage::Idle(home) }
+    }
+
+    /// A sleep on a timer of the caller's choice.
+    pub(crate) fn on(lease: Lease, deadline: Tick) -> Sleep {
+        Sleep { deadline, stage: Stage::Idle(Home::Fixed(lease)) }
+    }
+
+    /// The instant at which this completes.
+    ///
+    /// It is the one asked for, to the nanosecond, as long as that is within 50 years before and 500 years after the
+    /// program's first timer; beyond, the bound.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep_until};
+    /// let deadline = Instant::now() + Duration::from_secs(1);
+    /// assert_eq!(sleep_until(deadline).deadline(), deadline);
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::instant_of(self.deadline)
+    }
+
+    /// Whether this has completed: it is false until a poll was ready, and again after a reset.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(hairspring::Duration::ZERO);
+    /// assert!(!sleep.is_elapsed());
+    /// (&mut sleep).await;
+    /// assert!(sleep.is_elapsed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        matches!(self.stage, Stage::Done(_))
+    }
+
+    /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
+    ///
+    /// A sleep that is waiting stays so: its task is woken at the new deadline without another poll, and at once where
+    /// that has passed. It stays with the timer that it waits on, wherever it is reset. For a pinned sleep, as in tokio;
+    /// [`reset_to`](Sleep::reset_to) needs no pin.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = std::pin::pin!(sleep(Duration::from_secs(3600)));
+    /// sleep.as_mut().reset(Instant::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # }
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_to(deadline);
+    }
+
+    /// Gives this another deadline: [`reset`](Sleep::reset) without the pin.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = sleep(Duration::from_secs(3600));
+    /// sleep.reset_to(Instant::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # }
+    /// ```
+    pub fn reset_to(&mut self, deadline: Instant) {
+        let deadline = clock::tick_of(deadline);
+        if let Stage::Waiting { lease, key, .. } = self.stage {
+            if deadline == self.deadline || lease.shard.reset(key, deadline) {
+                self.deadline = deadline;
+                return;
+            }
+        }
+        self.rewind(deadline);
+    }
+
+    /// Gives this another deadline that counts from the next poll on: nothing waits for it before.
+    pub(crate) fn rewind(&mut self, deadline: Tick) {
+        self.cancel();
+        self.deadline = deadline;
+        self.stage = Stage::Idle(self.leave());
+    }
+
+    /// Takes this out of its shard, where it is in one.
+    #[inline]
+    fn cancel(&mut self) {
+        if let Stage::Waiting { lease, key, .. } = self.stage {
+            if !lease.shard.has_fired(self.deadline) {
+                lease.shard.remove(key);
+            }
+        }
+    }
+
+    /// Says where this goes next, now that it has no entry in a shard.
+    fn leave(&mut self) -> Home {
+        match mem::replace(&mut self.stage, Stage::Idle(Home::Current)) {
+            Stage::Idle(home) | Stage::Done(home) => home,
+            Stage::Waiting { lease, fixed: true, .. } => Home::Fixed(lease),
+            Stage::Waiting { lease, fixed: false, .. } => Home::Made(lease),
+        }
+    }
+
+    /// Polls, with an error in place of a panic.
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let elapsed = match &self.stage {
+            Stage::Done(_) => Poll::Ready(Ok(())),
+            Stage::Waiting { .. } => self.poll_waiting(cx),
+            Stage::Idle(_) => self.poll_idle(cx),
+        };
+        if elapsed.is_ready() {
+            budget.made_progress();
+        }
+        elapsed
+    }
+
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Stage::Waiting { lease: Lease { shard, epoch }, key, .. } = self.stage else {
+            unreachable!("only called when waiting")
+        };
+        let signal = shard.signal();
+        let deadline = self.deadline;
+        if shard.has_fired(deadline) {
+            return self.complete();
+        }
+        if !signal.is_surely_future(deadline) && self.is_past() {
+            shard.remove(key);
+            return self.complete();
+        }
+        match shard.set_waker(epoch, key, cx.waker()) {
+            Entry::Waiting => Poll::Pending,
+            Entry::Fired if !signal.is_doubtful() => self.complete(),
+            Entry::Fired | Entry::Lost => {
+                self.stage = Stage::Idle(self.leave());
+                self.poll_idle(cx)
+            }
+        }
+    }
+
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Stage::Idle(home) = &self.stage else { unreachable!("only called when idle") };
+        let (found, fixed) = match home {
+            Home::Fixed(lease) => (Some(*lease), true),
+            Home::Current => (current::lease(), false),
+            Home::Made(made) => (Some(current::lease().unwrap_or(*made)), false),
+        };
+        let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
+        let Lease { shard, epoch } = lease;
+        let deadline = self.deadline;
+        if !shard.signal().is_surely_future(deadline) && self.is_past() {
+            return self.complete();
+        }
+        match shard.insert(epoch, deadline, cx.waker().clone()) {
+            Ok(key) => {
+                self.stage = Stage::Waiting { lease, key, fixed };
+                Poll::Pending
+            }
+            Err(Refused::Past) => self.complete(),
+            Err(Refused::Closed) if fixed || !current::in_task() => self.without_timer(Error::shutdown()),
+            Err(Refused::Closed) => {
+                // A task of a runtime that is shutting down, about to be dropped. Should it not be, it polls its way.
+                if self.is_past() {
+                    return self.complete();
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// There is no timer to wait on; a deadline that has passed needs none.
+    fn without_timer(&mut self, error: Error) -> Poll<Result<(), Error>> {
+        if self.is_past() { self.complete() } else { Poll::Ready(Err(error)) }
+    }
+
+    #[inline]
+    fn is_past(&self) -> bool {
+        clock::now() >= self.deadline
+    }
+
+    fn complete(&mut self) -> Poll<Result<(), Error>> {
+        self.stage = Stage::Done(self.leave());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.get_mut().poll_elapsed(cx)) {
+            Ok(()) => Poll::Ready(()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Idle(_) => "idle",
+            Stage::Waiting { .. } => "waiting",
+            Stage::Done(_) => "elapsed",
+        };
+        f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
+    }
+}

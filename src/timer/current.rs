@@ -1,0 +1,180 @@
+//! Finding the timer of the runtime that a poll runs on, and a thread's shard of it.
+//!
+//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share: 18 ns alone, and more as
+//! soon as two threads do it. So a thread remembers the answer, for as long as that is surely right:
+//! - a worker thread of a multi-thread runtime belongs to it for life, so it remembers for good. A thread is known to be
+//!   a worker when a task spawned through the runtime's own handle ran on it: no entering or blocking makes that happen
+//!   on another;
+//! - elsewhere, inside a task, for that task: a task never changes its runtime.
+//!
+//! Invariants
+//! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
+//! 2. A closed timer is never remembered as the answer.
+//!
+//! What this does not see: a runtime that was entered or blocked on from inside a task. A sleep polled there may go to
+//! the timer of the task's runtime, or one of the task to the entered runtime's. Either fires on time, as the alarm
+//! thread stands in for a runtime that nobody drives; only a paused clock would make a difference, so with the feature
+//! `test-util` tokio is asked every time.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::task;
+
+use super::Timer;
+use crate::hub::Hub;
+use crate::shard::Lease;
+
+/// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
+const PROBES: u32 = 4;
+
+thread_local! {
+    static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
+    static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
+    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+static TIMERS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+
+/// This thread's shard of a timer.
+#[derive(Clone, Copy)]
+struct Remembered {
+    hub: &'static Hub,
+    lease: Lease,
+    /// The task that it is right for; `None` where it is right for the whole thread.
+    task: Option<task::Id>,
+}
+
+/// A runtime's timer. In its driver's task, takes it off the list when the task is dropped.
+#[derive(Clone)]
+struct Listed {
+    runtime: runtime::Id,
+    timer: Timer,
+    /// How many threads were given a shard of their own.
+    workers: usize,
+}
+
+/// The timer of the current runtime; `None` outside of any.
+pub(crate) fn timer() -> Option<Timer> {
+    Some(timer_of(&Handle::try_current().ok()?))
+}
+
+/// This thread's shard of the current runtime's timer; `None` outside of any runtime.
+#[inline]
+pub(crate) fn lease() -> Option<Lease> {
+    let task = task::try_id();
+    match remembered() {
+        Some(known) if known.task.is_none() || known.task == task => Some(known.lease),
+        _ => ask(task),
+    }
+}
+
+#[cold]
+fn ask(task: Option<task::Id>) -> Option<Lease> {
+    let runtime = Handle::try_current().ok()?;
+    let timer = timer_of(&runtime);
+    let lease = timer.lease(thread());
+    if task.is_some() {
+        remember(Remembered { hub: timer.hub, lease, task });
+    }
+    probe(&runtime, timer);
+    Some(lease)
+}
+
+/// This thread's shard of a timer.
+pub(crate) fn lease_of(timer: &Timer) -> Lease {
+    match remembered() {
+        Some(known) if known.lease.epoch == timer.epoch && std::ptr::eq(known.hub, timer.hub) => known.lease,
+        _ => timer.lease(thread()),
+    }
+}
+
+/// Whether a poll on this thread will surely find a runtime: this is inside one of tokio's tasks.
+#[inline]
+pub(crate) fn in_task() -> bool {
+    task::try_id().is_some()
+}
+
+#[inline]
+fn remembered() -> Option<Remembered> {
+    REMEMBERED.try_with(Cell::get).ok().flatten().filter(|known| known.lease.is_open(known.hub))
+}
+
+fn remember(known: Remembered) {
+    // A test may nest runtimes with different clocks in one thread, where only asking tokio is right.
+    if !cfg!(feature = "test-util") {
+        let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
+    }
+}
+
+fn thread() -> usize {
+    THREAD.try_with(|number| *number).unwrap_or(0)
+}
+
+/// Spawns a task that marks the worker thread it runs on, which is most often this one.
+fn probe(runtime: &Handle, timer: Timer) {
+    if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+        return;
+    }
+    let sent = PROBES_SENT.try_with(|sent| sent.replace(sent.get() + 1)).unwrap_or(PROBES);
+    if sent < PROBES {
+        let id = runtime.id();
+        runtime.spawn(async move {
+            if !remembered().is_some_and(|known| known.task.is_none()) {
+                let lease = timer.lease(next_worker(id, &timer));
+                remember(Remembered { hub: timer.hub, lease, task: None });
+            }
+        });
+    }
+}
+
+fn timers() -> MutexGuard<'static, Vec<Listed>> {
+    TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next_worker(runtime: runtime::Id, timer: &Timer) -> usize {
+    let mut timers = timers();
+    let listed = timers.iter_mut().find(|listed| listed.runtime == runtime && listed.timer == *timer);
+    listed.map_or(0, |listed| {
+        listed.workers += 1;
+        listed.workers - 1
+    })
+}
+
+/// Finds a runtime's timer, or makes one and spawns its driver there.
+fn timer_of(runtime: &Handle) -> Timer {
+    let id = runtime.id();
+    let mut timers = timers();
+    if let Some(listed) = timers.iter().find(|listed| listed.runtime == id && !listed.timer.is_closed()) {
+        return listed.timer.clone();
+    }
+    let shards = match runtime.runtime_flavor() {
+        RuntimeFlavor::CurrentThread => 1,
+        _ => runtime.metrics().num_workers(),
+    };
+    let (timer, driver) = Timer::with_driver(shards);
+    let listed = Listed { runtime: id, timer: timer.clone(), workers: 0 };
+    timers.push(listed.clone());
+    // The list is unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
+    drop(timers);
+    let unlist = Unlist(listed);
+    runtime.spawn(async move {
+        let _unlist = unlist;
+        driver.await;
+    });
+    timer
+}
+
+/// Takes a timer off the list when its driver's task is dropped.
+struct Unlist(Listed);
+
+impl Drop for Unlist {
+    fn drop(&mut self) {
+        let Unlist(gone) = self;
+        timers().retain(|listed| listed.runtime != gone.runtime || listed.timer != gone.timer);
+    }
+}

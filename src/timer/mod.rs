@@ -1,0 +1,212 @@
+//! [`Timer`]: the handle on shards and the driver that turns them.
+//!
+//! Must not know: the inside of the futures.
+
+pub(crate) mod current;
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::clock;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::instant::Instant;
+use crate::interval::Interval;
+use crate::shard::{Epoch, Lease};
+use crate::sleep::Sleep;
+use crate::timeout::Timeout;
+
+/// A handle on a timer: what the free functions find by themselves, to be held and passed on.
+///
+/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. Cloning is cheap.
+///
+/// ```
+/// use hairspring::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::current();
+/// timer.sleep(Duration::from_millis(2)).await;
+/// assert!(timer.timeout(Duration::from_millis(2), std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    hub: &'static Hub,
+    epoch: Epoch,
+}
+
+impl Timer {
+    /// A timer with that many shards, and the driver that has to be polled for it to fire.
+    pub(crate) fn with_driver(shards: usize) -> (Timer, Driver) {
+        let (hub, epoch) = Hub::open(shards);
+        (Timer { hub, epoch }, Driver::new(hub))
+    }
+
+    /// The timer of the current runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime. [`try_current`](Timer::try_current) does not.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// hairspring::Timer::current().sleep(hairspring::Duration::ZERO).await;
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Timer {
+        match Timer::try_current() {
+            Ok(timer) => timer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The timer of the current runtime.
+    ///
+    /// # Errors
+    /// Outside a tokio runtime, and on one that has been shut down.
+    ///
+    /// ```
+    /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
+    /// ```
+    pub fn try_current() -> Result<Timer, Error> {
+        let timer = current::timer().ok_or_else(Error::no_runtime)?;
+        if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
+    }
+
+    /// As [`hairspring::sleep`](crate::sleep()), on this timer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// Timer::current().sleep(Duration::from_millis(1)).await;
+    /// # }
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::on(current::lease_of(self), clock::after(duration))
+    }
+
+    /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// timer.sleep_until(timer.now() + Duration::from_millis(1)).await;
+    /// # }
+    /// ```
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::on(current::lease_of(self), clock::tick_of(deadline))
+    }
+
+    /// As [`hairspring::timeout`](crate::timeout()), on this timer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// assert_eq!(Timer::current().timeout(Duration::from_secs(1), async { 5 }).await, Ok(5));
+    /// # }
+    /// ```
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(duration))
+    }
+
+    /// As [`hairspring::timeout_at`](crate::timeout_at), on this timer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let deadline = timer.now() + Duration::from_millis(1);
+    /// assert!(timer.timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+    /// # }
+    /// ```
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// As [`hairspring::interval`](crate::interval()), on this timer.
+    ///
+    /// # Panics
+    /// Where `period` is zero.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let mut interval = Timer::current().interval(Duration::from_millis(1));
+    /// interval.tick().await; // at once
+    /// interval.tick().await; // 1 ms later
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(self.now(), period)
+    }
+
+    /// As [`hairspring::interval_at`](crate::interval_at), on this timer.
+    ///
+    /// # Panics
+    /// Where `period` is zero.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let start = timer.now() + Duration::from_millis(2);
+    /// assert_eq!(timer.interval_at(start, Duration::from_millis(1)).tick().await, start);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// The time on this timer's clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::current();
+    /// assert!(timer.now() <= timer.now());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn is_closed(&self) -> bool {
+        !self.hub.serves(self.epoch)
+    }
+
+    /// The shard that thread number `number` keeps to.
+    fn lease(&self, number: usize) -> Lease {
+        Lease { shard: self.hub.shard(number), epoch: self.epoch }
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Timer) -> bool {
+        std::ptr::eq(self.hub, other.hub) && self.epoch == other.epoch
+    }
+}
+
+impl Eq for Timer {}
+
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timer")
+            .field("shards", &self.hub.shards())
+            .field("is_shutdown", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

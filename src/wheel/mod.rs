@@ -1,0 +1,520 @@
+//! A hierarchical timing wheel: pure data, with time as an argument.
+//!
+//! [`Wheel`] holds values that fall due at a [`Tick`]. It has no clock, no lock, no waker and no `async`, so it serves
+//! other runtimes, simulators and programs without tokio as well as it serves this crate. Inserting and removing cost
+//! the same few nanoseconds whatever the population and however far away the deadline.
+//!
+//! The scheme is number 7 of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), with levels
+//! of 64 slots as in most of its descendants.
+//!
+//! # How it works
+//! Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
+//! deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
+//! slot. When `elapsed` reaches the start of a slot on a level above 0, its entries *cascade*: they now agree with
+//! `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due.
+//!
+//! ```
+//! use hairspring::wheel::{Step, Tick, Wheel};
+//!
+//! let mut wheel = Wheel::new();
+//! wheel.insert(Tick(3), "soon"); //    level 0, slot 3
+//! wheel.insert(Tick(130), "later"); // 130 = 2 * 64 + 2: level 1, slot 2
+//! assert_eq!(wheel.pop(Tick(2)), None);
+//! assert_eq!(wheel.pop(Tick(3)), Some("soon"));
+//! assert_eq!(wheel.next_expiration(), Some(Tick(130)));
+//! assert_eq!(wheel.pop(Tick(1_000)), Some("later"));
+//! ```
+//!
+//! Invariants
+//! 1. An entry on level `n`, slot `s` has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
+//!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`. Slots never wrap round.
+//! 2. Hence all entries of one tick stand in one list, in the order they came: first in, first out.
+//! 3. While a slot cascades, what is inserted with a deadline up to the end of its span goes to its end, so that an
+//!    interrupted cascade keeps invariant 2.
+//! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while there are any.
+//! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
+//! 6. [`Wheel::step`] touches a bounded number of entries.
+//!
+//! Must not know: anything else of this crate but the tick.
+
+mod list;
+mod store;
+
+use std::fmt;
+
+use list::List;
+pub use store::Key;
+use store::{NIL, Store};
+
+pub use crate::tick::{Tick, Ticks};
+
+/// Bits in a digit: a level has `1 << DIGIT` slots.
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
+/// The row of lists behind those of the levels. Its first list holds what is due.
+const DUE: usize = LEVELS;
+const ROWS: usize = LEVELS + 1;
+
+/// How many entries of one slot [`Wheel::next_expiration`] looks at before it answers with the slot's start.
+const EXACT: usize = 16;
+
+/// Holds values until their deadline, in slots that make inserting and removing cheap. See the [module](self).
+///
+/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) are told the time.
+///
+/// ```
+/// use hairspring::wheel::{Tick, Wheel};
+///
+/// let mut wheel = Wheel::new();
+/// let key = wheel.insert(Tick(100), "timeout");
+/// assert_eq!(wheel.remove(key), Some("timeout"));
+/// assert_eq!(wheel.remove(key), None, "a stale key is refused");
+/// ```
+#[derive(Clone)]
+pub struct Wheel<T> {
+    elapsed: Tick,
+    cascade: Option<Cascade>,
+    /// One bit a row: has it an occupied list?
+    rows_occupied: u32,
+    /// One bit a list, for each row.
+    occupied: [u64; ROWS],
+    lists: [List; ROWS * SLOTS],
+    store: Store<T>,
+    cascaded: u64,
+}
+
+/// The slot that is being emptied into the levels below.
+#[derive(Debug, Clone, Copy)]
+struct Cascade {
+    place: Place,
+    /// The last tick of the slot's span.
+    last: Tick,
+}
+
+/// A slot of a level, or the list of what is due, as an index into all lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place(usize);
+
+impl Place {
+    const DUE: Place = Place(DUE * SLOTS);
+
+    fn row(self) -> usize {
+        self.0 / SLOTS
+    }
+
+    fn slot(self) -> usize {
+        self.0 % SLOTS
+    }
+
+    /// How many bits of a tick stand below this level's digit.
+    fn below(self) -> u32 {
+        DIGIT * u32::try_from(self.row()).expect("there are few rows")
+    }
+}
+
+/// What one [`Wheel::step`] did.
+///
+/// ```
+/// use hairspring::wheel::{Step, Tick, Wheel};
+///
+/// let mut wheel = Wheel::new();
+/// wheel.insert(Tick(70), 'a');
+/// wheel.insert(Tick(71), 'b');
+/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // 'a' moves down to level 0
+/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // so does 'b'
+/// assert!(matches!(wheel.step(Tick(70)), Step::Fired { value: 'a', .. }));
+/// assert_eq!(wheel.step(Tick(70)), Step::Done);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<T> {
+    /// An entry fell due and is handed out.
+    Fired {
+        /// The entry's key, now stale.
+        key: Key,
+        /// The tick it was inserted for, at or before the time given to `step`.
+        deadline: Tick,
+        /// What was inserted.
+        value: T,
+    },
+    /// One entry moved to a lower level. There may be more to do.
+    Cascaded,
+    /// Nothing more is due at the time given: `elapsed` has reached it.
+    Done,
+}
+
+impl<T> Wheel<T> {
+    /// An empty wheel at tick 0.
+    #[must_use]
+    pub fn new() -> Self {
+        Wheel::starting_at(Tick::ZERO)
+    }
+
+    /// An empty wheel whose time begins at `elapsed`.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::starting_at(Tick(1 << 36));
+    /// wheel.insert(Tick(5), "long past");
+    /// assert_eq!(wheel.next_expiration(), Some(Tick(1 << 36)));
+    /// ```
+    #[must_use]
+    pub fn starting_at(elapsed: Tick) -> Self {
+        Wheel {
+            elapsed,
+            cascade: None,
+            rows_occupied: 0,
+            occupied: [0; ROWS],
+            lists: [List::EMPTY; ROWS * SLOTS],
+            store: Store::new(),
+            cascaded: 0,
+        }
+    }
+
+    /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.is_empty(), "time goes back only where nothing waits");
+        self.elapsed = Tick::ZERO;
+    }
+
+    /// The last tick that was processed; it never goes back.
+    #[must_use]
+    pub fn elapsed(&self) -> Tick {
+        self.elapsed
+    }
+
+    /// How many entries are in the wheel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many entries the memory held now has room for. It shrinks by itself as the population does.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.store.capacity()
+    }
+
+    /// How many times an entry moved down a level since the wheel was made.
+    #[must_use]
+    pub fn cascaded(&self) -> u64 {
+        self.cascaded
+    }
+
+    /// Puts `value` in, due at `deadline`. A deadline at or before [`elapsed`](Wheel::elapsed) is due at the next step.
+    ///
+    /// Takes a few nanoseconds, whatever the population.
+    ///
+    /// # Panics
+    /// Where the wheel would hold more than 2^32 - 1 entries.
+    #[inline]
+    pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
+        let place = self.place_for_insert(deadline);
+        let prev = self.lists[place.0].tail();
+        let key = self.store.insert(deadline, prev, value);
+        self.extend(place, prev, key.index);
+        key
+    }
+
+    /// Takes an entry out before it fires; `None` where `key` is stale.
+    #[inline]
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        let cell = self.store.take(key)?;
+        self.unlink(key.index, cell.deadline, cell.prev, cell.next);
+        Some(cell.value)
+    }
+
+    /// Gives an entry another deadline and keeps its key; `false` where `key` is stale.
+    ///
+    /// The entry goes behind those that already stand at its new tick.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), 'x');
+    /// assert!(wheel.reset(key, Tick(9)));
+    /// assert_eq!(wheel.pop(Tick(8)), None);
+    /// assert_eq!(wheel.pop(Tick(9)), Some('x'));
+    /// assert!(!wheel.reset(key, Tick(20)));
+    /// ```
+    pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
+        let Some(cell) = self.store.get_mut(key) else { return false };
+        let (before, prev, next) = (std::mem::replace(&mut cell.deadline, deadline), cell.prev, cell.next);
+        self.unlink(key.index, before, prev, next);
+        self.link(self.place_for_insert(deadline), key.index);
+        true
+    }
+
+    /// The deadline of an entry; `None` where `key` is stale.
+    #[must_use]
+    pub fn deadline(&self, key: Key) -> Option<Tick> {
+        self.store.get(key).map(|cell| cell.deadline)
+    }
+
+    /// What was inserted under `key`; `None` where it is stale.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.store.get(key)?.value()
+    }
+
+    /// What was inserted under `key`, to change it; `None` where it is stale.
+    #[must_use]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.store.get_mut(key)?.value_mut()
+    }
+
+    /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
+    ///
+    /// It is exact where the slot with the earliest entries has few of them, and the start of that slot otherwise. Where
+    /// something is due already it is [`elapsed`](Wheel::elapsed). `None` where the wheel is empty.
+    #[must_use]
+    pub fn next_expiration(&self) -> Option<Tick> {
+        if self.cascade.is_some() || self.has_due() {
+            return Some(self.elapsed);
+        }
+        let place = self.earliest()?;
+        let start = self.start_of(place);
+        if place.row() == 0 {
+            return Some(start);
+        }
+        let mut entries = self.lists[place.0].iter(&self.store);
+        let exact = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
+        match entries.next() {
+            None => exact,
+            Some(_) => Some(start),
+        }
+    }
+
+    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves one down a level.
+    ///
+    /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
+    /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
+    /// was overdue already.
+    pub fn step(&mut self, now: Tick) -> Step<T> {
+        loop {
+            if let Some(Cascade { place, .. }) = self.cascade {
+                self.cascade_one(place);
+                return Step::Cascaded;
+            }
+            if self.has_due() {
+                return self.fire_due();
+            }
+            let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= now) else {
+                self.elapsed = self.elapsed.max(now);
+                return Step::Done;
+            };
+            self.elapsed = self.start_of(place);
+            let list = self.lists[place.0];
+            let all_due = match place.row() {
+                // All entries of a level 0 slot have this very deadline.
+                0 => true,
+                // Alone in the earliest slot: nothing can come before it, so it need not descend level by level.
+                _ => list.is_single() && self.store.cell(list.head).deadline <= now,
+            };
+            if all_due {
+                self.lists[Place::DUE.0] = std::mem::replace(&mut self.lists[place.0], List::EMPTY);
+                self.mark_empty(place);
+                self.mark(Place::DUE);
+            } else {
+                self.cascade = Some(Cascade { place, last: self.last_of(place) });
+            }
+        }
+    }
+
+    /// Hands out the next entry due at `now`, doing as much cascading as that takes.
+    pub fn pop(&mut self, now: Tick) -> Option<T> {
+        loop {
+            match self.step(now) {
+                Step::Fired { value, .. } => return Some(value),
+                Step::Cascaded => {}
+                Step::Done => return None,
+            }
+        }
+    }
+
+    /// How many slots of each level have an entry, from level 0 up.
+    #[must_use]
+    pub fn occupancy(&self) -> [u32; 11] {
+        std::array::from_fn(|level| self.occupied[level].count_ones())
+    }
+
+    fn has_due(&self) -> bool {
+        self.rows_occupied & (1 << DUE) != 0
+    }
+
+    fn fire_due(&mut self) -> Step<T> {
+        let index = self.lists[Place::DUE.0].head;
+        let key = self.store.key_of(index);
+        let cell = self.store.take(key).expect("a linked cell is occupied");
+        self.close_gap(Place::DUE, cell.prev, cell.next);
+        Step::Fired { key, deadline: cell.deadline, value: cell.value }
+    }
+
+    fn cascade_one(&mut self, place: Place) {
+        let index = self.lists[place.0].head;
+        let cell = self.store.cell(index);
+        let (deadline, next) = (cell.deadline, cell.next);
+        self.close_gap(place, NIL, next);
+        self.link(self.place_of(deadline), index);
+        self.cascaded += 1;
+    }
+
+    /// Puts an entry that is in no list at the end of one.
+    fn link(&mut self, place: Place, index: u32) {
+        let prev = self.lists[place.0].tail();
+        let cell = self.store.cell_mut(index);
+        cell.prev = prev;
+        cell.next = NIL;
+        self.extend(place, prev, index);
+    }
+
+    #[inline]
+    fn extend(&mut self, place: Place, prev: u32, index: u32) {
+        self.lists[place.0].extend(&mut self.store, prev, index);
+        if prev == NIL {
+            self.mark(place);
+        }
+    }
+
+    /// Takes an entry out of its list, given what its cell says of it.
+    #[inline]
+    fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
+        // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
+        let place = match self.cascade {
+            Some(Cascade { place, .. }) if self.lists[place.0].ends_with(index) => place,
+            _ => self.place_of(deadline),
+        };
+        self.close_gap(place, prev, next);
+    }
+
+    #[inline]
+    fn close_gap(&mut self, place: Place, prev: u32, next: u32) {
+        self.lists[place.0].close_gap(&mut self.store, prev, next);
+        if prev == NIL && next == NIL {
+            self.mark_empty(place);
+            if self.cascade.is_some_and(|cascade| cascade.place == place) {
+                self.cascade = None;
+            }
+        }
+    }
+
+    /// Marks a list as having an entry.
+    #[inline]
+    fn mark(&mut self, place: Place) {
+        self.occupied[place.row()] |= 1 << place.slot();
+        self.rows_occupied |= 1 << place.row();
+    }
+
+    #[inline]
+    fn mark_empty(&mut self, place: Place) {
+        let row = &mut self.occupied[place.row()];
+        *row &= !(1 << place.slot());
+        if *row == 0 {
+            self.rows_occupied &= !(1 << place.row());
+        }
+    }
+
+    /// Where a new entry goes: behind the others of its tick, also where those are about to cascade.
+    #[inline]
+    fn place_for_insert(&self, deadline: Tick) -> Place {
+        match self.cascade {
+            Some(Cascade { place, last }) if deadline <= last => place,
+            _ => self.place_of(deadline),
+        }
+    }
+
+    /// Where an entry belongs as things stand.
+    #[inline]
+    fn place_of(&self, deadline: Tick) -> Place {
+        if deadline <= self.elapsed {
+            return Place::DUE;
+        }
+        let differ = (deadline.0 ^ self.elapsed.0) | (SLOTS as u64 - 1);
+        let level = differ.ilog2() / DIGIT;
+        // Six bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let slot = (deadline.0 >> (level * DIGIT)) as usize % SLOTS;
+        Place(level as usize * SLOTS + slot)
+    }
+
+    /// The slot with the earliest entries. Lower levels come first: their entries share `elapsed`'s higher digits.
+    fn earliest(&self) -> Option<Place> {
+        let levels = self.rows_occupied & !(1 << DUE);
+        if levels == 0 {
+            return None;
+        }
+        let level = levels.trailing_zeros() as usize;
+        Some(Place(level * SLOTS + self.occupied[level].trailing_zeros() as usize))
+    }
+
+    fn start_of(&self, place: Place) -> Tick {
+        let above = place.below() + DIGIT;
+        let shared = self.elapsed.0.checked_shr(above).map_or(0, |digits| digits << above);
+        Tick(shared | ((place.slot() as u64) << place.below()))
+    }
+
+    fn last_of(&self, place: Place) -> Tick {
+        Tick(self.start_of(place).0 | ((1 << place.below()) - 1))
+    }
+
+    /// Holds every invariant of this module against a plain scan of the whole population, and panics where one fails.
+    ///
+    /// For tests and for hunting a fault: it takes time in proportion to [`len`](Wheel::len).
+    ///
+    /// # Panics
+    /// Where the wheel is corrupt, which would be a bug in it.
+    pub fn check(&self) {
+        self.store.check();
+        let mut count = 0;
+        let mut earliest: Option<Tick> = None;
+        for (row, occupied) in self.occupied.iter().enumerate() {
+            assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
+        }
+        for (index, list) in self.lists.iter().enumerate() {
+            let place = Place(index);
+            let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
+            assert_eq!(!list.is_empty(), marked, "the bit of {place:?}");
+            count += list.check(&self.store);
+            for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
+                match self.cascade {
+                    Some(cascade) if cascade.place == place => assert!(deadline <= cascade.last),
+                    _ => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
+                }
+                earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
+            }
+        }
+        assert_eq!(count, self.len(), "every entry stands in one list");
+        if let Some(cascade) = self.cascade {
+            assert!(!self.lists[cascade.place.0].is_empty(), "a cascade ends with its last entry");
+        }
+        match (self.next_expiration(), earliest) {
+            (None, None) => {}
+            (Some(next), Some(earliest)) => {
+                assert!(next <= earliest.max(self.elapsed), "{next:?} is after {earliest:?}");
+            }
+            (next, earliest) => panic!("next expiration {next:?}, earliest deadline {earliest:?}"),
+        }
+    }
+}
+
+impl<T> Default for Wheel<T> {
+    fn default() -> Self {
+        Wheel::new()
+    }
+}
+
+impl<T> fmt::Debug for Wheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel")
+            .field("elapsed", &self.elapsed)
+            .field("len", &self.len())
+            .field("next_expiration", &self.next_expiration())
+            .finish_non_exhaustive()
+    }
+}
