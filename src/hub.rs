@@ -18,7 +18,7 @@ use crate::alarm::thread::{self, Bell};
 use crate::clock;
 use crate::shard::{Batch, Epoch, Lease, Shard};
 use crate::signal::{Rung, Signal, WakesBy};
-use crate::tick::Tick;
+use crate::tick::{Tick, Ticks};
 
 pub(crate) struct Hub {
     pub(crate) signal: &'static Signal,
@@ -30,11 +30,21 @@ pub(crate) struct Hub {
 static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
 
 /// How much a turn may do.
+#[derive(Clone, Copy)]
 pub(crate) struct Allowance {
     /// Wakers to wake.
     pub(crate) wakes: usize,
     /// Holds of a shard's lock.
     pub(crate) holds: usize,
+}
+
+/// What a turn has done.
+pub(crate) struct Fired {
+    /// The time that the turn went by.
+    pub(crate) at: Tick,
+    pub(crate) wakes: usize,
+    /// Whether everything due was fired.
+    pub(crate) all: bool,
 }
 
 impl Allowance {
@@ -92,22 +102,23 @@ impl Hub {
         self.shards.len()
     }
 
-    /// Fires what is due now, as far as the allowance reaches. `false` where it did not reach.
-    pub(crate) fn fire_due(&self, batch: &mut Batch, mut left: Allowance) -> bool {
-        let now = clock::now();
+    /// Fires what is due now, as far as the allowance reaches.
+    pub(crate) fn fire_due(&self, batch: &mut Batch, allowance: Allowance) -> Fired {
+        let mut fired = Fired { at: clock::now(), wakes: 0, all: true };
+        let mut holds = 0;
         for shard in &self.shards {
-            let mut more = shard.next() <= now;
+            let mut more = shard.next() <= fired.at;
             while more {
-                if left.wakes == 0 || left.holds == 0 {
-                    return false;
+                if fired.wakes >= allowance.wakes || holds == allowance.holds {
+                    return Fired { all: false, ..fired };
                 }
                 let woken;
-                (woken, more) = shard.fire(now, batch);
-                left.wakes = left.wakes.saturating_sub(woken);
-                left.holds -= 1;
+                (woken, more) = shard.fire(fired.at, batch);
+                fired.wakes += woken;
+                holds += 1;
             }
         }
-        true
+        fired
     }
 
     /// When there next is something to do.
@@ -120,8 +131,8 @@ impl Hub {
         let mut batch = Batch::default();
         loop {
             self.signal.begin_turn_as_stand_in();
-            self.fire_due(&mut batch, Allowance::UNBOUNDED);
-            if self.signal.end_turn(self.earliest(), WakesBy::Thread) {
+            let fired = self.fire_due(&mut batch, Allowance::UNBOUNDED);
+            if self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread) {
                 return;
             }
         }

@@ -37,6 +37,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// # }
 /// ```
 #[track_caller]
+#[must_use]
 pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
@@ -57,6 +58,7 @@ pub fn interval(period: Duration) -> Interval {
 /// # }
 /// ```
 #[track_caller]
+#[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }

@@ -33,6 +33,9 @@ const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 /// How long a driver may take to come round once it was woken, before the alarm thread stands in for it.
 const GRACE: Duration = Duration::from_millis(1);
 
+/// A pause from which on timers are dense.
+const DENSE: Ticks = Ticks(250_000);
+
 /// Whether it does. It fires by the system's clock, which is not the one that a test may pause at any time.
 const STANDS_IN: bool = !cfg!(feature = "test-util");
 
@@ -52,6 +55,13 @@ pub(crate) struct Signal {
 struct State {
     phase: Phase,
     waker: Option<Waker>,
+    /// The driver is not to be woken before this, whatever is armed: it lets timers gather.
+    not_before: Tick,
+    /// How long it let them gather the last time.
+    pause: Ticks,
+    /// The tick that it was last woken for, and when that was.
+    rung_for: Tick,
+    rung_at: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +100,14 @@ impl Signal {
             armed: AtomicU64::new(u64::MAX),
             certain: AtomicU64::new(u64::MAX),
             doubtful: AtomicBool::new(false),
-            state: Mutex::new(State { phase: Phase::Closed, waker: None }),
+            state: Mutex::new(State {
+                phase: Phase::Closed,
+                waker: None,
+                not_before: Tick::ZERO,
+                pause: Ticks(0),
+                rung_for: Tick::ZERO,
+                rung_at: Instant::now(),
+            }),
             id: BellId(NEXT.fetch_add(1, SeqCst)),
             bell: OnceLock::new(),
         }
@@ -104,7 +121,11 @@ impl Signal {
     /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
         self.bell.get_or_init(|| bell);
-        self.expect(&mut self.lock(), instant::clock_is_the_systems());
+        let mut state = self.lock();
+        self.expect(&mut state);
+        if instant::clock_is_the_systems() {
+            self.watch(&mut state);
+        }
     }
 
     /// The driver has gone.
@@ -129,13 +150,14 @@ impl Signal {
     #[cold]
     fn poke(&self, deadline: Tick) {
         let mut state = self.lock();
+        let deadline = deadline.max(state.not_before);
         match &mut state.phase {
             Phase::Closed => {}
             Phase::Awake { again, .. } => *again = true,
             Phase::Asleep(_) if deadline.0 >= self.armed.load(SeqCst) => {}
             // The driver sleeps on: only the alarm is moved. Not for a clock that was paused meanwhile.
             Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() => self.arm_thread(deadline),
-            Phase::Asleep(_) => self.rouse(state, false),
+            Phase::Asleep(_) => self.rouse(state),
         }
     }
 
@@ -143,12 +165,12 @@ impl Signal {
     pub(crate) fn wake_driver(&self) {
         let state = self.lock();
         if let Phase::Asleep(_) = state.phase {
-            self.rouse(state, false);
+            self.rouse(state);
         }
     }
 
-    fn rouse(&self, mut state: MutexGuard<'_, State>, watched: bool) {
-        self.expect(&mut state, watched);
+    fn rouse(&self, mut state: MutexGuard<'_, State>) {
+        self.expect(&mut state);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -156,27 +178,46 @@ impl Signal {
         }
     }
 
-    /// From now on the driver is expected to begin a turn. Where it is `watched`, the alarm thread sees to it.
-    fn expect(&self, state: &mut State, watched: bool) {
+    /// From now on the driver is expected to begin a turn.
+    fn expect(&self, state: &mut State) {
         self.publish(Tick::MAX, Tick::MAX);
         state.phase = Phase::Awake { again: false, expected: true };
-        if watched && STANDS_IN {
-            self.book(Instant::now() + GRACE);
+    }
+
+    /// Has the alarm thread see to it that the driver comes.
+    fn watch(&self, state: &mut State) {
+        if !STANDS_IN {
+            return;
         }
+        state.rung_at = Instant::now();
+        // Where timers are dense, the next booking is known already, and the thread need not be told of it.
+        let dense = state.pause >= DENSE;
+        self.book(if dense { instant_of(state.rung_for + state.pause) } else { state.rung_at + GRACE });
     }
 
     /// The alarm thread's call: wakes the driver, or finds that it was woken and has not come.
     pub(crate) fn ring(&self) -> Rung {
-        let state = self.lock();
+        let mut state = self.lock();
         match state.phase {
-            // Woken the last time, and not seen since.
-            Phase::Asleep(WakesBy::Thread) if state.waker.is_none() && STANDS_IN => Rung::Overdue,
-            Phase::Awake { expected: true, .. } if STANDS_IN => Rung::Overdue,
-            Phase::Asleep(by) => {
-                self.rouse(state, by == WakesBy::Thread);
+            Phase::Asleep(WakesBy::Thread) => {
+                // Woken the last time, and not seen since.
+                if STANDS_IN && state.waker.is_none() {
+                    return Rung::Overdue;
+                }
+                state.rung_for = Tick(self.armed.load(SeqCst));
+                self.watch(&mut state);
+                self.rouse(state);
                 Rung::Served
             }
-            Phase::Closed | Phase::Awake { .. } => Rung::Served,
+            Phase::Awake { expected: true, .. } if STANDS_IN => {
+                let patience = state.rung_at + GRACE;
+                if Instant::now() >= patience {
+                    return Rung::Overdue;
+                }
+                self.book(patience);
+                Rung::Served
+            }
+            Phase::Closed | Phase::Awake { .. } | Phase::Asleep(WakesBy::Itself) => Rung::Served,
         }
     }
 
@@ -201,9 +242,12 @@ impl Signal {
         state.phase = Phase::Awake { again: false, expected: true };
     }
 
-    /// A turn has looked, and wants the next when `earliest` is reached. `false` where it has to look again.
-    pub(crate) fn end_turn(&self, earliest: Tick, by: WakesBy) -> bool {
+    /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but lets timers gather
+    /// for a `pause` first. `false` where it has to look again.
+    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, pause: Ticks, by: WakesBy) -> bool {
         let mut state = self.lock();
+        let not_before = (state.rung_for + pause).max(now + Ticks(pause.0 / 2));
+        let earliest = earliest.max(not_before);
         match &mut state.phase {
             Phase::Closed => return true,
             Phase::Awake { again, .. } if *again => {
@@ -215,6 +259,8 @@ impl Signal {
             Phase::Awake { .. } | Phase::Asleep(_) => {}
         }
         state.phase = Phase::Asleep(by);
+        state.not_before = not_before;
+        state.pause = pause;
         match by {
             WakesBy::Thread => self.arm_thread(earliest),
             WakesBy::Itself => {
@@ -230,8 +276,8 @@ impl Signal {
         let mut state = self.lock();
         if let Phase::Awake { expected, .. } = &mut state.phase {
             *expected = true;
-            if STANDS_IN && instant::clock_is_the_systems() {
-                self.book(Instant::now() + GRACE);
+            if instant::clock_is_the_systems() {
+                self.watch(&mut state);
             }
         }
     }
@@ -255,7 +301,7 @@ impl Signal {
         if deadline == Tick::MAX {
             thread::cancel(self.id);
         } else {
-            self.book(clock::instant_of(deadline).into_std());
+            self.book(instant_of(deadline));
         }
     }
 
@@ -269,6 +315,10 @@ impl Signal {
             thread::book(self.id, at, *bell);
         }
     }
+}
+
+fn instant_of(tick: Tick) -> Instant {
+    clock::instant_of(tick).into_std()
 }
 
 impl std::fmt::Debug for Signal {

@@ -50,7 +50,6 @@ use crate::wheel::Key;
 /// # }
 /// ```
 #[inline]
-#[must_use]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
@@ -71,7 +70,6 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # }
 /// ```
 #[inline]
-#[must_use]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(clock::tick_of(deadline))
 }

@@ -124,7 +124,7 @@ fn probe(runtime: &Handle, timer: Timer) {
     if sent < PROBES {
         let id = runtime.id();
         runtime.spawn(async move {
-            if !remembered().is_some_and(|known| known.task.is_none()) {
+            if remembered().is_none_or(|known| known.task.is_some()) {
                 let lease = timer.lease(next_worker(id, &timer));
                 remember(Remembered { hub: timer.hub, lease, task: None });
             }

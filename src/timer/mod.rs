@@ -147,6 +147,7 @@ impl Timer {
     /// # }
     /// ```
     #[track_caller]
+    #[must_use]
     pub fn interval(&self, period: Duration) -> Interval {
         self.interval_at(self.now(), period)
     }
@@ -166,6 +167,7 @@ impl Timer {
     /// # }
     /// ```
     #[track_caller]
+    #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start), period)
     }
