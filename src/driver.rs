@@ -15,7 +15,7 @@ use crate::alarm::tokio::TokioAlarm;
 use crate::clock;
 use crate::hub::{Allowance, Fired, Hub};
 use crate::instant;
-use crate::shard::Batch;
+use crate::shard::{Batch, Epoch};
 use crate::signal::WakesBy;
 use crate::tick::{Tick, Ticks};
 
@@ -30,9 +30,24 @@ const LOOKS: usize = 8;
 const PAUSE_PER_WAKE: u64 = 20_000;
 const LONGEST_PAUSE: u64 = 800_000;
 
-/// Turns a timer's wheels, for as long as it is polled; dropping it ends the timer.
-pub(crate) struct Driver {
+/// Turns a timer's wheels: the future that has to be polled for its sleeps to end. Made by
+/// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
+///
+/// It completes when the timer is shut down. Dropping it ends the timer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+/// let driver = tokio::spawn(driver);
+/// timer.shutdown();
+/// driver.await.unwrap();
+/// # }
+/// ```
+#[must_use = "a timer fires only while its driver is polled"]
+pub struct Driver {
     hub: &'static Hub,
+    epoch: Epoch,
     batch: Batch,
     /// For a clock that the alarm thread knows nothing of.
     tokio_alarm: TokioAlarm,
@@ -42,9 +57,9 @@ pub(crate) struct Driver {
 struct FireInline(&'static Hub);
 
 impl Driver {
-    pub(crate) fn new(hub: &'static Hub) -> Self {
+    pub(crate) fn new(hub: &'static Hub, epoch: Epoch) -> Self {
         let tokio_alarm = TokioAlarm::new(Waker::from(Arc::new(FireInline(hub))));
-        Driver { hub, batch: Batch::default(), tokio_alarm }
+        Driver { hub, epoch, batch: Batch::default(), tokio_alarm }
     }
 
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.
@@ -76,6 +91,9 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         for _ in 0..LOOKS {
+            if !this.hub.serves(this.epoch) {
+                return Poll::Ready(());
+            }
             this.hub.signal.begin_turn(cx.waker().clone());
             let fired = this.hub.fire_due(&mut this.batch, Allowance { wakes: WAKES, holds: HOLDS });
             if !fired.all {
@@ -93,7 +111,8 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.hub.close();
+        self.hub.close(self.epoch);
+        self.hub.recycle();
     }
 }
 

@@ -77,13 +77,16 @@ impl Hub {
         Box::leak(Box::new(Hub { signal, shards, epoch: AtomicU32::new(0) }))
     }
 
-    /// Ends the timer: what waits is woken to see that it has gone.
-    pub(crate) fn close(&'static self) {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+    /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` where it has ended before.
+    pub(crate) fn close(&self, epoch: Epoch) -> Option<usize> {
+        let next = epoch.0.wrapping_add(1);
+        self.epoch.compare_exchange(epoch.0, next, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         self.signal.close();
-        for shard in &self.shards {
-            shard.close();
-        }
+        Some(self.shards.iter().map(|shard| shard.close()).sum())
+    }
+
+    /// Makes the hub ready for another timer, once the driver of the last has gone.
+    pub(crate) fn recycle(&'static self) {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 

@@ -231,9 +231,11 @@ impl Shard {
         self.fired_through.store(0, Ordering::Release);
     }
 
-    /// Takes no more entries and wakes those it has, so that they are polled and see that their driver has gone.
-    pub(crate) fn close(&self) {
+    /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns
+    /// how many there were.
+    pub(crate) fn close(&self) -> usize {
         let mut batch = Batch::default();
+        let mut pending = 0;
         loop {
             let mut state = self.lock();
             state.epoch = None;
@@ -249,9 +251,9 @@ impl Shard {
                 }
             };
             drop(state);
-            batch.wake_all();
+            pending += batch.wake_all();
             if !more {
-                return;
+                return pending;
             }
         }
     }

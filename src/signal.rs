@@ -128,7 +128,7 @@ impl Signal {
         }
     }
 
-    /// The driver has gone.
+    /// The timer has ended. Its driver is polled once more, to see it.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         self.publish(Tick::MAX, Tick::MAX);
@@ -136,7 +136,9 @@ impl Signal {
         thread::cancel(self.id);
         let waker = state.waker.take();
         drop(state);
-        drop(waker);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.

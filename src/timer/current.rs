@@ -17,13 +17,15 @@
 //! `test-util` tokio is asked every time.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
 use super::Timer;
+use super::builder::shards_for;
+use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::shard::Lease;
 
@@ -38,6 +40,9 @@ thread_local! {
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
+/// Counts the timers that were installed in place of another: what threads remember is out of date from then on.
+static INSTALLED: AtomicU64 = AtomicU64::new(0);
+
 static TIMERS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 
 /// This thread's shard of a timer.
@@ -47,6 +52,8 @@ struct Remembered {
     lease: Lease,
     /// The task that it is right for; `None` where it is right for the whole thread.
     task: Option<task::Id>,
+    /// How many timers had been installed.
+    installed: u64,
 }
 
 /// A runtime's timer. In its driver's task, takes it off the list when the task is dropped.
@@ -79,7 +86,7 @@ fn ask(task: Option<task::Id>) -> Option<Lease> {
     let timer = timer_of(&runtime);
     let lease = timer.lease(thread());
     if task.is_some() {
-        remember(Remembered { hub: timer.hub, lease, task });
+        remember(&timer, lease, task);
     }
     probe(&runtime, timer);
     Some(lease)
@@ -101,10 +108,13 @@ pub(crate) fn in_task() -> bool {
 
 #[inline]
 fn remembered() -> Option<Remembered> {
-    REMEMBERED.try_with(Cell::get).ok().flatten().filter(|known| known.lease.is_open(known.hub))
+    let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
+    let valid = known.lease.is_open(known.hub) && known.installed == INSTALLED.load(Ordering::Relaxed);
+    valid.then_some(known)
 }
 
-fn remember(known: Remembered) {
+fn remember(timer: &Timer, lease: Lease, task: Option<task::Id>) {
+    let known = Remembered { hub: timer.hub, lease, task, installed: INSTALLED.load(Ordering::Relaxed) };
     // A test may nest runtimes with different clocks in one thread, where only asking tokio is right.
     if !cfg!(feature = "test-util") {
         let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
@@ -126,7 +136,7 @@ fn probe(runtime: &Handle, timer: Timer) {
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
                 let lease = timer.lease(next_worker(id, &timer));
-                remember(Remembered { hub: timer.hub, lease, task: None });
+                remember(&timer, lease, None);
             }
         });
     }
@@ -148,25 +158,35 @@ fn next_worker(runtime: runtime::Id, timer: &Timer) -> usize {
 /// Finds a runtime's timer, or makes one and spawns its driver there.
 fn timer_of(runtime: &Handle) -> Timer {
     let id = runtime.id();
-    let mut timers = timers();
+    let timers = timers();
     if let Some(listed) = timers.iter().find(|listed| listed.runtime == id && !listed.timer.is_closed()) {
         return listed.timer.clone();
     }
-    let shards = match runtime.runtime_flavor() {
-        RuntimeFlavor::CurrentThread => 1,
-        _ => runtime.metrics().num_workers(),
-    };
-    let (timer, driver) = Timer::with_driver(shards);
-    let listed = Listed { runtime: id, timer: timer.clone(), workers: 0 };
+    let (timer, driver) = Timer::with_driver(shards_for(runtime));
+    list(timers, runtime, timer.clone(), driver);
+    timer
+}
+
+/// Makes a timer the one that a runtime's sleeps go to.
+pub(super) fn install(runtime: &Handle, timer: Timer, driver: Driver) {
+    let mut timers = timers();
+    let id = runtime.id();
+    timers.retain(|listed| listed.runtime != id);
+    list(timers, runtime, timer, driver);
+    INSTALLED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Lists a runtime's timer for as long as its driver, spawned there, lives.
+fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: Timer, driver: Driver) {
+    let listed = Listed { runtime: runtime.id(), timer, workers: 0 };
     timers.push(listed.clone());
-    // The list is unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
+    // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
     let unlist = Unlist(listed);
     runtime.spawn(async move {
         let _unlist = unlist;
         driver.await;
     });
-    timer
 }
 
 /// Takes a timer off the list when its driver's task is dropped.

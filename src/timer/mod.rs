@@ -2,13 +2,16 @@
 //!
 //! Must not know: the inside of the futures.
 
+mod builder;
 pub(crate) mod current;
 
 use std::future::IntoFuture;
 use std::time::Duration;
 
+pub use builder::{BuildError, Builder};
+
 use crate::clock;
-use crate::driver::Driver;
+pub use crate::driver::Driver;
 use crate::error::Error;
 use crate::hub::Hub;
 use crate::instant::Instant;
@@ -41,7 +44,17 @@ impl Timer {
     /// A timer with that many shards, and the driver that has to be polled for it to fire.
     pub(crate) fn with_driver(shards: usize) -> (Timer, Driver) {
         let (hub, epoch) = Hub::open(shards);
-        (Timer { hub, epoch }, Driver::new(hub))
+        (Timer { hub, epoch }, Driver::new(hub, epoch))
+    }
+
+    /// Makes a timer with settings of its own.
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
+    /// # let _ = timer;
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 
     /// The timer of the current runtime.
@@ -184,6 +197,23 @@ impl Timer {
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were.
+    ///
+    /// A sleep that named this timer panics when it is polled before its deadline. One that was on it as its runtime's
+    /// default waits on with the timer that its runtime makes next.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().build().unwrap();
+    /// assert_eq!(timer.shutdown(), 0);
+    /// # }
+    /// ```
+    #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
+    pub fn shutdown(&self) -> usize {
+        self.hub.close(self.epoch).unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {

@@ -11,7 +11,7 @@ use super::store::{NIL, Store};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     pub(super) head: u32,
-    tail: u32,
+    pub(super) tail: u32,
 }
 
 impl List {
@@ -21,29 +21,9 @@ impl List {
         self.head == NIL
     }
 
-    /// Exactly one entry?
-    pub(super) fn is_single(self) -> bool {
-        self.head == self.tail && self.head != NIL
-    }
-
     /// Is this entry the first or the last here?
     pub(super) fn ends_with(self, index: u32) -> bool {
         self.head == index || self.tail == index
-    }
-
-    /// The last entry, behind which the next one goes; `NIL` where there is none.
-    pub(super) fn tail(self) -> u32 {
-        self.tail
-    }
-
-    /// Makes `index` the last. Its cell names the last so far as `prev`, which is given, and no `next`.
-    #[inline]
-    pub(super) fn extend<T>(&mut self, store: &mut Store<T>, prev: u32, index: u32) {
-        match prev {
-            NIL => self.head = index,
-            prev => store.cell_mut(prev).next = index,
-        }
-        self.tail = index;
     }
 
     /// Closes the gap between two neighbours of this list, where an entry was.

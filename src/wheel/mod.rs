@@ -33,7 +33,8 @@
 //!    interrupted cascade keeps invariant 2.
 //! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while there are any.
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
-//! 6. [`Wheel::step`] touches a bounded number of entries.
+//! 6. A bit of `uniform` is set only where all entries of the list have one deadline (the list of what is due aside).
+//! 7. [`Wheel::step`] touches a bounded number of entries.
 //!
 //! Must not know: anything else of this crate but the tick.
 
@@ -79,6 +80,8 @@ pub struct Wheel<T> {
     rows_occupied: u32,
     /// One bit a list, for each row.
     occupied: [u64; ROWS],
+    /// One bit a list: have its entries, as far as is known, all the same deadline?
+    uniform: [u64; ROWS],
     lists: [List; ROWS * SLOTS],
     store: Store<T>,
     cascaded: u64,
@@ -165,6 +168,7 @@ impl<T> Wheel<T> {
             cascade: None,
             rows_occupied: 0,
             occupied: [0; ROWS],
+            uniform: [0; ROWS],
             lists: [List::EMPTY; ROWS * SLOTS],
             store: Store::new(),
             cascaded: 0,
@@ -216,9 +220,9 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let place = self.place_for_insert(deadline);
-        let prev = self.lists[place.0].tail();
+        let prev = self.lists[place.0].tail;
         let key = self.store.insert(deadline, prev, value);
-        self.extend(place, prev, key.index);
+        self.extend(place, prev, key.index, deadline);
         key
     }
 
@@ -247,7 +251,7 @@ impl<T> Wheel<T> {
         let Some(cell) = self.store.get_mut(key) else { return false };
         let (before, prev, next) = (std::mem::replace(&mut cell.deadline, deadline), cell.prev, cell.next);
         self.unlink(key.index, before, prev, next);
-        self.link(self.place_for_insert(deadline), key.index);
+        self.link(self.place_for_insert(deadline), key.index, deadline);
         true
     }
 
@@ -271,7 +275,8 @@ impl<T> Wheel<T> {
 
     /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
     ///
-    /// It is exact where the slot with the earliest entries has few of them, and the start of that slot otherwise. Where
+    /// It is exact where the slot with the earliest entries has few of them or all have one deadline, and the start of that
+    /// slot otherwise. Where
     /// something is due already it is [`elapsed`](Wheel::elapsed). `None` where the wheel is empty.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
@@ -280,8 +285,8 @@ impl<T> Wheel<T> {
         }
         let place = self.earliest()?;
         let start = self.start_of(place);
-        if place.row() == 0 {
-            return Some(start);
+        if self.is_uniform(place) {
+            return Some(self.first_deadline(place));
         }
         let mut entries = self.lists[place.0].iter(&self.store);
         let exact = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
@@ -309,19 +314,14 @@ impl<T> Wheel<T> {
                 self.elapsed = self.elapsed.max(now);
                 return Step::Done;
             };
-            self.elapsed = self.start_of(place);
-            let list = self.lists[place.0];
-            let all_due = match place.row() {
-                // All entries of a level 0 slot have this very deadline.
-                0 => true,
-                // Alone in the earliest slot: nothing can come before it, so it need not descend level by level.
-                _ => list.is_single() && self.store.cell(list.head).deadline <= now,
-            };
-            if all_due {
+            // Where all of a slot has one deadline, as on level 0, nothing needs to be put in order level by level.
+            if self.is_uniform(place) && self.first_deadline(place) <= now {
+                self.elapsed = self.first_deadline(place);
                 self.lists[Place::DUE.0] = std::mem::replace(&mut self.lists[place.0], List::EMPTY);
                 self.mark_empty(place);
                 self.mark(Place::DUE);
             } else {
+                self.elapsed = self.start_of(place);
                 self.cascade = Some(Cascade { place, last: self.last_of(place) });
             }
         }
@@ -344,6 +344,14 @@ impl<T> Wheel<T> {
         std::array::from_fn(|level| self.occupied[level].count_ones())
     }
 
+    fn is_uniform(&self, place: Place) -> bool {
+        self.uniform[place.row()] & (1 << place.slot()) != 0
+    }
+
+    fn first_deadline(&self, place: Place) -> Tick {
+        self.store.cell(self.lists[place.0].head).deadline
+    }
+
     fn has_due(&self) -> bool {
         self.rows_occupied & (1 << DUE) != 0
     }
@@ -361,24 +369,33 @@ impl<T> Wheel<T> {
         let cell = self.store.cell(index);
         let (deadline, next) = (cell.deadline, cell.next);
         self.close_gap(place, NIL, next);
-        self.link(self.place_of(deadline), index);
+        self.link(self.place_of(deadline), index, deadline);
         self.cascaded += 1;
     }
 
     /// Puts an entry that is in no list at the end of one.
-    fn link(&mut self, place: Place, index: u32) {
-        let prev = self.lists[place.0].tail();
+    fn link(&mut self, place: Place, index: u32, deadline: Tick) {
+        let prev = self.lists[place.0].tail;
         let cell = self.store.cell_mut(index);
         cell.prev = prev;
         cell.next = NIL;
-        self.extend(place, prev, index);
+        self.extend(place, prev, index, deadline);
     }
 
+    /// Makes an entry the last of a list, whose cell names the last so far as `prev` and no `next`.
     #[inline]
-    fn extend(&mut self, place: Place, prev: u32, index: u32) {
-        self.lists[place.0].extend(&mut self.store, prev, index);
+    fn extend(&mut self, place: Place, prev: u32, index: u32, deadline: Tick) {
+        let list = &mut self.lists[place.0];
+        list.tail = index;
         if prev == NIL {
+            list.head = index;
             self.mark(place);
+        } else {
+            let before = self.store.cell_mut(prev);
+            before.next = index;
+            if before.deadline != deadline {
+                self.uniform[place.row()] &= !(1 << place.slot());
+            }
         }
     }
 
@@ -408,6 +425,7 @@ impl<T> Wheel<T> {
     #[inline]
     fn mark(&mut self, place: Place) {
         self.occupied[place.row()] |= 1 << place.slot();
+        self.uniform[place.row()] |= 1 << place.slot();
         self.rows_occupied |= 1 << place.row();
     }
 
@@ -482,6 +500,11 @@ impl<T> Wheel<T> {
             assert_eq!(!list.is_empty(), marked, "the bit of {place:?}");
             count += list.check(&self.store);
             for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
+                let first = self.first_deadline(place);
+                assert!(
+                    place == Place::DUE || !self.is_uniform(place) || deadline == first,
+                    "{place:?} has two deadlines"
+                );
                 match self.cascade {
                     Some(cascade) if cascade.place == place => assert!(deadline <= cascade.last),
                     _ => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
