@@ -225,7 +225,6 @@ impl<T> Store<T> {
     }
 
     // The rare paths stand apart so that the compiler keeps the common one short.
-    // The rare paths stand apart so that the compiler keeps the common one short.
     #[cold]
     fn next_page(&mut self) {
         self.current = self.lowest_open().unwrap_or_else(|| self.push_page());

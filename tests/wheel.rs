@@ -1,0 +1,512 @@
+//! What a user of `Wheel` sees. Each test that names an issue or a commit is of a bug that another timer had.
+
+use std::rc::Rc;
+
+use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
+
+/// How many ticks there are in all slots of one level, from level 0 up to the last that fits.
+fn spans() -> impl Iterator<Item = u64> {
+    (1..=10).map(|level| 64_u64.pow(level))
+}
+
+/// All that is due at `now`, in the order it comes.
+fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
+    std::iter::from_fn(|| wheel.pop(now)).collect()
+}
+
+/// Asserts that the next entries are at `deadline`: kept until the tick before, and given at it.
+fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
+    if deadline > wheel.elapsed() {
+        assert_eq!(wheel.pop(Tick(deadline.0 - 1)), None, "at the tick before {deadline:?}");
+    }
+    assert_eq!(wheel.next_expiration(), Some(deadline));
+    assert_eq!(wheel.pop(deadline), Some(deadline));
+    wheel.check();
+}
+
+/// Arms a timer for each deadline and asserts that each is given at its very tick.
+fn assert_all_on_their_tick(mut wheel: Wheel<Tick>, mut deadlines: Vec<Tick>) {
+    for &deadline in &deadlines {
+        wheel.insert(deadline, deadline);
+        wheel.check();
+    }
+    deadlines.sort_unstable();
+    for deadline in deadlines {
+        assert_next_at(&mut wheel, deadline);
+    }
+    assert!(wheel.is_empty());
+}
+
+// Far away
+
+/// folly `c53bda788`
+#[test]
+fn a_timer_nearly_one_rotation_away_waits_though_the_wheel_lags_behind() {
+    for span in spans() {
+        for start in [0, 1, span - 1, 3 * span + span / 64] {
+            for lag in [0, 1, 63, 64, span / 64, span - 1] {
+                let now = Tick(start) + Ticks(lag);
+                let mut wheel = Wheel::starting_at(Tick(start));
+                // One of three is handed out, so the last round is not over either.
+                for _ in 0..3 {
+                    wheel.insert(now, now);
+                }
+                assert_eq!(wheel.pop(now), Some(now));
+                for away in [span - 1, span, span + 1] {
+                    wheel.insert(now + Ticks(away), now + Ticks(away));
+                }
+                assert_eq!(drain(&mut wheel, now), [now, now]);
+                for away in [span - 1, span, span + 1] {
+                    assert_next_at(&mut wheel, now + Ticks(away));
+                }
+            }
+        }
+    }
+}
+
+/// tokio 8334, pgdog 1017
+#[test]
+fn far_timers_in_the_current_slots_hide_no_short_timer() {
+    for uptime in [0, 5, (1 << 30) + 77, (1 << 36) - 3, 0x0123_4567_89ab_cdef] {
+        let mut wheel = Wheel::starting_at(Tick(uptime));
+        let far: Vec<Tick> = spans().map(|span| Tick(uptime) + Ticks(span)).collect();
+        for &deadline in &far {
+            wheel.insert(deadline, deadline);
+        }
+        // The nearest of them is 64 ticks away, so they all stay meanwhile.
+        for _ in 0..60 {
+            let deadline = wheel.elapsed() + Ticks(1);
+            wheel.insert(deadline, deadline);
+            assert_next_at(&mut wheel, deadline);
+        }
+        for deadline in far {
+            assert_next_at(&mut wheel, deadline);
+        }
+    }
+}
+
+/// tokio 8334
+#[test]
+fn short_timers_go_on_as_time_passes_every_power_of_64() {
+    for power in spans() {
+        let mut wheel = Wheel::starting_at(Tick(power - 5));
+        for span in spans() {
+            let far = Tick(power) + Ticks(span);
+            wheel.insert(far, far);
+        }
+        for tick in power - 4..power + 5 {
+            wheel.insert(Tick(tick), Tick(tick));
+            assert_next_at(&mut wheel, Tick(tick));
+        }
+    }
+}
+
+/// caffeine `7cc9f1f41`
+#[test]
+fn the_next_expiration_is_never_later_than_the_earliest_timer() {
+    for start in [0, 63, (1 << 24) - 1, (1 << 36) + 12_345] {
+        for span in spans() {
+            let mut wheel = Wheel::starting_at(Tick(start));
+            // The latest first, in slots that the earliest may share; more than a slot is searched for, in the end.
+            for away in (1..=100).rev() {
+                let deadline = Tick(start) + Ticks(span) + Ticks(away * (span / 1_024).max(1));
+                wheel.insert(deadline, deadline);
+                let next = wheel.next_expiration().unwrap();
+                assert!(Tick(start) < next && next <= deadline, "{next:?} for {deadline:?} at {start}");
+            }
+            let near = Tick(start) + Ticks(span);
+            wheel.insert(near, near);
+            assert!(wheel.next_expiration().unwrap() <= near);
+            wheel.insert(Tick(start + 1), Tick(start + 1));
+            assert_eq!(wheel.next_expiration(), Some(Tick(start + 1)));
+        }
+    }
+}
+
+/// tokio 5536, tikv 11940, and for the counter's end akka 20424, node 22149
+#[test]
+fn timers_work_across_2_to_the_36_and_42_and_at_the_end_of_all_ticks() {
+    for near in [1 << 36, 1 << 42, 1 << 60, u64::MAX] {
+        for before in 0..130 {
+            let start = Tick(near - before);
+            let aways = [1, 2, 63, 64, 65, 4_095, 4_096, 1 << 36, u64::MAX];
+            assert_all_on_their_tick(Wheel::starting_at(start), aways.map(|away| start + Ticks(away)).into());
+        }
+    }
+}
+
+/// akka 20424, node 22149
+#[test]
+fn at_the_last_tick_timers_still_fire_and_nothing_panics() {
+    let mut wheel = Wheel::starting_at(Tick(u64::MAX - 1));
+    let key = wheel.insert(Tick::MAX, "last");
+    assert_eq!(wheel.step(Tick(u64::MAX - 1)), Step::Done);
+    assert_eq!(wheel.step(Tick::MAX), Step::Fired { key, deadline: Tick::MAX, value: "last" });
+    for deadline in [Tick::MAX, Tick(u64::MAX - 1), Tick::ZERO] {
+        wheel.insert(deadline, "later still");
+        assert_eq!(wheel.next_expiration(), Some(Tick::MAX));
+        assert_eq!(wheel.pop(Tick::MAX), Some("later still"));
+    }
+}
+
+/// netty 7760
+#[test]
+fn the_largest_delay_saturates_and_does_not_fire_at_once() {
+    let now = Tick(123_456_789);
+    let mut wheel = Wheel::starting_at(now);
+    wheel.insert(now + Ticks(u64::MAX), "never");
+    assert_eq!(wheel.pop(Tick(u64::MAX - 1)), None);
+    assert_eq!(wheel.pop(Tick::MAX), Some("never"));
+}
+
+// Boundaries
+
+/// folly `67cb8eed5`
+#[test]
+fn a_timer_for_the_first_slot_of_a_level_fires_without_an_extra_tick() {
+    for power in spans() {
+        assert_all_on_their_tick(Wheel::new(), vec![Tick(power)]);
+        assert_all_on_their_tick(Wheel::new(), vec![Tick(power), Tick(power), Tick(power + 1)]);
+    }
+}
+
+/// netty 1959, akka 1016
+#[test]
+fn timers_at_exact_multiples_of_a_span_fire_on_their_tick() {
+    for start in [0, 1, 64, (1 << 30) - 1] {
+        let multiples = spans().flat_map(|span| (1..=3).map(move |times| span.saturating_mul(times)));
+        let deadlines = multiples.flat_map(|far| [far - 1, far, far.saturating_add(1)]);
+        assert_all_on_their_tick(
+            Wheel::starting_at(Tick(start)),
+            deadlines.map(|far| Tick(start) + Ticks(far)).collect(),
+        );
+    }
+}
+
+/// async-io `ff76625`
+#[test]
+fn a_timer_that_is_due_exactly_now_fires() {
+    for start in [0, 5, 63, 64, 1 << 36] {
+        for away in [0, 1, 63, 64, 4_096] {
+            let now = Tick(start) + Ticks(away);
+            let mut wheel = Wheel::starting_at(Tick(start));
+            wheel.insert(now, "now");
+            assert_eq!(wheel.next_expiration(), Some(now));
+            assert_eq!(wheel.pop(now), Some("now"));
+        }
+    }
+}
+
+// The clock
+
+/// Linux `30c66fc30ee7`
+#[test]
+fn arming_in_the_past_does_not_move_time_back() {
+    for past in [0, 1, 64, 999_999, 1_000_000] {
+        let mut wheel = Wheel::starting_at(Tick(1_000_000));
+        wheel.insert(Tick(past), Tick(past));
+        wheel.insert(Tick(1_000_100), Tick(1_000_100));
+        assert_eq!(wheel.elapsed(), Tick(1_000_000));
+        assert_eq!(drain(&mut wheel, Tick(1_000_000)), [Tick(past)]);
+        assert_eq!(wheel.elapsed(), Tick(1_000_000));
+        assert_next_at(&mut wheel, Tick(1_000_100));
+    }
+}
+
+/// tokio 684, 4044, 3619
+#[test]
+fn a_clock_that_steps_back_loses_no_timer_and_fires_none_early() {
+    let (now, seconds_38) = (Tick(1 << 40), 38_000_000_000);
+    for back in [1, seconds_38] {
+        let stepped_back = Tick(now.0 - back);
+        let mut wheel = Wheel::new();
+        wheel.insert(now + Ticks(1), "armed before");
+        assert_eq!(wheel.pop(now), None);
+
+        assert_eq!(wheel.pop(stepped_back), None);
+        assert_eq!(wheel.elapsed(), now);
+        wheel.insert(stepped_back, "armed after");
+        assert_eq!(drain(&mut wheel, stepped_back), ["armed after"]);
+        assert_eq!(drain(&mut wheel, now), [""; 0]);
+        assert_eq!(drain(&mut wheel, now + Ticks(1)), ["armed before"]);
+    }
+}
+
+/// camunda 767, agrona 73
+#[test]
+fn polling_more_or_less_often_than_every_tick_misses_nothing() {
+    // In tenths of a tick.
+    for period in [9, 18, 10_000] {
+        let mut wheel = Wheel::new();
+        for deadline in (0..300).chain((300..20_000).step_by(97)) {
+            wheel.insert(Tick(deadline), deadline);
+        }
+        let mut time = 0;
+        while !wheel.is_empty() {
+            let (before, now) = ((time.max(period) - period) / 10, time / 10);
+            for deadline in drain(&mut wheel, Tick(now)) {
+                assert!(deadline == 0 || (before < deadline && deadline <= now), "{deadline} came at {now}");
+            }
+            assert!(wheel.next_expiration().is_none_or(|next| next > Tick(now)));
+            time += period;
+            assert!(time < 300_000, "a timer was missed");
+        }
+    }
+}
+
+/// Linux `a683f390b93f`
+#[test]
+fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
+    // In nanoseconds, with the power of two that is next to an hour.
+    let (hour, millisecond) = (1 << 42, 1_000_000);
+    // The wheel was told that the hour has passed, or was not.
+    for elapsed in [0, hour] {
+        let mut wheel = Wheel::new();
+        assert_eq!(wheel.step(Tick(elapsed)), Step::Done);
+        let armed: Vec<Tick> = (0..20).map(|n| Tick(hour + millisecond + n)).collect();
+        for &deadline in &armed {
+            wheel.insert(deadline, deadline);
+        }
+        if elapsed == hour {
+            assert_eq!(wheel.occupancy()[4..], [0; 7], "a level above 3 holds what is more than 64^4 ticks away");
+        }
+        let (mut fired, mut wakes) = (Vec::new(), 0);
+        while let Some(next) = wheel.next_expiration() {
+            wakes += 1;
+            assert!(wakes <= 20 + 11, "more than a wake-up for each timer and level");
+            let due = drain(&mut wheel, next);
+            assert!(due.iter().all(|&deadline| deadline == next), "late: {due:?} at {next:?}");
+            fired.extend(due);
+        }
+        assert_eq!(fired, armed);
+    }
+}
+
+/// neqo 319
+#[test]
+fn arming_and_cancelling_work_after_a_stall_past_every_slot() {
+    for stall in spans().flat_map(|span| [span - 1, span, span + 1]) {
+        let now = Tick(stall);
+        let mut wheel = Wheel::new();
+        let slept_through = wheel.insert(Tick(3), "slept through");
+        let cancelled = wheel.insert(now + Ticks(5), "cancelled");
+        wheel.insert(now + Ticks(6), "kept");
+        assert_eq!(wheel.remove(cancelled), Some("cancelled"));
+        assert!(matches!(wheel.step(now), Step::Fired { key, .. } if key == slept_through));
+        let cancelled = wheel.insert(now + Ticks(5), "cancelled");
+        assert_eq!(wheel.remove(cancelled), Some("cancelled"));
+        wheel.check();
+        assert_eq!(wheel.pop(now + Ticks(5)), None);
+        assert_eq!(wheel.pop(now + Ticks(6)), Some("kept"));
+    }
+}
+
+/// netty 1246
+#[test]
+fn an_idle_wheel_asks_for_nothing_and_a_lone_timer_for_one_wake_up() {
+    let mut wheel = Wheel::new();
+    assert_eq!(wheel.next_expiration(), None);
+    for away in spans().chain([1, 36_000_000_000_000, u64::MAX / 2]) {
+        let deadline = wheel.elapsed() + Ticks(away);
+        let key = wheel.insert(deadline, ());
+        assert_eq!(wheel.next_expiration(), Some(deadline));
+        assert_eq!(wheel.step(deadline), Step::Fired { key, deadline, value: () });
+        assert_eq!((wheel.step(deadline), wheel.next_expiration()), (Step::Done, None));
+    }
+}
+
+// Resetting and cancelling
+
+/// go 47329, 47762
+#[test]
+fn a_reset_to_sooner_or_later_takes_effect_and_keeps_the_key() {
+    for start in [0, 63, (1 << 36) - 2] {
+        let mut wheel = Wheel::starting_at(Tick(start));
+        let key = wheel.insert(Tick::MAX, "reset");
+        // Sooner each time, then later each time.
+        for away in spans().collect::<Vec<_>>().into_iter().rev().chain(spans()) {
+            let deadline = Tick(start) + Ticks(away);
+            assert!(wheel.reset(key, deadline));
+            assert_eq!((wheel.deadline(key), wheel.next_expiration()), (Some(deadline), Some(deadline)));
+        }
+        assert!(wheel.reset(key, Tick(start + 1)));
+        assert_eq!(wheel.step(Tick(start + 1)), Step::Fired { key, deadline: Tick(start + 1), value: "reset" });
+    }
+}
+
+/// netty 2541, Java's `setRemoveOnCancelPolicy`, go 75935
+#[test]
+fn what_a_cancelled_entry_held_is_given_back_at_once() {
+    for deadline in [0, 9, 5_000, 1 << 40, u64::MAX] {
+        let (mut wheel, payload) = (Wheel::new(), Rc::new("payload"));
+        let keys = [(); 3].map(|()| wheel.insert(Tick(deadline), Rc::clone(&payload)));
+        for key in keys {
+            let held = Rc::strong_count(&payload);
+            drop(wheel.remove(key));
+            assert_eq!(Rc::strong_count(&payload), held - 1);
+        }
+        wheel.insert(Tick(deadline), Rc::clone(&payload));
+        drop(wheel.pop(Tick::MAX));
+        let weak = Rc::downgrade(&payload);
+        drop(payload);
+        assert!(weak.upgrade().is_none(), "nothing stays in the wheel, fired or cancelled");
+    }
+}
+
+/// netty 2541, go 75935
+#[test]
+fn ten_million_far_timers_armed_and_cancelled_leave_no_memory_behind() {
+    let mut wheel = Wheel::new();
+    let before = wheel.capacity();
+    for n in 0..10_000_000 {
+        let key = wheel.insert(Tick(3_600_000 + n), n);
+        assert_eq!(wheel.remove(key), Some(n));
+    }
+    assert_eq!((wheel.len(), wheel.capacity()), (0, before));
+}
+
+#[test]
+fn memory_is_given_back_after_a_peak() {
+    let mut wheel = Wheel::new();
+    let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick(n), n)).collect();
+    for key in &keys[1_000..60_000] {
+        wheel.remove(*key);
+    }
+    assert_eq!(wheel.len(), 41_000);
+    assert!(wheel.capacity() <= 42_000, "room for {} after cancelling", wheel.capacity());
+    assert_eq!(drain(&mut wheel, Tick::MAX).len(), 41_000);
+    wheel.check();
+    assert!(wheel.capacity() <= 1_000, "room for {} after firing", wheel.capacity());
+}
+
+/// netty 14959, 6947
+#[test]
+fn the_count_is_right_whatever_is_tried_twice() {
+    let mut wheel = Wheel::new();
+    let keys = [5, 70, 70, 1 << 40].map(|deadline| wheel.insert(Tick(deadline), deadline));
+    assert_eq!(wheel.len(), 4);
+    assert!(wheel.remove(keys[1]).is_some() && wheel.remove(keys[1]).is_none());
+    assert!(!wheel.reset(keys[1], Tick(9)) && wheel.reset(keys[0], Tick(9)) && wheel.reset(keys[0], Tick(6)));
+    assert_eq!(wheel.len(), 3);
+    assert_eq!(drain(&mut wheel, Tick(100)), [5, 70]);
+    assert!(wheel.remove(keys[0]).is_none() && wheel.remove(keys[2]).is_none());
+    assert_eq!(wheel.len(), 1);
+}
+
+/// tokio 3558, 3270
+#[test]
+fn a_key_of_an_entry_that_is_gone_never_names_a_newer_one() {
+    let mut wheel = Wheel::new();
+    let mut old = Vec::new();
+    for n in 0..1_000 {
+        // The one cell is used again and again, after firing and after cancelling.
+        let key = wheel.insert(wheel.elapsed() + Ticks(1), n);
+        for &stale in &old {
+            assert!(stale != key && !wheel.reset(stale, Tick::MAX));
+            assert_eq!((wheel.remove(stale), wheel.get(stale), wheel.deadline(stale)), (None, None, None));
+        }
+        assert_eq!(wheel.get(key), Some(&n));
+        *wheel.get_mut(key).unwrap() += 1;
+        assert_eq!(if n % 2 == 0 { wheel.remove(key) } else { wheel.pop(Tick(n + 1)) }, Some(n + 1));
+        old.push(key);
+    }
+}
+
+// Many at once
+
+/// libuv 4245, akka 32271
+#[test]
+fn an_entry_that_is_armed_again_as_it_fires_holds_up_no_other() {
+    let now = Tick(1_000);
+    let mut wheel = Wheel::new();
+    wheel.insert(Tick(0), "again");
+    for deadline in [1, 70, 999, 1_000] {
+        wheel.insert(Tick(deadline), "other");
+    }
+    let (mut again, mut others) = (0, 0);
+    for _ in 0..100 {
+        match wheel.step(now) {
+            Step::Fired { value: "again", .. } => {
+                again += 1;
+                wheel.insert(now, "again");
+                if again == 50 {
+                    // The tick is being drained without end; who comes to it now gets a turn too.
+                    wheel.insert(now, "other");
+                }
+            }
+            Step::Fired { .. } => others += 1,
+            Step::Cascaded => {}
+            Step::Done => panic!("the slot is never empty"),
+        }
+    }
+    assert!(again > 50 && others == 5, "{again} and {others}");
+}
+
+/// caffeine `3cf6d2937`, agrona `8d05ce12`
+#[test]
+fn a_million_entries_of_a_tick_or_two_come_in_order_and_can_be_interrupted_anywhere() {
+    const MANY: u64 = 1_000_000;
+    const LATE: u64 = 1_500;
+    for second in [100, 101] {
+        let mut wheel = Wheel::new();
+        for n in 0..MANY {
+            wheel.insert(Tick(if n % 2 == 0 { 100 } else { second }), n);
+        }
+        let (mut fired, mut armed, mut steps) = (Vec::new(), MANY, 0);
+        loop {
+            let (len, cascaded) = (wheel.len(), wheel.cascaded());
+            match wheel.step(Tick(second)) {
+                Step::Fired { value, .. } => fired.push(value),
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+            let touched = (len - wheel.len()) as u64 + (wheel.cascaded() - cascaded);
+            assert!(touched <= 2, "one step touched {touched} entries");
+            // Arming and cancelling go on meanwhile.
+            steps += 1;
+            if steps % 500 == 0 && armed < MANY + LATE {
+                wheel.insert(Tick(second), armed);
+                armed += 1;
+                let key = wheel.insert(Tick(100 + steps % 77), u64::MAX);
+                assert_eq!(wheel.remove(key), Some(u64::MAX));
+            }
+        }
+        // By deadline, and first in, first out.
+        let mut expected: Vec<u64> = (0..MANY + LATE).collect();
+        expected.sort_by_key(|&n| if n < MANY && n % 2 == 0 { 100 } else { second });
+        assert!(fired == expected && wheel.is_empty());
+    }
+}
+
+/// agrona 346, chronos 342
+#[test]
+fn entries_come_with_their_own_key_and_deadline_in_order_after_rotation() {
+    let mut wheel = Wheel::starting_at(Tick(50));
+    // From slot 50 on round the end of the level, and twice over.
+    let mut expected: Vec<(Tick, Key, u64)> =
+        (0..200).map(|n| (Tick(51 + n * 37 % 100), n)).map(|(tick, n)| (tick, wheel.insert(tick, n), n)).collect();
+    expected.sort_by_key(|&(tick, _, _)| tick);
+    let mut fired = Vec::new();
+    loop {
+        match wheel.step(Tick(151)) {
+            Step::Fired { key, deadline, value } => fired.push((deadline, key, value)),
+            Step::Cascaded => {}
+            Step::Done => break,
+        }
+    }
+    assert_eq!(fired, expected);
+}
+
+/// Found here: an insert into the slot that cascades joins its end, and put the end off for ever.
+#[test]
+fn what_is_due_fires_though_each_step_is_followed_by_an_insert_into_the_same_slot() {
+    let mut wheel = Wheel::new();
+    wheel.insert(Tick(70), "due");
+    wheel.insert(Tick(71), "due");
+    let fired = (0..10).any(|_| {
+        let fired = matches!(wheel.step(Tick(71)), Step::Fired { value: "due", .. });
+        wheel.insert(Tick(100), "not due yet, but in the slot that moves down");
+        fired
+    });
+    assert!(fired);
+}
