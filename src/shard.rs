@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock.
-//! 2. Every entry with a deadline up to `fired_through` has been taken out, and none such is inserted any more, unless
-//!    the signal has become doubtful.
+//! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
+//!    wheel has gone by, so what is taken out comes in order. Neither holds where the signal has become doubtful.
 //! 3. At most [`STEPS`] entries are touched per hold of the lock.
 //! 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may come back in.
 //! 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
@@ -56,7 +56,7 @@ pub(crate) struct Lease {
 /// Why an entry was not inserted.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The shard has fired what is due at that tick: it is in the past.
+    /// The wheel has gone by that tick.
     Past,
     /// The timer has gone.
     Closed,
@@ -102,12 +102,18 @@ impl Shard {
         tick.0 <= self.fired_through.load(Ordering::Acquire) && !self.signal.is_doubtful()
     }
 
+    /// Whether the wheel has gone by a tick.
+    #[inline]
+    fn is_past(&self, state: &State, tick: Tick) -> bool {
+        tick <= state.wheel.elapsed() && !self.signal.is_doubtful()
+    }
+
     #[inline]
     pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
         let mut state = self.lock();
         let refused = if state.epoch != Some(epoch) {
             Some(Refused::Closed)
-        } else if self.has_fired(deadline) {
+        } else if self.is_past(&state, deadline) {
             Some(Refused::Past)
         } else {
             None
@@ -131,7 +137,7 @@ impl Shard {
     /// Moves an entry, and says whether it waits there. One whose new deadline is in the past is woken at once.
     pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
         let mut state = self.lock();
-        if self.has_fired(deadline) {
+        if self.is_past(&state, deadline) {
             let waker = state.wheel.remove(key);
             drop(state);
             if let Some(waker) = waker {
@@ -204,9 +210,11 @@ impl Shard {
     fn collect(&self, wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> bool {
         for _ in 0..STEPS {
             match wheel.step(now) {
-                Step::Fired { value, .. } => {
+                Step::Fired { value, deadline, .. } => {
                     wakers.push(value);
                     if wakers.len() == BATCH {
+                        // They come in the order of their deadlines; others of this very tick may be left.
+                        self.fired_through.fetch_max(deadline.0.saturating_sub(1), Ordering::Release);
                         return true;
                     }
                 }
