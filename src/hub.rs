@@ -52,11 +52,12 @@ impl Allowance {
 }
 
 impl Hub {
-    /// A hub for a new timer, with that many shards, and the epoch that names the timer.
+    /// A hub for a new timer, with that many shards, and the epoch that names the timer. Deadlines are rounded up to
+    /// multiples of two to the power of `grain` ticks.
     ///
     /// # Panics
     /// Where the system refuses the alarm thread.
-    pub(crate) fn open(shards: usize) -> (&'static Hub, Epoch) {
+    pub(crate) fn open(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
         thread::start();
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = spare.iter().position(|hub| hub.shards.len() == shards);
@@ -65,7 +66,7 @@ impl Hub {
         let hub = fitting.unwrap_or_else(|| Hub::new(shards));
         let epoch = Epoch(hub.epoch.load(Ordering::SeqCst));
         for shard in &hub.shards {
-            shard.open(epoch);
+            shard.open(epoch, grain);
         }
         hub.signal.open(hub);
         (hub, epoch)
@@ -135,7 +136,7 @@ impl Hub {
         loop {
             self.signal.begin_turn_as_stand_in();
             let fired = self.fire_due(&mut batch, Allowance::UNBOUNDED);
-            if self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread) {
+            if self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread).is_some() {
                 return;
             }
         }

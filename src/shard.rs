@@ -11,7 +11,7 @@
 //!
 //! Must not know: the driver, futures.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -33,6 +33,8 @@ pub(crate) struct Shard {
     /// When the wheel next has work; `Tick::MAX` where it has none.
     next: AtomicU64,
     fired_through: AtomicU64,
+    /// Deadlines are rounded up to multiples of two to the power of this.
+    grain: AtomicU32,
     signal: &'static Signal,
 }
 
@@ -83,6 +85,7 @@ impl Shard {
             state: Mutex::new(State { wheel: Wheel::new(), epoch: None }),
             next: AtomicU64::new(u64::MAX),
             fired_through: AtomicU64::new(0),
+            grain: AtomicU32::new(0),
             signal,
         }
     }
@@ -96,10 +99,17 @@ impl Shard {
         self.signal
     }
 
-    /// Whether everything due at `tick` has certainly been fired, so that `tick` is in the past.
+    /// Whether everything with a deadline has certainly been fired, so that it is in the past.
     #[inline]
-    pub(crate) fn has_fired(&self, tick: Tick) -> bool {
-        tick.0 <= self.fired_through.load(Ordering::Acquire) && !self.signal.is_doubtful()
+    pub(crate) fn has_fired(&self, deadline: Tick) -> bool {
+        self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire) && !self.signal.is_doubtful()
+    }
+
+    /// The tick at which a deadline fires: itself, or the next multiple of the resolution.
+    #[inline]
+    fn expiry(&self, deadline: Tick) -> Tick {
+        let below = (1 << self.grain.load(Ordering::Relaxed)) - 1;
+        Tick(deadline.0.saturating_add(below) & !below)
     }
 
     /// Whether the wheel has gone by a tick.
@@ -110,6 +120,7 @@ impl Shard {
 
     #[inline]
     pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+        let deadline = self.expiry(deadline);
         let mut state = self.lock();
         let refused = if state.epoch != Some(epoch) {
             Some(Refused::Closed)
@@ -136,6 +147,7 @@ impl Shard {
 
     /// Moves an entry, and says whether it waits there. One whose new deadline is in the past is woken at once.
     pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
+        let deadline = self.expiry(deadline);
         let mut state = self.lock();
         if self.is_past(&state, deadline) {
             let waker = state.wheel.remove(key);
@@ -231,8 +243,9 @@ impl Shard {
     }
 
     /// Takes entries for a timer from now on.
-    pub(crate) fn open(&self, epoch: Epoch) {
+    pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
+        self.grain.store(grain, Ordering::Relaxed);
         state.wheel.restart();
         state.epoch = Some(epoch);
         self.next.store(u64::MAX, Ordering::SeqCst);

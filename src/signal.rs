@@ -122,6 +122,7 @@ impl Signal {
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
         self.bell.get_or_init(|| bell);
         let mut state = self.lock();
+        (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
         self.expect(&mut state);
         if instant::clock_is_the_systems() {
             self.watch(&mut state);
@@ -245,19 +246,22 @@ impl Signal {
     }
 
     /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but lets timers gather
-    /// for a `pause` first. `false` where it has to look again.
-    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, pause: Ticks, by: WakesBy) -> bool {
+    /// for a `pause` first. Returns when it will be woken; `None` where it has to look again.
+    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, pause: Ticks, by: WakesBy) -> Option<Tick> {
         let mut state = self.lock();
-        let not_before = (state.rung_for + pause).max(now + Ticks(pause.0 / 2));
+        let not_before = match pause {
+            Ticks(0) => Tick::ZERO,
+            _ => (state.rung_for + pause).max(now + Ticks(pause.0 / 2)),
+        };
         let earliest = earliest.max(not_before);
         match &mut state.phase {
-            Phase::Closed => return true,
+            Phase::Closed => return Some(Tick::MAX),
             Phase::Awake { again, .. } if *again => {
                 *again = false;
-                return false;
+                return None;
             }
             // Another turn has ended meanwhile, and may know of something earlier.
-            Phase::Asleep(WakesBy::Thread) if self.armed.load(SeqCst) <= earliest.0 => return true,
+            Phase::Asleep(WakesBy::Thread) if self.armed.load(SeqCst) <= earliest.0 => return Some(earliest),
             Phase::Awake { .. } | Phase::Asleep(_) => {}
         }
         state.phase = Phase::Asleep(by);
@@ -270,7 +274,7 @@ impl Signal {
                 thread::cancel(self.id);
             }
         }
-        true
+        Some(earliest)
     }
 
     /// A turn stops before it is through, and the driver has asked to be polled again.

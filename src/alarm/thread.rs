@@ -126,6 +126,7 @@ impl AlarmThread {
     }
 
     fn run(&self) -> ! {
+        sleep_precisely();
         let mut bookings = self.lock();
         loop {
             let now = Instant::now();
@@ -147,6 +148,13 @@ impl AlarmThread {
             bookings.thread = Thread::Awake;
         }
     }
+}
+
+/// Asks the system not to round this thread's waits: Linux would add up to 50 us, to wake threads together.
+fn sleep_precisely() {
+    // Where it refuses, waits are as they were.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 #[cfg(test)]

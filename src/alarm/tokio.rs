@@ -1,4 +1,5 @@
-//! An alarm of tokio's own, for a clock that a test has paused: tokio moves it on to the next of its timers only.
+//! An alarm of tokio's own. It is what serves a clock that a test has paused: tokio moves that on to the
+//! next of its own timers only.
 //!
 //! Invariants
 //! 1. What is to be called at the instant is called from within tokio's own firing, so a test finds its timers fired
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
+use super::own::Unfit;
 use crate::instant::Instant;
 
 /// Tokio's clock cannot be moved on by much more than this without an overflow somewhere; the driver asks again.
@@ -21,25 +23,25 @@ const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
 
 /// A tokio sleep that wakes `waker`.
 #[derive(Debug)]
-pub(crate) struct TokioAlarm {
+pub(super) struct TokioAlarm {
     sleep: Option<Pin<Box<Sleep>>>,
     waker: Waker,
 }
 
 impl TokioAlarm {
-    pub(crate) fn new(waker: Waker) -> Self {
+    pub(super) fn new(waker: Waker) -> Self {
         TokioAlarm { sleep: None, waker }
     }
 
     /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
-    pub(crate) fn set(&mut self, at: Instant) -> Result<(), NoTime> {
+    pub(super) fn set(&mut self, at: Instant) -> Result<(), Unfit> {
         let at = at.min(Instant::now() + LONGEST).into();
         match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(at),
             none => {
                 // The only way to ask whether a runtime has `enable_time` is to make a sleep.
                 let made = catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at))));
-                *none = Some(made.map_err(|_| NoTime)?);
+                *none = Some(made.map_err(|_| Unfit)?);
             }
         }
         let sleep = self.sleep.as_mut().expect("it was just made").as_mut();
@@ -53,11 +55,7 @@ impl TokioAlarm {
         Ok(())
     }
 
-    pub(crate) fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         self.sleep = None;
     }
 }
-
-/// The runtime was built without `enable_time`.
-#[derive(Debug)]
-pub(crate) struct NoTime;

@@ -3,14 +3,20 @@
 //! Must not know: the inside of the futures.
 
 use std::fmt;
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{Timer, current};
+use crate::alarm::{Alarm, own};
 use crate::driver::Driver;
+use crate::hub::Hub;
 
 /// The most shards a timer may have.
 const MOST_SHARDS: usize = 1024;
+
+const FINEST: Duration = Duration::from_micros(1);
+const COARSEST: Duration = Duration::from_secs(1);
 
 /// Makes a [`Timer`] with settings of its own. Made by [`Timer::builder`].
 ///
@@ -19,7 +25,7 @@ const MOST_SHARDS: usize = 1024;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), hairspring::timer::BuildError> {
-/// let timer = Timer::builder().shards(2).build()?;
+/// let timer = Timer::builder().shards(2).resolution(Duration::from_micros(100)).build()?;
 /// timer.sleep(Duration::from_millis(1)).await;
 /// # Ok(())
 /// # }
@@ -28,6 +34,32 @@ const MOST_SHARDS: usize = 1024;
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder {
     shards: Option<usize>,
+    resolution: Option<Duration>,
+    alarm: Alarm,
+}
+
+/// What a builder has found to be good.
+pub(super) struct Settings {
+    shards: usize,
+    /// Resolution, as a power of two of nanoseconds; `None` for the finest, with dense timers gathered.
+    grain: Option<u32>,
+    alarm: Alarm,
+}
+
+impl Settings {
+    /// What a runtime's timer gets when nobody says.
+    pub(super) fn of(runtime: &Handle) -> Settings {
+        let shards = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => 1,
+            _ => runtime.metrics().num_workers().min(MOST_SHARDS),
+        };
+        Settings { shards, grain: None, alarm: Alarm::Thread }
+    }
+
+    pub(super) fn make(self) -> (Timer, Driver) {
+        let (hub, epoch) = Hub::open(self.shards, self.grain.unwrap_or(0));
+        (Timer { hub, epoch }, Driver::new(hub, epoch, self.alarm, self.grain.is_none()))
+    }
 }
 
 /// A [`Builder`] was given a setting that it does not take, or built where it cannot.
@@ -43,6 +75,8 @@ pub struct BuildError(Wrong);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Wrong {
     Shards(usize),
+    Resolution(Duration),
+    Alarm(Alarm),
     NoRuntime,
 }
 
@@ -64,19 +98,54 @@ impl Builder {
         self
     }
 
+    /// How far apart the instants lie at which timers fire, from 1 us to 1 s, rounded down to a power of two nanoseconds.
+    ///
+    /// A deadline is rounded up to the next of them, so a coarse resolution fires many timers with one wake-up; none
+    /// fires early. Without this deadlines are not rounded, and where timers are dense (some 50,000 a second) they are
+    /// gathered for up to 0.8 ms. With this they are not gathered further.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build_with_driver().is_ok());
+    /// ```
+    pub fn resolution(mut self, resolution: Duration) -> Self {
+        self.resolution = Some(resolution);
+        self
+    }
+
+    /// What wakes the driver when a deadline is reached. The alarm thread where this is not called.
+    ///
+    /// ```
+    /// use hairspring::{Timer, timer::Alarm};
+    /// assert!(Timer::builder().alarm(Alarm::Thread).build_with_driver().is_ok());
+    /// ```
+    pub fn alarm(mut self, alarm: Alarm) -> Self {
+        self.alarm = alarm;
+        self
+    }
+
     /// Makes the timer, and spawns its driver on the current runtime. It ends with that runtime.
     ///
     /// # Errors
-    /// For a setting out of its range, and outside a tokio runtime.
+    /// For a setting out of its range, for an alarm that the runtime lacks something for, and outside a tokio runtime.
     ///
     /// ```
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
     /// ```
     pub fn build(self) -> Result<Timer, BuildError> {
-        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
-        let (timer, driver) = self.build_with_driver()?;
+        let (runtime, timer, driver) = self.build_here()?;
         runtime.spawn(driver);
         Ok(timer)
+    }
+
+    fn build_here(self) -> Result<(Handle, Timer, Driver), BuildError> {
+        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
+        let settings = self.settings()?;
+        if !own::fits(settings.alarm) {
+            return Err(BuildError(Wrong::Alarm(settings.alarm)));
+        }
+        let (timer, driver) = settings.make();
+        Ok((runtime, timer, driver))
     }
 
     /// Makes the timer, and the driver that has to be polled for the timer to fire, on whatever executor.
@@ -93,12 +162,24 @@ impl Builder {
     /// # }
     /// ```
     pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
-        let shards = match self.shards {
-            Some(shards) if (1..=MOST_SHARDS).contains(&shards) => shards,
-            Some(shards) => return Err(BuildError(Wrong::Shards(shards))),
-            None => Handle::try_current().map_or(1, |runtime| shards_for(&runtime)),
+        Ok(self.settings()?.make())
+    }
+
+    fn settings(self) -> Result<Settings, BuildError> {
+        let ours = Handle::try_current().map_or(1, |runtime| Settings::of(&runtime).shards);
+        let shards = self.shards.unwrap_or(ours);
+        if !(1..=MOST_SHARDS).contains(&shards) {
+            return Err(BuildError(Wrong::Shards(shards)));
+        }
+        let grain = match self.resolution {
+            None => None,
+            Some(resolution) if (FINEST..=COARSEST).contains(&resolution) => Some(resolution.as_nanos().ilog2()),
+            Some(resolution) => return Err(BuildError(Wrong::Resolution(resolution))),
         };
-        Ok(Timer::with_driver(shards))
+        if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
+            return Err(BuildError(Wrong::Alarm(self.alarm)));
+        }
+        Ok(Settings { shards, grain, alarm: self.alarm })
     }
 
     /// As [`build`](Builder::build), and makes the timer the one that this runtime's sleeps go to from now on, wherever
@@ -115,18 +196,9 @@ impl Builder {
     /// # }
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
-        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
-        let (timer, driver) = self.build_with_driver()?;
+        let (runtime, timer, driver) = self.build_here()?;
         current::install(&runtime, timer.clone(), driver);
         Ok(timer)
-    }
-}
-
-/// How many shards a runtime's timer has when nobody says.
-pub(super) fn shards_for(runtime: &Handle) -> usize {
-    match runtime.runtime_flavor() {
-        RuntimeFlavor::CurrentThread => 1,
-        _ => runtime.metrics().num_workers().min(MOST_SHARDS),
     }
 }
 
@@ -134,6 +206,13 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Wrong::Shards(shards) => write!(f, "shards is {shards}: a timer has from 1 to {MOST_SHARDS}"),
+            Wrong::Resolution(resolution) => {
+                write!(f, "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}")
+            }
+            Wrong::Alarm(Alarm::Timerfd) => {
+                f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
+            }
+            Wrong::Alarm(alarm) => write!(f, "alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
             Wrong::NoRuntime => {
                 f.write_str("there is no tokio runtime here to spawn the driver on: build inside one, or with a driver")
             }

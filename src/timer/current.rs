@@ -24,7 +24,7 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
 use super::Timer;
-use super::builder::shards_for;
+use super::builder::Settings;
 use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::shard::Lease;
@@ -162,7 +162,7 @@ fn timer_of(runtime: &Handle) -> Timer {
     if let Some(listed) = timers.iter().find(|listed| listed.runtime == id && !listed.timer.is_closed()) {
         return listed.timer.clone();
     }
-    let (timer, driver) = Timer::with_driver(shards_for(runtime));
+    let (timer, driver) = Settings::of(runtime).make();
     list(timers, runtime, timer.clone(), driver);
     timer
 }

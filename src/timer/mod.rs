@@ -10,6 +10,8 @@ use std::time::Duration;
 
 pub use builder::{BuildError, Builder};
 
+pub use crate::alarm::Alarm;
+
 use crate::clock;
 pub use crate::driver::Driver;
 use crate::error::Error;
@@ -41,12 +43,6 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer with that many shards, and the driver that has to be polled for it to fire.
-    pub(crate) fn with_driver(shards: usize) -> (Timer, Driver) {
-        let (hub, epoch) = Hub::open(shards);
-        (Timer { hub, epoch }, Driver::new(hub, epoch))
-    }
-
     /// Makes a timer with settings of its own.
     ///
     /// ```

@@ -1,0 +1,112 @@
+//! The alarms that a driver sets itself, in place of the alarm thread.
+//!
+//! Invariants
+//! 1. Where the runtime lacks what an alarm needs, the driver is told and takes the alarm thread.
+//!
+//! Must not know: wheel, shards, the driver.
+
+use std::task::{Context, Poll, Waker};
+
+use super::Alarm;
+use super::tokio::TokioAlarm;
+use crate::instant::{self, Instant};
+
+/// The alarm that a timer was built with, and tokio's for a clock that is paused.
+#[derive(Debug)]
+pub(crate) struct OwnAlarm {
+    chosen: Alarm,
+    /// Whether tokio's alarm can be had, so that a paused clock can be followed.
+    paused_clocks: bool,
+    tokio: TokioAlarm,
+    #[cfg(target_os = "linux")]
+    timerfd: Option<super::timerfd::TimerfdAlarm>,
+}
+
+/// Which alarm serves now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// The alarm thread.
+    Thread,
+    /// One that the driver has to set.
+    Own(Alarm),
+}
+
+/// The runtime lacks what an alarm needs.
+#[derive(Debug)]
+pub(crate) struct Unfit;
+
+impl OwnAlarm {
+    /// `inline` is what a tokio sleep wakes when it goes off.
+    pub(crate) fn new(chosen: Alarm, inline: Waker) -> Self {
+        OwnAlarm {
+            chosen,
+            paused_clocks: true,
+            tokio: TokioAlarm::new(inline),
+            #[cfg(target_os = "linux")]
+            timerfd: None,
+        }
+    }
+
+    /// Which alarm serves the clock as it is now.
+    pub(crate) fn serves(&self) -> Serves {
+        match self.chosen {
+            _ if self.paused_clocks && !instant::clock_is_the_systems() => Serves::Own(Alarm::Tokio),
+            Alarm::Thread => Serves::Thread,
+            chosen => Serves::Own(chosen),
+        }
+    }
+
+    /// Sets one of the driver's own alarms, and takes back the others. `None` for no alarm at all.
+    pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>, cx: &mut Context<'_>) -> Result<(), Unfit> {
+        if alarm != Alarm::Tokio {
+            self.tokio.cancel();
+        }
+        match (alarm, at) {
+            (Alarm::Thread, _) => Ok(()),
+            (Alarm::Tokio, None) => {
+                self.tokio.cancel();
+                Ok(())
+            }
+            (Alarm::Tokio, Some(at)) => self.tokio.set(at),
+            (Alarm::Timerfd, at) => self.set_timerfd(at, cx),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn set_timerfd(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Result<(), Unfit> {
+        let alarm = match &mut self.timerfd {
+            Some(alarm) => alarm,
+            none => none.insert(super::timerfd::TimerfdAlarm::new().map_err(|_| Unfit)?),
+        };
+        // Forgets that it has gone off before it is set again.
+        while let Poll::Ready(forgotten) = alarm.poll(cx) {
+            forgotten.map_err(|_| Unfit)?;
+        }
+        alarm.set(at.map(Instant::into_std)).map_err(|_| Unfit)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn set_timerfd(&mut self, _: Option<Instant>, _: &mut Context<'_>) -> Result<(), Unfit> {
+        Err(Unfit)
+    }
+
+    /// From now on the alarm thread serves in the place of one that the runtime lacks something for.
+    pub(crate) fn give_up(&mut self, alarm: Alarm) {
+        if self.chosen == alarm {
+            self.chosen = Alarm::Thread;
+        }
+        self.paused_clocks &= alarm != Alarm::Tokio;
+    }
+}
+
+/// Whether the current runtime has what an alarm needs.
+pub(crate) fn fits(alarm: Alarm) -> bool {
+    match alarm {
+        Alarm::Thread => true,
+        Alarm::Tokio => TokioAlarm::new(Waker::noop().clone()).set(Instant::now()).is_ok(),
+        #[cfg(target_os = "linux")]
+        Alarm::Timerfd => super::timerfd::TimerfdAlarm::new().is_ok(),
+        #[cfg(not(target_os = "linux"))]
+        Alarm::Timerfd => false,
+    }
+}

@@ -1,0 +1,54 @@
+//! A Linux `timerfd`, watched by the runtime's I/O driver.
+//!
+//! Must not know: wheel, shards, the driver.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_settime};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
+const AT_ONCE: Duration = Duration::from_nanos(1);
+
+/// Sooner than any overflow of the kernel's clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+#[derive(Debug)]
+pub(super) struct TimerfdAlarm {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl TimerfdAlarm {
+    /// Fails where the system refuses, and outside a runtime with `enable_io`.
+    pub(super) fn new() -> io::Result<Self> {
+        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        // The only way to ask whether a runtime has `enable_io` is to use it.
+        #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
+        let made = catch_unwind(AssertUnwindSafe(|| AsyncFd::with_interest(fd, Interest::READABLE)));
+        let fd = made.unwrap_or_else(|_| Err(io::ErrorKind::Unsupported.into()))?;
+        Ok(TimerfdAlarm { fd })
+    }
+
+    /// Sets the alarm, in place of what was set before; `None` for none.
+    pub(super) fn set(&self, at: Option<Instant>) -> io::Result<()> {
+        let wait = at.map_or(Duration::ZERO, |at| at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST));
+        let value = Timespec {
+            tv_sec: wait.as_secs().try_into().expect("ten years at most"),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
+    }
+
+    /// Has `cx`'s task woken when the alarm goes off, and says whether it has.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready())
+    }
+}
