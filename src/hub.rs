@@ -11,12 +11,12 @@
 //!
 //! Must not know: tasks, futures.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::alarm::thread::{self, Bell};
 use crate::clock;
-use crate::shard::{Batch, Epoch, Lease, Shard};
+use crate::shard::{Batch, Counts, Epoch, Lease, Shard};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::tick::{Tick, Ticks};
 
@@ -24,6 +24,7 @@ pub(crate) struct Hub {
     pub(crate) signal: &'static Signal,
     shards: Vec<&'static Shard>,
     epoch: AtomicU32,
+    turns: AtomicU64,
 }
 
 /// The hubs that serve no timer at present.
@@ -65,6 +66,7 @@ impl Hub {
         drop(spare);
         let hub = fitting.unwrap_or_else(|| Hub::new(shards));
         let epoch = Epoch(hub.epoch.load(Ordering::SeqCst));
+        hub.turns.store(0, Ordering::Relaxed);
         for shard in &hub.shards {
             shard.open(epoch, grain);
         }
@@ -75,7 +77,7 @@ impl Hub {
     fn new(shards: usize) -> &'static Hub {
         let signal: &Signal = Box::leak(Box::new(Signal::new()));
         let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal)))).collect();
-        Box::leak(Box::new(Hub { signal, shards, epoch: AtomicU32::new(0) }))
+        Box::leak(Box::new(Hub { signal, shards, epoch: AtomicU32::new(0), turns: AtomicU64::new(0) }))
     }
 
     /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` where it has ended before.
@@ -108,6 +110,7 @@ impl Hub {
 
     /// Fires what is due now, as far as the allowance reaches.
     pub(crate) fn fire_due(&self, batch: &mut Batch, allowance: Allowance) -> Fired {
+        self.turns.fetch_add(1, Ordering::Relaxed);
         let mut fired = Fired { at: clock::now(), wakes: 0, all: true };
         let mut holds = 0;
         for shard in &self.shards {
@@ -123,6 +126,21 @@ impl Hub {
             }
         }
         fired
+    }
+
+    /// How often the wheels were turned for this timer.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// A timer's counts over all shards.
+    pub(crate) fn counts(&self, epoch: Epoch) -> Counts {
+        self.shards.iter().map(|shard| shard.counts(epoch)).fold(Counts::default(), |sum, shard| Counts {
+            registered: sum.registered + shard.registered,
+            fired: sum.fired + shard.fired,
+            pending: sum.pending + shard.pending,
+            cascaded: sum.cascaded + shard.cascaded,
+        })
     }
 
     /// When there next is something to do.

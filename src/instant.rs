@@ -240,7 +240,7 @@ mod tests {
         let last = now + Duration::MAX;
         assert_eq!(last.checked_add(Duration::from_nanos(1)), None, "nothing is later");
         assert_eq!(last + Duration::MAX, last);
-        assert_eq!(now + (Duration::MAX - Duration::from_nanos(2)), last);
+        assert_eq!(now + Duration::MAX.saturating_sub(Duration::from_nanos(2)), last);
         let first = now - Duration::MAX;
         assert_eq!(first.checked_sub(Duration::from_nanos(1)), None, "nothing is earlier");
         assert!(first < now && now < last);

@@ -40,8 +40,21 @@ pub(crate) struct Shard {
 
 struct State {
     wheel: Wheel<Waker>,
-    /// `None` where the shard is closed.
-    epoch: Option<Epoch>,
+    /// The timer served now, or last where the shard is closed.
+    epoch: Epoch,
+    open: bool,
+    fired: u64,
+    /// What the wheel had counted when the shard was opened.
+    before: Counts,
+}
+
+/// What has become of the entries of a shard. What is neither fired nor pending was cancelled.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) registered: u64,
+    pub(crate) fired: u64,
+    pub(crate) pending: u64,
+    pub(crate) cascaded: u64,
 }
 
 /// Names one timer among those that a shard serves, one after the other.
@@ -82,7 +95,13 @@ pub(crate) struct Batch {
 impl Shard {
     pub(crate) fn new(signal: &'static Signal) -> Self {
         Shard {
-            state: Mutex::new(State { wheel: Wheel::new(), epoch: None }),
+            state: Mutex::new(State {
+                wheel: Wheel::new(),
+                epoch: Epoch(0),
+                open: false,
+                fired: 0,
+                before: Counts::default(),
+            }),
             next: AtomicU64::new(u64::MAX),
             fired_through: AtomicU64::new(0),
             grain: AtomicU32::new(0),
@@ -122,7 +141,7 @@ impl Shard {
     pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
-        let refused = if state.epoch != Some(epoch) {
+        let refused = if !state.serves(epoch) {
             Some(Refused::Closed)
         } else if self.is_past(&state, deadline) {
             Some(Refused::Past)
@@ -189,7 +208,7 @@ impl Shard {
     fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<Entry, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let entry = if state.epoch == Some(epoch) { Entry::Fired } else { Entry::Lost };
+            let entry = if state.serves(epoch) { Entry::Fired } else { Entry::Lost };
             drop(state);
             drop(clone);
             return Ok(entry);
@@ -215,6 +234,7 @@ impl Shard {
     pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> (usize, bool) {
         let mut state = self.lock();
         let more = self.collect(&mut state.wheel, now, &mut batch.wakers);
+        state.fired += batch.wakers.len() as u64;
         drop(state);
         (batch.wake_all(), more)
     }
@@ -242,12 +262,25 @@ impl Shard {
         true
     }
 
+    /// Counts of a timer; none where the shard serves another by now.
+    pub(crate) fn counts(&self, epoch: Epoch) -> Counts {
+        let state = self.lock();
+        let (served, now, before) = (state.epoch, state.count(), state.before);
+        drop(state);
+        if served != epoch {
+            return Counts::default();
+        }
+        Counts { registered: now.registered - before.registered, cascaded: now.cascaded - before.cascaded, ..now }
+    }
+
     /// Takes entries for a timer from now on.
     pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
         self.grain.store(grain, Ordering::Relaxed);
         state.wheel.restart();
-        state.epoch = Some(epoch);
+        (state.epoch, state.open) = (epoch, true);
+        state.fired = 0;
+        state.before = state.count();
         self.next.store(u64::MAX, Ordering::SeqCst);
         self.fired_through.store(0, Ordering::Release);
     }
@@ -259,7 +292,7 @@ impl Shard {
         let mut pending = 0;
         loop {
             let mut state = self.lock();
-            state.epoch = None;
+            state.open = false;
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
             let more = loop {
                 match state.wheel.step(Tick::MAX) {
@@ -276,6 +309,21 @@ impl Shard {
             if !more {
                 return pending;
             }
+        }
+    }
+}
+
+impl State {
+    fn serves(&self, epoch: Epoch) -> bool {
+        self.open && self.epoch == epoch
+    }
+
+    fn count(&self) -> Counts {
+        Counts {
+            registered: self.wheel.inserted(),
+            fired: self.fired,
+            pending: self.wheel.len() as u64,
+            cascaded: self.wheel.cascaded(),
         }
     }
 }

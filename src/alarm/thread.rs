@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn bells_ring_in_order_and_never_early() {
         start();
-        let (sender, rung) = mpsc::channel();
+        let (sender, rings) = mpsc::channel();
         let now = Instant::now();
         let book = |id, name, after: Duration| {
             book(BellId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
@@ -189,11 +189,11 @@ mod tests {
         book(5, "cancelled", Duration::from_millis(25));
         cancel(BellId(u64::MAX - 5));
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
-            let (rang, at) = rung.recv_timeout(Duration::from_secs(30)).unwrap();
-            assert_eq!(rang, name);
+            let (bell, at) = rings.recv_timeout(Duration::from_secs(30)).unwrap();
+            assert_eq!(bell, name);
             assert!(at >= now + Duration::from_millis(after), "{name} rang early");
         }
         cancel(BellId(u64::MAX));
-        assert!(rung.try_recv().is_err(), "each rings once");
+        assert!(rings.try_recv().is_err(), "each rings once");
     }
 }

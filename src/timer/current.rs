@@ -82,13 +82,15 @@ pub(crate) fn lease() -> Option<Lease> {
 
 #[cold]
 fn ask(task: Option<task::Id>) -> Option<Lease> {
+    // Read first, so that an answer from before an installation is never taken for one from after it.
+    let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
     let timer = timer_of(&runtime);
     let lease = timer.lease(thread());
     if task.is_some() {
-        remember(&timer, lease, task);
+        remember(Remembered { hub: timer.hub, lease, task, installed });
     }
-    probe(&runtime, timer);
+    probe(&runtime, timer, installed);
     Some(lease)
 }
 
@@ -113,8 +115,7 @@ fn remembered() -> Option<Remembered> {
     valid.then_some(known)
 }
 
-fn remember(timer: &Timer, lease: Lease, task: Option<task::Id>) {
-    let known = Remembered { hub: timer.hub, lease, task, installed: INSTALLED.load(Ordering::Relaxed) };
+fn remember(known: Remembered) {
     // A test may nest runtimes with different clocks in one thread, where only asking tokio is right.
     if !cfg!(feature = "test-util") {
         let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
@@ -126,7 +127,7 @@ fn thread() -> usize {
 }
 
 /// Spawns a task that marks the worker thread it runs on, which is most often this one.
-fn probe(runtime: &Handle, timer: Timer) {
+fn probe(runtime: &Handle, timer: Timer, installed: u64) {
     if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
     }
@@ -136,7 +137,7 @@ fn probe(runtime: &Handle, timer: Timer) {
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
                 let lease = timer.lease(next_worker(id, &timer));
-                remember(&timer, lease, None);
+                remember(Remembered { hub: timer.hub, lease, task: None, installed });
             }
         });
     }
@@ -173,7 +174,7 @@ pub(super) fn install(runtime: &Handle, timer: Timer, driver: Driver) {
     let id = runtime.id();
     timers.retain(|listed| listed.runtime != id);
     list(timers, runtime, timer, driver);
-    INSTALLED.fetch_add(1, Ordering::Relaxed);
+    INSTALLED.fetch_add(1, Ordering::SeqCst);
 }
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.

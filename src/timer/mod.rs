@@ -4,6 +4,7 @@
 
 mod builder;
 pub(crate) mod current;
+mod metrics;
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub use builder::{BuildError, Builder};
 
 pub use crate::alarm::Alarm;
+pub use metrics::Metrics;
 
 use crate::clock;
 pub use crate::driver::Driver;
@@ -193,6 +195,19 @@ impl Timer {
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::now()
+    }
+
+    /// What this timer has done so far. Locks each shard for a moment.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(hairspring::Timer::current().metrics().pending(), 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(self.hub, self.epoch)
     }
 
     /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were.

@@ -204,6 +204,12 @@ impl<T> Wheel<T> {
         self.store.capacity()
     }
 
+    /// How many entries were inserted since the wheel was made.
+    #[must_use]
+    pub fn inserted(&self) -> u64 {
+        self.store.inserted()
+    }
+
     /// How many times an entry moved down a level since the wheel was made.
     #[must_use]
     pub fn cascaded(&self) -> u64 {

@@ -157,6 +157,11 @@ impl<T> Store<T> {
         usize::try_from(self.inserted - self.taken).expect("indices are 32 bits")
     }
 
+    /// How many entries were ever inserted.
+    pub(super) fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
     /// Cells that are allocated, occupied or not.
     pub(super) fn capacity(&self) -> usize {
         self.pages.iter().filter(|page| page.cells.is_some()).count() * PAGE as usize

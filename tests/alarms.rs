@@ -1,0 +1,236 @@
+//! The alarms, each held to the same tests, and the other settings of a builder.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{current_thread, ms, multi_thread};
+use futures::future::{join_all, pending};
+use hairspring::timer::Alarm;
+use hairspring::{Instant, Timer};
+
+/// Every alarm that this system has.
+fn alarms() -> Vec<Alarm> {
+    let mut alarms = vec![Alarm::Thread, Alarm::Tokio];
+    if cfg!(target_os = "linux") {
+        alarms.push(Alarm::Timerfd);
+    }
+    alarms
+}
+
+/// Runs a test on each alarm, on a runtime of each flavour.
+fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F) {
+    for alarm in alarms() {
+        for runtime in [current_thread(), multi_thread(2)] {
+            runtime.block_on(async {
+                let timer = Timer::builder().alarm(alarm).build().unwrap();
+                let test = tokio::time::timeout(Duration::from_secs(60), test(timer));
+                assert!(test.await.is_ok(), "{alarm:?} does not go off");
+            });
+        }
+    }
+}
+
+#[test]
+fn sleeps_of_all_lengths_end_and_never_early() {
+    each(|timer| async move {
+        let sleeps = (0..200u64).map(|n| {
+            let deadline = Instant::now() + Duration::from_nanos(n * n * 301);
+            let sleep = timer.sleep_until(deadline);
+            async move {
+                sleep.await;
+                assert!(Instant::now() >= deadline);
+            }
+        });
+        join_all(sleeps).await;
+    });
+}
+
+#[test]
+fn an_earlier_timer_is_not_held_back_by_a_later_one() {
+    each(|timer| async move {
+        let late = tokio::spawn(timer.sleep(Duration::from_secs(3_600)));
+        tokio::task::yield_now().await;
+        for _ in 0..20 {
+            timer.sleep(ms(1)).await;
+        }
+        late.abort();
+    });
+}
+
+#[test]
+fn a_reset_to_sooner_is_followed() {
+    each(|timer| async move {
+        let mut sleep = timer.sleep(Duration::from_secs(3_600));
+        assert!(futures::poll!(&mut sleep).is_pending());
+        sleep.reset_to(Instant::now() + ms(2));
+        sleep.await;
+    });
+}
+
+#[test]
+fn timers_armed_from_another_thread_fire() {
+    each(|timer| async move {
+        let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(ms(3))));
+        while !elsewhere.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        elsewhere.join().unwrap();
+    });
+}
+
+#[test]
+fn every_alarm_follows_a_clock_that_is_paused() {
+    for alarm in alarms() {
+        current_thread().block_on(async {
+            tokio::time::pause();
+            let timer = Timer::builder().alarm(alarm).build().unwrap();
+            let start = Instant::now();
+            timer.sleep(Duration::from_secs(86_400)).await;
+            // Tokio moves its clock on by whole milliseconds.
+            let beyond = start.elapsed().checked_sub(Duration::from_secs(86_400)).expect("never early");
+            assert!(beyond <= ms(1), "{alarm:?}: {beyond:?} too late");
+        });
+    }
+}
+
+#[test]
+fn an_alarm_that_the_runtime_lacks_something_for_is_refused_by_name() {
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    bare.block_on(async {
+        for (alarm, lacks) in [(Alarm::Timerfd, "enable_io"), (Alarm::Tokio, "enable_time")] {
+            let error = Timer::builder().alarm(alarm).build().unwrap_err().to_string();
+            assert!(error.contains(&format!("{alarm:?}")) && error.contains(lacks), "{error}");
+        }
+        Timer::builder().alarm(Alarm::Thread).build().unwrap().sleep(ms(1)).await;
+    });
+}
+
+/// Where the builder could not know, the driver takes the alarm thread, and nothing hangs.
+#[test]
+fn a_driver_spawned_where_its_alarm_does_not_work_makes_do() {
+    for alarm in alarms() {
+        let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        bare.block_on(async {
+            let (timer, driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
+            tokio::spawn(driver);
+            timer.sleep(ms(2)).await;
+        });
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
+    let refused = |builder: hairspring::timer::Builder| builder.build_with_driver().unwrap_err().to_string();
+    for shards in [0, 1_025, usize::MAX] {
+        let error = refused(Timer::builder().shards(shards));
+        assert!(error.contains(&shards.to_string()) && error.contains("1 to 1024"), "{error}");
+    }
+    for resolution in [Duration::ZERO, Duration::from_nanos(999), Duration::from_nanos(1_000_000_001), Duration::MAX] {
+        let error = refused(Timer::builder().resolution(resolution));
+        assert!(error.contains(&format!("{resolution:?}")) && error.contains("from 1µs to 1s"), "{error}");
+    }
+    assert!(Timer::builder().build().unwrap_err().to_string().contains("no tokio runtime"));
+}
+
+#[test]
+fn whatever_the_resolution_nothing_is_early() {
+    for resolution in [Duration::from_micros(1), Duration::from_micros(10), ms(1), ms(30)] {
+        multi_thread(2).block_on(async {
+            let timer = Timer::builder().resolution(resolution).shards(3).build().unwrap();
+            let sleeps = (0..300u64).map(|n| {
+                let deadline = Instant::now() + Duration::from_nanos(n * 31_337);
+                let sleep = timer.sleep_until(deadline);
+                tokio::spawn(async move {
+                    sleep.await;
+                    assert!(Instant::now() >= deadline);
+                })
+            });
+            for sleep in sleeps.collect::<Vec<_>>() {
+                sleep.await.unwrap();
+            }
+        });
+    }
+}
+
+/// A coarse resolution fires together what falls between two of its instants.
+#[test]
+fn a_coarse_resolution_costs_few_turns() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().resolution(Duration::from_secs(1)).build().unwrap();
+        // 2^29 ns, the power of two below a second.
+        let sleeps = (0..1_000u64).map(|n| timer.sleep(Duration::from_micros(n * 100)));
+        join_all(sleeps).await;
+        let turns = timer.metrics().turns();
+        assert!(turns < 100, "{turns} turns for 1000 timers within 0.1 s");
+    });
+}
+
+#[test]
+fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
+    for runtime in [current_thread(), multi_thread(2)] {
+        runtime.block_on(async {
+            let before = Timer::current();
+            let standing = tokio::spawn(hairspring::sleep(ms(50)));
+            while before.metrics().registered() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let installed = Timer::builder().shards(2).install().unwrap();
+            assert_eq!(Timer::current(), installed);
+            assert_ne!(before, installed);
+            // In a task, too, that has slept on the old one.
+            tokio::spawn(async {
+                for _ in 0..5 {
+                    hairspring::sleep(ms(1)).await;
+                }
+            })
+            .await
+            .unwrap();
+            assert_eq!(installed.metrics().registered(), 5);
+            standing.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_timer_that_was_shut_down_says_so_and_its_driver_ends() {
+    current_thread().block_on(async {
+        let (timer, driver) = Timer::builder().build_with_driver().unwrap();
+        let driver = tokio::spawn(driver);
+        let waits = tokio::spawn(timer.timeout(Duration::from_secs(3_600), pending::<()>()));
+        tokio::task::yield_now().await;
+        assert_eq!((timer.shutdown(), timer.shutdown()), (1, 0));
+        driver.await.unwrap();
+        assert!(waits.await.unwrap_err().is_panic(), "nothing completes early, nothing hangs");
+        let metrics = timer.metrics();
+        assert_eq!((metrics.registered(), metrics.cancelled(), metrics.pending()), (1, 1, 0));
+    });
+}
+
+/// One turn to see that there is nothing, one for each timer: not one a level.
+#[test]
+fn a_far_timer_costs_no_turns_while_it_waits() {
+    multi_thread(2).block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let far = tokio::spawn(timer.sleep(Duration::from_secs(36_000)));
+        tokio::time::sleep(ms(300)).await;
+        let turns = timer.metrics().turns();
+        assert!(turns <= 2, "{turns} turns for one timer ten hours away");
+        far.abort();
+    });
+}
+
+#[test]
+fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        tokio::task::yield_now().await;
+        let mut sleeps: Vec<_> = (0..1_000).map(|n| timer.sleep(Duration::from_secs(10_000 - n))).collect();
+        for sleep in &mut sleeps {
+            assert!(futures::poll!(sleep).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let turns = timer.metrics().turns();
+        assert!(turns <= 3, "{turns} turns, though nothing was due");
+    });
+}

@@ -1,0 +1,190 @@
+//! What several test files share: runtimes, wakers that count, and a limit for what might hang.
+
+#![allow(dead_code)] // No test file uses all of it.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+
+/// How long anything may take before it counts as hung. Thousands of times what it takes.
+pub(crate) const HUNG: Duration = Duration::from_secs(60);
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The longest durations there are.
+pub(crate) fn longest() -> [Duration; 3] {
+    [0, 1, 2].map(|less| Duration::MAX.saturating_sub(Duration::from_nanos(less)))
+}
+
+/// With tokio's own timers and I/O.
+pub(crate) fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// With tokio's own timers and I/O.
+pub(crate) fn multi_thread(workers: usize) -> Runtime {
+    Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
+}
+
+/// A current-thread runtime whose clock moves on by itself only where every task waits.
+pub(crate) fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
+/// A current-thread and a multi-thread runtime.
+pub(crate) fn both_flavours() -> [Runtime; 2] {
+    [current_thread(), multi_thread(2)]
+}
+
+/// Both flavours without `enable_time` and `enable_io`.
+pub(crate) fn bare() -> [Runtime; 2] {
+    [Builder::new_current_thread().build().unwrap(), Builder::new_multi_thread().worker_threads(2).build().unwrap()]
+}
+
+/// Calls `code` in the runtime, as part of what it drives.
+pub(crate) fn inside<T>(runtime: &Runtime, code: impl FnOnce() -> T) -> T {
+    runtime.block_on(async { code() })
+}
+
+/// Runs `test` on a thread of its own and fails where that hangs.
+pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, ended) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let result = test();
+        let _ = sender.send(());
+        result
+    });
+    if let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(HUNG) {
+        panic!("it hangs");
+    }
+    thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+}
+
+/// What `code` says when it panics.
+pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(_) => panic!("this should have panicked"),
+        Err(payload) => message(payload.as_ref()),
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let owned = payload.downcast_ref::<String>().cloned();
+    owned.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default()
+}
+
+/// Polls once, with a waker that does nothing.
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_with(future, Waker::noop())
+}
+
+/// Polls once, with the given waker.
+pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Lets the other tasks of this runtime run until they wait, the clock of a paused runtime standing still.
+pub(crate) async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Counts how often it was woken.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes(AtomicUsize);
+
+impl Wakes {
+    pub(crate) fn new() -> (Arc<Wakes>, Waker) {
+        let woken = Arc::new(Wakes::default());
+        let waker = Waker::from(woken.clone());
+        (woken, waker)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits in real time until there was a wake.
+    pub(crate) fn wait(&self) {
+        let start = Instant::now();
+        while self.count() == 0 {
+            assert!(start.elapsed() < HUNG, "it was never woken");
+            thread::sleep(ms(1));
+        }
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A waker that runs `code` each time it is woken.
+pub(crate) fn on_wake(code: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Calls<F>(F);
+    impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+    Waker::from(Arc::new(Calls(code)))
+}
+
+/// A waker that does nothing when woken, and drops `held` with its last clone.
+pub(crate) fn holding<T: Send + Sync + 'static>(held: T) -> Waker {
+    struct Holds<T>(T);
+    impl<T: Send + Sync + 'static> Wake for Holds<T> {
+        fn wake(self: Arc<Self>) {}
+    }
+    Waker::from(Arc::new(Holds(held)))
+}
+
+/// Runs its code when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Random numbers, the same in every run.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// From zero to nearly `bound`, to the nanosecond.
+    pub(crate) fn duration(&mut self, bound: Duration) -> Duration {
+        Duration::from_nanos(self.below(u64::try_from(bound.as_nanos()).unwrap()))
+    }
+}
