@@ -53,10 +53,10 @@ impl From<Elapsed> for std::io::Error {
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(!error.is_shutdown() && !error.is_at_capacity());
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error(Kind);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shutdown,
     AtCapacity,

@@ -113,19 +113,20 @@ impl Hub {
         self.turns.fetch_add(1, Ordering::Relaxed);
         let mut fired = Fired { at: clock::now(), wakes: 0, all: true };
         let mut holds = 0;
-        for shard in &self.shards {
-            let mut more = shard.next() <= fired.at;
-            while more {
+        // A hold of each shard at a time, so that a crowd in one does not keep the others waiting.
+        loop {
+            let before = holds;
+            for shard in self.shards.iter().filter(|shard| shard.next() <= fired.at) {
                 if fired.wakes >= allowance.wakes || holds == allowance.holds {
                     return Fired { all: false, ..fired };
                 }
-                let woken;
-                (woken, more) = shard.fire(fired.at, batch);
-                fired.wakes += woken;
+                fired.wakes += shard.fire(fired.at, batch);
                 holds += 1;
             }
+            if holds == before {
+                return fired;
+            }
         }
-        fired
     }
 
     /// How often the wheels were turned for this timer.

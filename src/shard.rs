@@ -230,16 +230,16 @@ impl Shard {
         Tick(self.next.load(Ordering::SeqCst))
     }
 
-    /// Wakes some of what is due at `now`. Returns how many, and whether there is more.
-    pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> (usize, bool) {
+    /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
+    pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
         let mut state = self.lock();
-        let more = self.collect(&mut state.wheel, now, &mut batch.wakers);
+        self.collect(&mut state.wheel, now, &mut batch.wakers);
         state.fired += batch.wakers.len() as u64;
         drop(state);
-        (batch.wake_all(), more)
+        batch.wake_all()
     }
 
-    fn collect(&self, wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> bool {
+    fn collect(&self, wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) {
         for _ in 0..STEPS {
             match wheel.step(now) {
                 Step::Fired { value, deadline, .. } => {
@@ -247,7 +247,7 @@ impl Shard {
                     if wakers.len() == BATCH {
                         // They come in the order of their deadlines; others of this very tick may be left.
                         self.fired_through.fetch_max(deadline.0.saturating_sub(1), Ordering::Release);
-                        return true;
+                        return;
                     }
                 }
                 Step::Cascaded => {}
@@ -255,11 +255,10 @@ impl Shard {
                     let next = wheel.next_expiration().unwrap_or(Tick::MAX);
                     self.next.store(next.0, Ordering::SeqCst);
                     self.fired_through.fetch_max(now.0, Ordering::Release);
-                    return false;
+                    return;
                 }
             }
         }
-        true
     }
 
     /// Counts of a timer; none where the shard serves another by now.

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! 1. Never early: ready only where a clock was read at or after the deadline, here or by the driver.
-//! 2. A poll at or after the deadline is ready, whether or not the driver has come round. Only the very first poll may
-//!    take the alarm thread's word, which is out by its lateness at most, that a far deadline has not passed.
+//! 2. A poll at or after the deadline is ready, whether or not the driver has come round. That a far deadline has not
+//!    passed is taken on the alarm thread's word, which is out by the thread's lateness at most.
 //! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
 //! 4. A task's budget is spent by a poll that is ready, and by no other.
 //!
@@ -25,6 +25,9 @@ use crate::shard::{Entry, Lease, Refused};
 use crate::tick::Tick;
 use crate::timer::current;
 use crate::wheel::Key;
+
+/// How often a poll looks for a timer, where the one it found was shut down meanwhile.
+const FINDS: usize = 3;
 
 /// Waits until `duration` has passed since now: since this call, not since the first poll.
 ///
@@ -270,39 +273,44 @@ impl Sleep {
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Stage::Idle(home) = &self.stage else { unreachable!("only called when idle") };
-        let (found, fixed) = match home {
-            Home::Fixed(lease) => (Some(*lease), true),
-            Home::Current => (current::lease(), false),
-            Home::Made(made) => (Some(current::lease().unwrap_or(*made)), false),
-        };
-        let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
-        let Lease { shard, epoch } = lease;
-        let deadline = self.deadline;
-        if !shard.signal().is_surely_future(deadline) && self.is_past() {
-            return self.complete();
-        }
-        match shard.insert(epoch, deadline, cx.waker().clone()) {
-            Ok(key) => {
-                self.stage = Stage::Waiting { lease, key, fixed };
-                Poll::Pending
+        for _ in 0..FINDS {
+            let Stage::Idle(home) = &self.stage else { unreachable!("only called when idle") };
+            let (found, fixed) = match home {
+                Home::Fixed(lease) => (Some(*lease), true),
+                Home::Current => (current::lease(), false),
+                Home::Made(made) => (Some(current::lease().unwrap_or(*made)), false),
+            };
+            let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
+            let Lease { shard, epoch } = lease;
+            if !shard.signal().is_surely_future(self.deadline) && self.is_past() {
+                return self.complete();
             }
-            Err(Refused::Past) => self.complete(),
-            Err(Refused::Closed) if fixed || !current::in_task() => self.without_timer(Error::shutdown()),
-            Err(Refused::Closed) => {
-                // A task of a runtime that is shutting down, about to be dropped. Should it not be, it polls its way.
-                if self.is_past() {
-                    return self.complete();
+            match shard.insert(epoch, self.deadline, cx.waker().clone()) {
+                Ok(key) => {
+                    self.stage = Stage::Waiting { lease, key, fixed };
+                    return Poll::Pending;
                 }
-                cx.waker().wake_by_ref();
-                Poll::Pending
+                Err(Refused::Past) => return self.complete(),
+                Err(Refused::Closed) if fixed => break,
+                Err(Refused::Closed) => {}
             }
         }
+        let polled = self.without_timer(Error::shutdown());
+        if polled == Poll::Ready(Ok(())) || self.is_fixed() || !current::in_task() {
+            return polled;
+        }
+        // A task of a runtime that is shutting down, about to be dropped. Should it not be, it polls its way.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// There is no timer to wait on; a deadline that has passed needs none.
     fn without_timer(&mut self, error: Error) -> Poll<Result<(), Error>> {
         if self.is_past() { self.complete() } else { Poll::Ready(Err(error)) }
+    }
+
+    fn is_fixed(&self) -> bool {
+        matches!(self.stage, Stage::Idle(Home::Fixed(_)))
     }
 
     #[inline]
