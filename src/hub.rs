@@ -110,8 +110,13 @@ impl Hub {
 
     /// Fires what is due now, as far as the allowance reaches.
     pub(crate) fn fire_due(&self, batch: &mut Batch, allowance: Allowance) -> Fired {
+        self.fire_at(clock::now(), batch, allowance)
+    }
+
+    /// Fires what is due at a tick that has been reached, as far as the allowance reaches.
+    pub(crate) fn fire_at(&self, at: Tick, batch: &mut Batch, allowance: Allowance) -> Fired {
         self.turns.fetch_add(1, Ordering::Relaxed);
-        let mut fired = Fired { at: clock::now(), wakes: 0, all: true };
+        let mut fired = Fired { at, wakes: 0, all: true };
         let mut holds = 0;
         // A hold of each shard at a time, so that a crowd in one does not keep the others waiting.
         loop {

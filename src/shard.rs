@@ -33,6 +33,8 @@ pub(crate) struct Shard {
     /// When the wheel next has work; `Tick::MAX` where it has none.
     next: AtomicU64,
     fired_through: AtomicU64,
+    /// The epoch that `fired_through` is of; set after it was set back.
+    serves: AtomicU32,
     /// Deadlines are rounded up to multiples of two to the power of this.
     grain: AtomicU32,
     signal: &'static Signal,
@@ -104,6 +106,7 @@ impl Shard {
             }),
             next: AtomicU64::new(u64::MAX),
             fired_through: AtomicU64::new(0),
+            serves: AtomicU32::new(0),
             grain: AtomicU32::new(0),
             signal,
         }
@@ -118,10 +121,12 @@ impl Shard {
         self.signal
     }
 
-    /// Whether everything with a deadline has certainly been fired, so that it is in the past.
+    /// Whether everything of a timer with a deadline has certainly been fired, so that it is in the past.
     #[inline]
-    pub(crate) fn has_fired(&self, deadline: Tick) -> bool {
-        self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire) && !self.signal.is_doubtful()
+    pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
+        self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire)
+            && self.serves.load(Ordering::Acquire) == epoch.0
+            && !self.signal.is_doubtful()
     }
 
     /// The tick at which a deadline fires: itself, or the next multiple of the resolution.
@@ -282,6 +287,7 @@ impl Shard {
         state.before = state.count();
         self.next.store(u64::MAX, Ordering::SeqCst);
         self.fired_through.store(0, Ordering::Release);
+        self.serves.store(epoch.0, Ordering::Release);
     }
 
     /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns

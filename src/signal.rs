@@ -36,8 +36,11 @@ const GRACE: Duration = Duration::from_millis(1);
 /// A pause from which on timers are dense.
 const DENSE: Ticks = Ticks(250_000);
 
-/// Whether it does. It fires by the system's clock, which is not the one that a test may pause at any time.
-const STANDS_IN: bool = !cfg!(feature = "test-util");
+/// Whether a test may pause or advance tokio's clock at any time. Elsewhere a paused clock is noticed now and then.
+pub(crate) const CLOCK_MAY_PAUSE: bool = cfg!(feature = "test-util");
+
+/// Whether the alarm thread does. It fires by the system's clock.
+const STANDS_IN: bool = !CLOCK_MAY_PAUSE;
 
 /// What a driver waits on.
 pub(crate) struct Signal {
@@ -80,7 +83,9 @@ enum Phase {
 pub(crate) enum WakesBy {
     /// The alarm thread.
     Thread,
-    /// An alarm of the driver's own, which only the driver can set earlier.
+    /// An alarm of the driver's own, which only the driver can set earlier. The alarm thread sees to it that it comes.
+    Watched,
+    /// An alarm of the driver's own, on a clock that the alarm thread does not know, or less precise than the thread.
     Itself,
 }
 
@@ -158,8 +163,10 @@ impl Signal {
             Phase::Closed => {}
             Phase::Awake { again, .. } => *again = true,
             Phase::Asleep(_) if deadline.0 >= self.armed.load(SeqCst) => {}
-            // The driver sleeps on: only the alarm is moved. Not for a clock that was paused meanwhile.
-            Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() => self.arm_thread(deadline),
+            // The driver sleeps on: only the alarm is moved. Not for a clock that was, or may any time be, paused.
+            Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() && !CLOCK_MAY_PAUSE => {
+                self.arm_thread(deadline);
+            }
             Phase::Asleep(_) => self.rouse(state),
         }
     }
@@ -202,12 +209,14 @@ impl Signal {
     pub(crate) fn ring(&self) -> Rung {
         let mut state = self.lock();
         match state.phase {
+            // The booking that rings was replaced while the thread had it in hand.
+            Phase::Asleep(WakesBy::Thread) if self.armed() > clock::now() => Rung::Served,
             Phase::Asleep(WakesBy::Thread) => {
                 // Woken the last time, and not seen since.
                 if STANDS_IN && state.waker.is_none() {
                     return Rung::Overdue;
                 }
-                state.rung_for = Tick(self.armed.load(SeqCst));
+                state.rung_for = self.armed();
                 self.watch(&mut state);
                 self.rouse(state);
                 Rung::Served
@@ -220,7 +229,8 @@ impl Signal {
                 self.book(patience);
                 Rung::Served
             }
-            Phase::Closed | Phase::Awake { .. } | Phase::Asleep(WakesBy::Itself) => Rung::Served,
+            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + GRACE <= Instant::now() => Rung::Overdue,
+            Phase::Closed | Phase::Awake { .. } | Phase::Asleep(_) => Rung::Served,
         }
     }
 
@@ -269,7 +279,11 @@ impl Signal {
         state.pause = pause;
         match by {
             WakesBy::Thread => self.arm_thread(earliest),
-            WakesBy::Itself => {
+            WakesBy::Watched if STANDS_IN && earliest < Tick::MAX => {
+                self.publish(earliest, Tick::MAX);
+                self.book(instant_of(earliest) + GRACE);
+            }
+            WakesBy::Watched | WakesBy::Itself => {
                 self.publish(earliest, Tick::MAX);
                 thread::cancel(self.id);
             }
@@ -291,8 +305,12 @@ impl Signal {
     /// Whether a deadline is certainly not reached yet, found without reading a clock.
     #[inline]
     pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
-        // A test may pause or advance the clock at any time: there, nothing is certain without looking.
-        !cfg!(feature = "test-util") && deadline.0 > self.certain.load(SeqCst)
+        !CLOCK_MAY_PAUSE && deadline.0 > self.certain.load(SeqCst)
+    }
+
+    /// The tick that the driver sleeps until; `Tick::MAX` while it is awake.
+    pub(crate) fn armed(&self) -> Tick {
+        Tick(self.armed.load(SeqCst))
     }
 
     /// Whether a poll has to look at its clock before it believes that it was fired.

@@ -125,8 +125,8 @@ enum Home {
 impl Sleep {
     #[inline]
     fn new(deadline: Tick) -> Sleep {
-        // A future made under an entered handle may be polled where there is none.
-        let home = if current::in_task() { Home::Current } else { current::lease().map_or(Home::Current, Home::Made) };
+        // It may be polled where there is no runtime.
+        let home = current::lease().map_or(Home::Current, Home::Made);
         Sleep { deadline, stage: Stage::Idle(home) }
     }
 
@@ -220,7 +220,7 @@ impl Sleep {
     #[inline]
     fn cancel(&mut self) {
         if let Stage::Waiting { lease, key, .. } = self.stage {
-            if !lease.shard.has_fired(self.deadline) {
+            if !lease.shard.has_fired(lease.epoch, self.deadline) {
                 lease.shard.remove(key);
             }
         }
@@ -255,7 +255,7 @@ impl Sleep {
         };
         let signal = shard.signal();
         let deadline = self.deadline;
-        if shard.has_fired(deadline) {
+        if shard.has_fired(epoch, deadline) {
             return self.complete();
         }
         if !signal.is_surely_future(deadline) && self.is_past() {
@@ -296,10 +296,10 @@ impl Sleep {
             }
         }
         let polled = self.without_timer(Error::shutdown());
-        if polled == Poll::Ready(Ok(())) || self.is_fixed() || !current::in_task() {
+        if polled == Poll::Ready(Ok(())) || self.is_fixed() || !current::may_be_shutting_down() {
             return polled;
         }
-        // A task of a runtime that is shutting down, about to be dropped. Should it not be, it polls its way.
+        // A task that is about to be dropped. Should it not be, it polls its way.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -200,10 +200,10 @@ fn a_timer_that_was_shut_down_says_so_and_its_driver_ends() {
         let waits = tokio::spawn(timer.timeout(Duration::from_secs(3_600), pending::<()>()));
         tokio::task::yield_now().await;
         assert_eq!((timer.shutdown(), timer.shutdown()), (1, 0));
-        driver.await.unwrap();
-        assert!(waits.await.unwrap_err().is_panic(), "nothing completes early, nothing hangs");
         let metrics = timer.metrics();
         assert_eq!((metrics.registered(), metrics.cancelled(), metrics.pending()), (1, 1, 0));
+        driver.await.unwrap();
+        assert!(waits.await.unwrap_err().is_panic(), "nothing completes early, nothing hangs");
     });
 }
 
@@ -220,6 +220,7 @@ fn a_far_timer_costs_no_turns_while_it_waits() {
     });
 }
 
+#[cfg(not(feature = "test-util"))] // There the driver looks each time whether the clock is paused.
 #[test]
 fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
     current_thread().block_on(async {

@@ -7,6 +7,8 @@
 
 use std::task::{Context, Poll, Waker};
 
+use ::tokio::runtime::{Handle, RuntimeFlavor};
+
 use super::Alarm;
 use super::tokio::TokioAlarm;
 use crate::instant::{self, Instant};
@@ -88,6 +90,15 @@ impl OwnAlarm {
     #[cfg(not(target_os = "linux"))]
     fn set_timerfd(&mut self, _: Option<Instant>, _: &mut Context<'_>) -> Result<(), Unfit> {
         Err(Unfit)
+    }
+
+    /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
+    /// current-thread runtime's clock can be paused.
+    pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>, cx: &mut Context<'_>) {
+        let pausable = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        if pausable && self.paused_clocks && self.set(Alarm::Tokio, at, cx).is_err() {
+            self.give_up(Alarm::Tokio);
+        }
     }
 
     /// From now on the alarm thread serves in the place of one that the runtime lacks something for.

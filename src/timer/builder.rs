@@ -101,7 +101,7 @@ impl Builder {
     /// How far apart the instants lie at which timers fire, from 1 us to 1 s, rounded down to a power of two nanoseconds.
     ///
     /// A deadline is rounded up to the next of them, so a coarse resolution fires many timers with one wake-up; none
-    /// fires early. Without this deadlines are not rounded, and where timers are dense (some 50,000 a second) they are
+    /// fires early. Without this deadlines are not rounded, and where timers are dense (some 25,000 a second) they are
     /// gathered for up to 0.8 ms. With this they are not gathered further.
     ///
     /// ```

@@ -102,10 +102,10 @@ pub(crate) fn lease_of(timer: &Timer) -> Lease {
     }
 }
 
-/// Whether a poll on this thread will surely find a runtime: this is inside one of tokio's tasks.
-#[inline]
-pub(crate) fn in_task() -> bool {
-    task::try_id().is_some()
+/// Whether this is inside a task of a runtime whose workers go on for a moment when it is shut down.
+pub(crate) fn may_be_shutting_down() -> bool {
+    let multi_thread = |runtime: Handle| runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+    task::try_id().is_some() && Handle::try_current().is_ok_and(multi_thread)
 }
 
 #[inline]

@@ -1,0 +1,67 @@
+//! The seven timer schemes of Varghese and Lauck, and this crate's wheel, measured side by side. See the README.
+
+mod chart;
+mod curves;
+mod load;
+mod machine;
+#[cfg(test)]
+mod model;
+mod random;
+mod report;
+mod rule;
+mod schemes;
+
+use std::path::Path;
+use std::time::Duration;
+use std::{env, fs, io};
+
+use curves::Effort;
+
+const FULL: Effort = Effort {
+    sizes: &[10, 100, 1_000, 10_000, 100_000],
+    passes: 3,
+    time: Duration::from_millis(150),
+    longest_lists: [100_000, 10_000],
+};
+
+const QUICK: Effort = Effort {
+    sizes: &[10, 100, 1_000, 10_000],
+    passes: 1,
+    time: Duration::from_millis(30),
+    longest_lists: [10_000, 1_000],
+};
+
+fn main() -> io::Result<()> {
+    let quick = match env::args().nth(1).as_deref() {
+        None => false,
+        Some("--quick") => true,
+        Some(other) => {
+            eprintln!("unknown argument {other}: there is only --quick, a rougher run that leaves the record alone");
+            std::process::exit(2);
+        }
+    };
+    let effort = if quick { QUICK } else { FULL };
+    let machine = machine::describe();
+    let clock = load::clock_cost();
+    println!("{machine}");
+
+    let points = curves::measure(effort, clock);
+    let table = report::curves_table(&points, effort.sizes);
+    print!("{table}");
+
+    let means: Vec<u32> = (4..=16).step_by(if quick { 2 } else { 1 }).map(|power| 1 << power).collect();
+    let rule = rule::measure(&means, if quick { 1 } else { 5 }, effort.time / 2, clock);
+    let check = report::rule_table(&rule);
+    print!("{check}");
+
+    if !quick {
+        let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+        fs::create_dir_all(&results)?;
+        fs::write(results.join("report.txt"), format!("{machine}\n{table}{check}"))?;
+        fs::write(results.join("schemes.csv"), report::curves_csv(&points, &machine))?;
+        fs::write(results.join("rule.csv"), report::rule_csv(&rule, &machine))?;
+        fs::write(results.join("schemes.svg"), chart::draw(&points, effort.sizes))?;
+        println!("\nwrote report.txt, schemes.csv, rule.csv and schemes.svg to {}", results.display());
+    }
+    Ok(())
+}

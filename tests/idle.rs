@@ -1,0 +1,66 @@
+//! An idle program does nothing. By itself, as it looks at what the process's only alarm thread does.
+
+mod common;
+
+use common::{HOUR, HUNG, ms, multi_thread, must_end};
+use hairspring::{Instant, Sleep, sleep};
+
+/// What is counted where anything happens at all: parkings of the workers, switches of the alarm thread.
+fn activity(runtime: &tokio::runtime::Runtime) -> Vec<u64> {
+    let metrics = runtime.metrics();
+    let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));
+    parks.chain(alarm_thread_switches()).collect()
+}
+
+/// How often the alarm thread has gone to sleep, where the system tells.
+fn alarm_thread_switches() -> Option<u64> {
+    let threads = std::fs::read_dir("/proc/self/task").ok()?;
+    let mut alarm = threads.flatten().map(|thread| thread.path()).filter(|thread| {
+        let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        name.starts_with("hairspring") // The system cuts names off.
+    });
+    let status = std::fs::read_to_string(alarm.next()?.join("status")).ok()?;
+    let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+    switches.map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
+}
+
+/// Waits until nothing has happened for a while. A program that is never idle never gets there.
+fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
+    let start = std::time::Instant::now();
+    let parked = |activity: &[u64]| activity[..2].iter().all(|parks| parks % 2 == 1);
+    while start.elapsed() < HUNG {
+        let before = activity(runtime);
+        std::thread::sleep(ms(150));
+        if parked(&before) && activity(runtime) == before {
+            return;
+        }
+    }
+    panic!("it is never idle");
+}
+
+/// netty 1246: a core was busy with nothing to do, as the wait came out as zero.
+#[test]
+fn with_no_timers_or_only_far_ones_nothing_runs() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        runtime.block_on(sleep(ms(1)));
+        wait_until_idle(&runtime);
+
+        let mut far: Vec<Sleep> = (10..200).map(|hours| sleep(hours * HOUR)).collect();
+        runtime.block_on(async {
+            for sleep in &mut far {
+                assert!(futures::poll!(sleep).is_pending());
+            }
+        });
+        wait_until_idle(&runtime);
+
+        for sleep in &mut far {
+            sleep.reset_to(Instant::now() + hairspring::Duration::MAX);
+        }
+        wait_until_idle(&runtime);
+
+        drop(far);
+        runtime.block_on(sleep(ms(1)));
+        wait_until_idle(&runtime);
+    });
+}

@@ -1,0 +1,47 @@
+//! Where the panic of an interval without period is reported: at the line of the caller. By itself, as a panic hook is
+//! the whole process's.
+
+use std::panic::{self, Location};
+use std::sync::{Arc, Mutex};
+
+use hairspring::{Duration, Instant, Interval, Timer, interval, interval_at};
+
+#[track_caller]
+fn here() -> u32 {
+    Location::caller().line()
+}
+
+type Call = fn(&Timer, Instant) -> (u32, bool);
+
+fn panics(call: impl FnOnce() -> Interval) -> bool {
+    panic::catch_unwind(panic::AssertUnwindSafe(call)).is_err()
+}
+
+#[test]
+fn an_interval_without_period_panics_at_its_callers_line() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _guard = runtime.enter();
+    let timer = Timer::current();
+    let start = Instant::now();
+    let reported = Arc::new(Mutex::new(None));
+    let report = reported.clone();
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<&str>().copied().unwrap_or_default().to_owned();
+        let place = info.location().map(|location| (location.file().to_owned(), location.line()));
+        *report.lock().unwrap() = Some((message, place));
+    }));
+    let calls: [Call; 4] = [
+        |_, _| (here(), panics(|| interval(Duration::ZERO))),
+        |_, start| (here(), panics(|| interval_at(start, Duration::ZERO))),
+        |timer, _| (here(), panics(|| timer.interval(Duration::ZERO))),
+        |timer, start| (here(), panics(|| timer.interval_at(start, Duration::ZERO))),
+    ];
+    let outcomes = calls.map(|call| (call(&timer, start), reported.lock().unwrap().take()));
+    panic::set_hook(before);
+    for ((line, panicked), report) in outcomes {
+        assert!(panicked);
+        let expected = ("`period` must be non-zero.".to_owned(), Some((file!().to_owned(), line)));
+        assert_eq!(report, Some(expected));
+    }
+}

@@ -1,0 +1,162 @@
+//! Bugs that this crate had, each found by a test that failed.
+
+mod common;
+
+use common::{HOUR, HUNG, Wakes, current_thread, ms, multi_thread, must_end, poll, poll_with};
+use hairspring::{Duration, Sleep, interval, sleep, timeout};
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    futures::executor::block_on(future)
+}
+
+fn pending() -> std::future::Pending<()> {
+    std::future::pending()
+}
+
+/// A sleep of `after` that is waiting on `runtime`.
+fn waiting_on(runtime: &tokio::runtime::Runtime, after: Duration) -> Sleep {
+    common::inside(runtime, || {
+        let mut sleep = sleep(after);
+        assert!(poll(&mut sleep).is_pending());
+        sleep
+    })
+}
+
+/// As tokio's do, which hold on to the runtime from their creation.
+#[test]
+fn made_in_a_task_it_runs_where_there_is_no_runtime() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        let made =
+            runtime.block_on(runtime.spawn(async { (sleep(ms(2)), timeout(ms(2), pending()), interval(ms(2))) }));
+        let (nap, limited, mut ticks) = made.unwrap();
+        block_on(nap);
+        assert!(block_on(limited).is_err());
+        block_on(ticks.tick());
+        block_on(ticks.tick());
+    });
+}
+
+/// A hub that served a runtime serves the next: a sleep left behind was completed by what that one's clock said.
+#[test]
+fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
+    must_end(|| {
+        // Several, as other tests' runtimes take hubs at the same time.
+        let homes: Vec<_> = (0..8).map(|_| current_thread()).collect();
+        let mut left_behind: Vec<_> = homes.iter().map(|home| waiting_on(home, HOUR)).collect();
+        drop(homes);
+        let ahead: Vec<_> = (0..24).map(|_| common::paused()).collect();
+        for runtime in &ahead {
+            runtime.block_on(sleep(2 * HOUR));
+        }
+        current_thread().block_on(async {
+            for sleep in &mut left_behind {
+                assert!(poll(sleep).is_pending(), "an hour early");
+            }
+        });
+    });
+}
+
+/// A driver that waits on the alarm thread is not told that a clock was paused: its timers stood still.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let task = tokio::spawn(sleep(HOUR));
+            sleep(ms(1)).await;
+            tokio::time::pause();
+            tokio::time::sleep(2 * HOUR).await;
+            common::settle().await;
+            assert!(task.is_finished(), "an hour late");
+        });
+    });
+}
+
+/// The same: it hung until the system's clock came to the hour.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_clock_paused_in_mid_run_drives_timers_that_are_armed_after() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let _task = tokio::spawn(sleep(HOUR));
+            sleep(ms(1)).await;
+            tokio::time::pause();
+            sleep(2 * HOUR).await;
+        });
+    });
+}
+
+/// The same with `advance`: the first poll of a sleep whose time had passed was pending.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_clock_paused_and_advanced_in_mid_run_makes_a_sleep_ready() {
+    current_thread().block_on(async {
+        let _task = tokio::spawn(sleep(HOUR));
+        sleep(ms(1)).await;
+        let mut nap = sleep(10 * HOUR);
+        tokio::time::pause();
+        tokio::time::advance(20 * HOUR).await;
+        assert!(poll(&mut nap).is_ready(), "ten hours late");
+    });
+}
+
+/// Two deadlines a millisecond apart fired at once, where tokio had moved a paused clock on by more than was asked for.
+/// So the timeout ended though there was an answer a millisecond before.
+#[tokio::test(start_paused = true)]
+async fn deadlines_a_millisecond_apart_fire_one_after_the_other_on_a_paused_clock() {
+    for ours in [false, true] {
+        tokio::time::advance(Duration::from_nanos(123_456)).await;
+        let (sender, received) = tokio::sync::oneshot::channel();
+        if ours {
+            tokio::spawn(async move {
+                sleep(ms(30)).await;
+                let _ = sender.send(());
+            });
+            assert!(timeout(ms(31), received).await.is_ok(), "hairspring");
+        } else {
+            tokio::spawn(async move {
+                tokio::time::sleep(ms(30)).await;
+                let _ = sender.send(());
+            });
+            assert!(tokio::time::timeout(ms(31), received).await.is_ok(), "tokio");
+        }
+    }
+}
+
+/// A task of a `LocalSet` was taken for one that its runtime is about to drop, and polled itself until the deadline.
+#[test]
+fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
+    let runtime = current_thread();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    must_end(move || {
+        let local = tokio::task::LocalSet::new();
+        let task = local.spawn_local(sleep(HOUR));
+        handle.block_on(local.run_until(async { assert!(task.await.is_err()) }));
+    });
+}
+
+/// The alarm thread took a booking out, the driver ended a turn with nothing left to wait for, and the thread rang then.
+#[test]
+fn a_bell_that_rings_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { hairspring::Timer::current() });
+        let mut random = common::Random::new(6682);
+        for _ in 0..20_000 {
+            let (woken, waker) = Wakes::new();
+            let mut nap = timer.sleep(random.duration(ms(1) / 100));
+            if poll_with(&mut nap, &waker).is_pending() {
+                let start = std::time::Instant::now();
+                while woken.count() == 0 {
+                    std::thread::yield_now();
+                    assert!(start.elapsed() < HUNG / 2, "a lost wake-up");
+                }
+            }
+            for _ in 0..random.below(300) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+}
