@@ -11,7 +11,8 @@
 //! Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
 //! deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
 //! slot. When `elapsed` reaches the start of a slot on a level above 0, its entries *cascade*: they now agree with
-//! `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due.
+//! `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Where they stand in
+//! order already there is no need: the slot is handed out from its first entry on.
 //!
 //! ```
 //! use hairspring::wheel::{Step, Tick, Wheel};
@@ -29,11 +30,12 @@
 //! 1. An entry on level `n`, slot `s` has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
 //!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`. Slots never wrap round.
 //! 2. Hence all entries of one tick stand in one list, in the order they came: first in, first out.
-//! 3. While a slot cascades, what is inserted with a deadline up to the end of its span goes to its end, so that an
-//!    interrupted cascade keeps invariant 2.
+//! 3. While `elapsed` is in the span of a slot that still has entries, what is inserted with a deadline up to the end of
+//!    that span goes to its end, so that invariant 2 holds in the middle of a cascade, too.
 //! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while there are any.
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
-//! 6. A bit of `uniform` is set only where all entries of the list have one deadline (the list of what is due aside).
+//! 6. A bit of `sorted` is set only where the list is in the order of its deadlines: always on level 0, and most often
+//!    where timers have the same length. Such a slot is handed out as it stands, without cascading.
 //! 7. [`Wheel::step`] touches a bounded number of entries.
 //!
 //! Must not know: anything else of this crate but the tick.
@@ -75,21 +77,21 @@ const EXACT: usize = 16;
 #[derive(Clone)]
 pub struct Wheel<T> {
     elapsed: Tick,
-    cascade: Option<Cascade>,
+    current: Option<Current>,
     /// One bit a row: has it an occupied list?
     rows_occupied: u32,
     /// One bit a list, for each row.
     occupied: [u64; ROWS],
-    /// One bit a list: have its entries, as far as is known, all the same deadline?
-    uniform: [u64; ROWS],
+    /// One bit a list: do its entries surely stand in the order of their deadlines?
+    sorted: [u64; ROWS],
     lists: [List; ROWS * SLOTS],
     store: Store<T>,
     cascaded: u64,
 }
 
-/// The slot that is being emptied into the levels below.
+/// The slot whose span `elapsed` is in, as long as it has entries: it is handed out, or cascades into the levels below.
 #[derive(Debug, Clone, Copy)]
-struct Cascade {
+struct Current {
     place: Place,
     /// The last tick of the slot's span.
     last: Tick,
@@ -122,9 +124,9 @@ impl Place {
 /// use hairspring::wheel::{Step, Tick, Wheel};
 ///
 /// let mut wheel = Wheel::new();
-/// wheel.insert(Tick(70), 'a');
 /// wheel.insert(Tick(71), 'b');
-/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // both move down to level 0
+/// wheel.insert(Tick(70), 'a');
+/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // out of order: both move down to level 0
 /// assert!(matches!(wheel.step(Tick(70)), Step::Fired { value: 'a', .. }));
 /// assert_eq!(wheel.step(Tick(70)), Step::Done);
 /// ```
@@ -164,10 +166,10 @@ impl<T> Wheel<T> {
     pub fn starting_at(elapsed: Tick) -> Self {
         Wheel {
             elapsed,
-            cascade: None,
+            current: None,
             rows_occupied: 0,
             occupied: [0; ROWS],
-            uniform: [0; ROWS],
+            sorted: [0; ROWS],
             lists: [List::EMPTY; ROWS * SLOTS],
             store: Store::new(),
             cascaded: 0,
@@ -280,25 +282,32 @@ impl<T> Wheel<T> {
 
     /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
     ///
-    /// It is exact where the slot with the earliest entries has few of them or all have one deadline, and the start of that
-    /// slot otherwise. Where
-    /// something is due already it is [`elapsed`](Wheel::elapsed). `None` where the wheel is empty.
+    /// It is exact where the slot with the earliest entries has few of them, or has them in order, and the start of that
+    /// slot otherwise. Where something is due already it may be [`elapsed`](Wheel::elapsed). `None` where the wheel is
+    /// empty.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
-        if self.cascade.is_some() || self.has_due() {
+        if self.has_due() {
             return Some(self.elapsed);
         }
-        let place = self.earliest()?;
-        let start = self.start_of(place);
-        if self.is_uniform(place) {
+        let earliest = self.earliest()?;
+        let next = self.first_in(earliest).unwrap_or_else(|| self.start_of(earliest));
+        let next = match self.current {
+            // In the middle of a cascade, others of the slot may stand on lower levels already.
+            Some(Current { place, .. }) => next.min(self.first_in(place).unwrap_or(self.elapsed)),
+            None => next,
+        };
+        Some(next.max(self.elapsed))
+    }
+
+    /// The earliest deadline in a slot, where it can be told at little cost.
+    fn first_in(&self, place: Place) -> Option<Tick> {
+        if self.is_sorted(place) {
             return Some(self.first_deadline(place));
         }
         let mut entries = self.lists[place.0].iter(&self.store);
-        let exact = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
-        match entries.next() {
-            None => exact,
-            Some(_) => Some(start),
-        }
+        let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
+        first.filter(|_| entries.next().is_none())
     }
 
     /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves up to two down a level.
@@ -309,27 +318,26 @@ impl<T> Wheel<T> {
     pub fn step(&mut self, now: Tick) -> Step<T> {
         loop {
             if self.has_due() {
-                return self.fire_due();
+                return self.fire_first(Place::DUE);
             }
-            if self.cascade.is_some() {
-                self.cascade_some();
-                return Step::Cascaded;
+            if let Some(Current { place, .. }) = self.current {
+                if !self.is_sorted(place) {
+                    self.cascade_some();
+                    return Step::Cascaded;
+                }
+                let first = self.first_deadline(place);
+                if first <= now.max(self.elapsed) {
+                    self.elapsed = self.elapsed.max(first);
+                    return self.fire_first(place);
+                }
+                break;
             }
-            let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= now) else {
-                self.elapsed = self.elapsed.max(now);
-                return Step::Done;
-            };
-            // Where all of a slot has one deadline, as on level 0, nothing needs to be put in order level by level.
-            if self.is_uniform(place) && self.first_deadline(place) <= now {
-                self.elapsed = self.first_deadline(place);
-                self.lists[Place::DUE.0] = std::mem::replace(&mut self.lists[place.0], List::EMPTY);
-                self.mark_empty(place);
-                self.mark(Place::DUE);
-            } else {
-                self.elapsed = self.start_of(place);
-                self.cascade = Some(Cascade { place, last: self.last_of(place) });
-            }
+            let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= now) else { break };
+            self.elapsed = self.start_of(place);
+            self.current = Some(Current { place, last: self.last_of(place) });
         }
+        self.elapsed = self.elapsed.max(now);
+        Step::Done
     }
 
     /// Hands out the next entry due at `now`, doing as much cascading as that takes.
@@ -349,8 +357,8 @@ impl<T> Wheel<T> {
         std::array::from_fn(|level| self.occupied[level].count_ones())
     }
 
-    fn is_uniform(&self, place: Place) -> bool {
-        self.uniform[place.row()] & (1 << place.slot()) != 0
+    fn is_sorted(&self, place: Place) -> bool {
+        self.sorted[place.row()] & (1 << place.slot()) != 0
     }
 
     fn first_deadline(&self, place: Place) -> Tick {
@@ -361,18 +369,18 @@ impl<T> Wheel<T> {
         self.rows_occupied & (1 << DUE) != 0
     }
 
-    fn fire_due(&mut self) -> Step<T> {
-        let index = self.lists[Place::DUE.0].head;
+    fn fire_first(&mut self, place: Place) -> Step<T> {
+        let index = self.lists[place.0].head;
         let key = self.store.key_of(index);
         let cell = self.store.take(key).expect("a linked cell is occupied");
-        self.close_gap(Place::DUE, cell.prev, cell.next);
+        self.close_gap(place, cell.prev, cell.next);
         Step::Fired { key, deadline: cell.deadline, value: cell.value }
     }
 
     /// Moves two entries, so that a cascade ends even where each step is followed by an insert into its slot.
     fn cascade_some(&mut self) {
         for _ in 0..2 {
-            if let Some(Cascade { place, .. }) = self.cascade {
+            if let Some(Current { place, .. }) = self.current {
                 self.cascade_one(place);
             }
         }
@@ -407,8 +415,8 @@ impl<T> Wheel<T> {
         } else {
             let before = self.store.cell_mut(prev);
             before.next = index;
-            if before.deadline != deadline {
-                self.uniform[place.row()] &= !(1 << place.slot());
+            if before.deadline > deadline {
+                self.sorted[place.row()] &= !(1 << place.slot());
             }
         }
     }
@@ -417,8 +425,8 @@ impl<T> Wheel<T> {
     #[inline]
     fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
         // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
-        let place = match self.cascade {
-            Some(Cascade { place, .. }) if self.lists[place.0].ends_with(index) => place,
+        let place = match self.current {
+            Some(Current { place, .. }) if self.lists[place.0].ends_with(index) => place,
             _ => self.place_of(deadline),
         };
         self.close_gap(place, prev, next);
@@ -429,8 +437,8 @@ impl<T> Wheel<T> {
         self.lists[place.0].close_gap(&mut self.store, prev, next);
         if prev == NIL && next == NIL {
             self.mark_empty(place);
-            if self.cascade.is_some_and(|cascade| cascade.place == place) {
-                self.cascade = None;
+            if self.current.is_some_and(|current| current.place == place) {
+                self.current = None;
             }
         }
     }
@@ -439,7 +447,7 @@ impl<T> Wheel<T> {
     #[inline]
     fn mark(&mut self, place: Place) {
         self.occupied[place.row()] |= 1 << place.slot();
-        self.uniform[place.row()] |= 1 << place.slot();
+        self.sorted[place.row()] |= 1 << place.slot();
         self.rows_occupied |= 1 << place.row();
     }
 
@@ -455,8 +463,8 @@ impl<T> Wheel<T> {
     /// Where a new entry goes: behind the others of its tick, also where those are about to cascade.
     #[inline]
     fn place_for_insert(&self, deadline: Tick) -> Place {
-        match self.cascade {
-            Some(Cascade { place, last }) if deadline <= last => place,
+        match self.current {
+            Some(Current { place, last }) if deadline <= last => place,
             _ => self.place_of(deadline),
         }
     }
@@ -513,22 +521,20 @@ impl<T> Wheel<T> {
             let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
             assert_eq!(!list.is_empty(), marked, "the bit of {place:?}");
             count += list.check(&self.store);
+            let mut before = Tick::ZERO;
             for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
-                let first = self.first_deadline(place);
-                assert!(
-                    place == Place::DUE || !self.is_uniform(place) || deadline == first,
-                    "{place:?} has two deadlines"
-                );
-                match self.cascade {
-                    Some(cascade) if cascade.place == place => assert!(deadline <= cascade.last),
+                assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
+                before = deadline;
+                match self.current {
+                    Some(current) if current.place == place => assert!(deadline <= current.last),
                     _ => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
                 }
                 earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
             }
         }
         assert_eq!(count, self.len(), "every entry stands in one list");
-        if let Some(cascade) = self.cascade {
-            assert!(!self.lists[cascade.place.0].is_empty(), "a cascade ends with its last entry");
+        if let Some(current) = self.current {
+            assert!(!self.lists[current.place.0].is_empty(), "a slot is current as long as it has entries");
         }
         match (self.next_expiration(), earliest) {
             (None, None) => {}
