@@ -31,7 +31,13 @@ pub(crate) fn now() -> Tick {
 /// The deadline of a timer that is made now: `duration` later, or 500 years where that is less.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Tick {
-    now() + ticks_in(duration.min(FAR))
+    later(now(), duration)
+}
+
+/// The deadline of a timer that is made at a tick: `duration` later, or 500 years where that is less.
+#[inline]
+pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
+    now + ticks_in(duration.min(FAR))
 }
 
 #[inline]

@@ -55,6 +55,8 @@ pub struct Driver {
     alarm: OwnAlarm,
     /// Whether it lets timers gather where they are dense.
     gathers: bool,
+    /// Whether the hub is its to give back. A manual clock gives its hubs back itself.
+    recycles: bool,
 }
 
 /// Fires what is due from inside tokio's own firing, then has the driver set the next alarm.
@@ -63,7 +65,15 @@ struct FireInline(&'static Hub);
 impl Driver {
     pub(crate) fn new(hub: &'static Hub, epoch: Epoch, alarm: Alarm, gathers: bool) -> Self {
         let alarm = OwnAlarm::new(alarm, Waker::from(Arc::new(FireInline(hub))));
-        Driver { hub, epoch, batch: Batch::default(), alarm, gathers }
+        Driver { hub, epoch, batch: Batch::default(), alarm, gathers, recycles: true }
+    }
+
+    /// The driver of a timer on a manual clock: it has only to wait for the timer's end.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn by_hand(hub: &'static Hub, epoch: Epoch) -> Self {
+        let mut driver = Driver::new(hub, epoch, Alarm::Thread, false);
+        driver.recycles = false;
+        driver
     }
 
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.
@@ -106,6 +116,10 @@ impl Future for Driver {
             if !this.hub.serves(this.epoch) {
                 return Poll::Ready(());
             }
+            #[cfg(feature = "test-util")]
+            if this.hub.signal.only_waits_for_close(cx.waker()) {
+                return Poll::Pending;
+            }
             this.hub.signal.begin_turn(cx.waker().clone());
             let fired = this.hub.fire_due(&mut this.batch, Allowance { wakes: WAKES, holds: HOLDS });
             if !fired.all {
@@ -124,7 +138,9 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.hub.close(self.epoch);
-        self.hub.recycle();
+        if self.recycles {
+            self.hub.recycle();
+        }
     }
 }
 

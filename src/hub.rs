@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::alarm::thread::{self, Bell};
-use crate::clock;
 use crate::shard::{Batch, Counts, Epoch, Lease, Shard};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::tick::{Tick, Ticks};
@@ -60,6 +59,28 @@ impl Hub {
     /// Where the system refuses the alarm thread.
     pub(crate) fn open(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
         thread::start();
+        let (hub, epoch) = Hub::take(shards, grain);
+        hub.signal.open(hub);
+        (hub, epoch)
+    }
+
+    /// As [`open`](Hub::open), on a manual clock that shows `now`.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn open_by_hand(now: Tick, shards: usize, grain: u32) -> (&'static Hub, Epoch) {
+        let (hub, epoch) = Hub::take(shards, grain);
+        hub.signal.open_by_hand(now);
+        (hub, epoch)
+    }
+
+    /// A manual clock shows another time.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn show(&self, epoch: Epoch, now: Tick) {
+        if self.serves(epoch) {
+            self.signal.show(now);
+        }
+    }
+
+    fn take(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = spare.iter().position(|hub| hub.shards.len() == shards);
         let fitting = fitting.map(|at| spare.swap_remove(at));
@@ -70,7 +91,6 @@ impl Hub {
         for shard in &hub.shards {
             shard.open(epoch, grain);
         }
-        hub.signal.open(hub);
         (hub, epoch)
     }
 
@@ -110,7 +130,7 @@ impl Hub {
 
     /// Fires what is due now, as far as the allowance reaches.
     pub(crate) fn fire_due(&self, batch: &mut Batch, allowance: Allowance) -> Fired {
-        self.fire_at(clock::now(), batch, allowance)
+        self.fire_at(self.signal.now(), batch, allowance)
     }
 
     /// Fires what is due at a tick that has been reached, as far as the allowance reaches.

@@ -167,7 +167,7 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.delay).poll(cx));
         let scheduled = self.delay.deadline();
-        let now = Instant::now();
+        let now = self.now();
         let next = if now > scheduled + ON_TIME {
             self.missed_tick_behavior.after_late_tick(scheduled, now, self.period)
         } else {
@@ -175,6 +175,10 @@ impl Interval {
         };
         self.delay.rewind(clock::tick_of(next));
         Poll::Ready(scheduled)
+    }
+
+    fn now(&self) -> Instant {
+        clock::instant_of(self.delay.now())
     }
 
     /// Puts the next tick one period from now.
@@ -210,7 +214,7 @@ impl Interval {
     /// interval(Duration::from_secs(1)).reset_after(Duration::from_millis(20));
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(Instant::now().deadline_after(after));
+        self.reset_at(self.now().deadline_after(after));
     }
 
     /// Puts the next tick at `deadline`. What was missed before is forgotten; ticks from there on follow the period.

@@ -8,9 +8,13 @@ pub mod error;
 mod hub;
 mod instant;
 mod interval;
+#[cfg(feature = "test-util")]
+mod manual;
 mod shard;
 mod signal;
 mod sleep;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 mod tick;
 mod timeout;
 pub mod timer;
@@ -21,5 +25,7 @@ pub use std::time::Duration;
 pub use crate::instant::Instant;
 pub use crate::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use crate::sleep::{Sleep, sleep, sleep_until};
+#[cfg(feature = "test-util")]
+pub use crate::test_util::{advance, pause, resume};
 pub use crate::timeout::{Timeout, timeout, timeout_at};
 pub use crate::timer::Timer;

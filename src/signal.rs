@@ -53,6 +53,9 @@ pub(crate) struct Signal {
     state: Mutex<State>,
     id: BellId,
     bell: OnceLock<&'static dyn Bell>,
+    /// What a manual clock shows; `Tick::MAX` where the clock is the runtime's.
+    #[cfg(feature = "test-util")]
+    manual: AtomicU64,
 }
 
 struct State {
@@ -85,6 +88,9 @@ pub(crate) enum WakesBy {
     Thread,
     /// An alarm of the driver's own, which only the driver can set earlier. The alarm thread sees to it that it comes.
     Watched,
+    /// Whoever holds the manual clock.
+    #[cfg(feature = "test-util")]
+    Hand,
     /// An alarm of the driver's own, on a clock that the alarm thread does not know, or less precise than the thread.
     Itself,
 }
@@ -115,7 +121,52 @@ impl Signal {
             }),
             id: BellId(NEXT.fetch_add(1, SeqCst)),
             bell: OnceLock::new(),
+            #[cfg(feature = "test-util")]
+            manual: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// The time on the timer's clock.
+    #[inline]
+    #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
+    pub(crate) fn now(&self) -> Tick {
+        #[cfg(feature = "test-util")]
+        if let Some(shown) = self.shown() {
+            return shown;
+        }
+        clock::now()
+    }
+
+    /// What the manual clock shows; `None` where the clock is the runtime's.
+    #[cfg(feature = "test-util")]
+    fn shown(&self) -> Option<Tick> {
+        Some(Tick(self.manual.load(SeqCst))).filter(|&shown| shown < Tick::MAX)
+    }
+
+    /// A manual clock shows another time.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn show(&self, now: Tick) {
+        self.manual.fetch_max(now.0, SeqCst);
+    }
+
+    /// A timer on a manual clock begins: nobody is woken for it, as the clock's owner fires what is due.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn open_by_hand(&self, now: Tick) {
+        self.manual.store(now.0, SeqCst);
+        self.lock().phase = Phase::Asleep(WakesBy::Hand);
+        self.publish(Tick::ZERO, Tick::MAX);
+    }
+
+    /// Has `waker` woken when the timer is closed; `false` where there is more to do than wait for that.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn only_waits_for_close(&self, waker: &Waker) -> bool {
+        let by_hand = self.shown().is_some();
+        if by_hand {
+            let waker = waker.clone();
+            let before = self.lock().waker.replace(waker);
+            drop(before);
+        }
+        by_hand
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -126,6 +177,8 @@ impl Signal {
     /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
         self.bell.get_or_init(|| bell);
+        #[cfg(feature = "test-util")]
+        self.manual.store(u64::MAX, SeqCst);
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
         self.expect(&mut state);
@@ -283,6 +336,8 @@ impl Signal {
                 self.publish(earliest, Tick::MAX);
                 self.book(instant_of(earliest) + GRACE);
             }
+            #[cfg(feature = "test-util")]
+            WakesBy::Hand => {}
             WakesBy::Watched | WakesBy::Itself => {
                 self.publish(earliest, Tick::MAX);
                 thread::cancel(self.id);

@@ -258,7 +258,7 @@ impl Sleep {
         if shard.has_fired(epoch, deadline) {
             return self.complete();
         }
-        if !signal.is_surely_future(deadline) && self.is_past() {
+        if !signal.is_surely_future(deadline) && signal.now() >= deadline {
             shard.remove(key);
             return self.complete();
         }
@@ -282,7 +282,7 @@ impl Sleep {
             };
             let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
             let Lease { shard, epoch } = lease;
-            if !shard.signal().is_surely_future(self.deadline) && self.is_past() {
+            if !shard.signal().is_surely_future(self.deadline) && shard.signal().now() >= self.deadline {
                 return self.complete();
             }
             match shard.insert(epoch, self.deadline, cx.waker().clone()) {
@@ -306,16 +306,21 @@ impl Sleep {
 
     /// There is no timer to wait on; a deadline that has passed needs none.
     fn without_timer(&mut self, error: Error) -> Poll<Result<(), Error>> {
-        if self.is_past() { self.complete() } else { Poll::Ready(Err(error)) }
+        if self.now() >= self.deadline { self.complete() } else { Poll::Ready(Err(error)) }
     }
 
     fn is_fixed(&self) -> bool {
         matches!(self.stage, Stage::Idle(Home::Fixed(_)))
     }
 
-    #[inline]
-    fn is_past(&self) -> bool {
-        clock::now() >= self.deadline
+    /// The time on the clock of the timer that this is on.
+    pub(crate) fn now(&self) -> Tick {
+        match &self.stage {
+            Stage::Idle(Home::Made(lease) | Home::Fixed(lease))
+            | Stage::Done(Home::Made(lease) | Home::Fixed(lease))
+            | Stage::Waiting { lease, .. } => lease.shard.signal().now(),
+            Stage::Idle(Home::Current) | Stage::Done(Home::Current) => clock::now(),
+        }
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {

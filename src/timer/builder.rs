@@ -11,6 +11,8 @@ use super::{Timer, current};
 use crate::alarm::{Alarm, own};
 use crate::driver::Driver;
 use crate::hub::Hub;
+#[cfg(feature = "test-util")]
+use crate::{manual::ManualClock, shard::Epoch};
 
 /// The most shards a timer may have.
 const MOST_SHARDS: usize = 1024;
@@ -36,6 +38,8 @@ pub struct Builder {
     shards: Option<usize>,
     resolution: Option<Duration>,
     alarm: Alarm,
+    #[cfg(feature = "test-util")]
+    clock: Option<ManualClock>,
 }
 
 /// What a builder has found to be good.
@@ -124,6 +128,23 @@ impl Builder {
         self
     }
 
+    /// Puts the timer on a clock that a test moves by hand. Needs the feature `test-util`.
+    ///
+    /// Such a timer has one shard where no number is given, needs no runtime, and no driver: what is due is fired by
+    /// whoever moves the clock. [`alarm`](Builder::alarm) means nothing to it.
+    ///
+    /// ```
+    /// use hairspring::{Timer, test_util::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// assert_eq!(timer.now(), clock.now());
+    /// ```
+    #[cfg(feature = "test-util")]
+    pub fn clock(mut self, clock: &ManualClock) -> Self {
+        self.clock = Some(clock.clone());
+        self
+    }
+
     /// Makes the timer, and spawns its driver on the current runtime. It ends with that runtime.
     ///
     /// # Errors
@@ -133,6 +154,11 @@ impl Builder {
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
     /// ```
     pub fn build(self) -> Result<Timer, BuildError> {
+        #[cfg(feature = "test-util")]
+        if self.clock.is_some() {
+            // Its driver has nothing to do, and is not to end the timer by being dropped.
+            return Ok(self.by_hand()?.0);
+        }
         let (runtime, timer, driver) = self.build_here()?;
         runtime.spawn(driver);
         Ok(timer)
@@ -140,11 +166,10 @@ impl Builder {
 
     fn build_here(self) -> Result<(Handle, Timer, Driver), BuildError> {
         let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
-        let settings = self.settings()?;
-        if !own::fits(settings.alarm) {
-            return Err(BuildError(Wrong::Alarm(settings.alarm)));
+        if !own::fits(self.alarm) {
+            return Err(BuildError(Wrong::Alarm(self.alarm)));
         }
-        let (timer, driver) = settings.make();
+        let (timer, driver) = self.build_with_driver()?;
         Ok((runtime, timer, driver))
     }
 
@@ -162,7 +187,22 @@ impl Builder {
     /// # }
     /// ```
     pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
+        #[cfg(feature = "test-util")]
+        if self.clock.is_some() {
+            let (timer, hub, epoch) = self.by_hand()?;
+            return Ok((timer, Driver::by_hand(hub, epoch)));
+        }
         Ok(self.settings()?.make())
+    }
+
+    /// A timer on the manual clock that was given, and its hub.
+    #[cfg(feature = "test-util")]
+    fn by_hand(mut self) -> Result<(Timer, &'static Hub, Epoch), BuildError> {
+        let clock = self.clock.take().expect("only called with a clock");
+        let shards = self.shards.unwrap_or(1);
+        let settings = self.shards(shards).settings()?;
+        let (hub, epoch) = clock.open(settings.shards, settings.grain.unwrap_or(0));
+        Ok((Timer { hub, epoch }, hub, epoch))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {

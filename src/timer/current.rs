@@ -70,6 +70,15 @@ pub(crate) fn timer() -> Option<Timer> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
+/// The hub of the current runtime's timer, where it has one already.
+#[cfg(feature = "test-util")]
+pub(crate) fn existing() -> Option<&'static Hub> {
+    let runtime = Handle::try_current().ok()?.id();
+    let timers = timers();
+    let listed = timers.iter().find(|listed| listed.runtime == runtime && !listed.timer.is_closed());
+    listed.map(|listed| listed.timer.hub)
+}
+
 /// This thread's shard of the current runtime's timer; `None` outside of any runtime.
 #[inline]
 pub(crate) fn lease() -> Option<Lease> {

@@ -98,7 +98,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(current::lease_of(self), clock::after(duration))
+        Sleep::on(current::lease_of(self), clock::later(self.hub.signal.now(), duration))
     }
 
     /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
@@ -194,7 +194,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant::now()
+        clock::instant_of(self.hub.signal.now())
     }
 
     /// What this timer has done so far. Locks each shard for a moment.

@@ -1,0 +1,258 @@
+//! Clocks that a test moves by hand, and the clock of a paused runtime.
+#![cfg(feature = "test-util")]
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{current_thread, ms, multi_thread, paused, poll, poll_with};
+use hairspring::test_util::ManualClock;
+use hairspring::{Instant, MissedTickBehavior, Timer, advance, pause, resume, sleep};
+use tokio_test::{assert_pending, assert_ready, assert_ready_err, task};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn timer_on(clock: &ManualClock) -> Timer {
+    Timer::builder().clock(clock).build().unwrap()
+}
+
+#[test]
+fn a_sleep_fires_at_its_deadline_to_the_nanosecond_with_no_runtime_anywhere() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let mut nap = task::spawn(timer.sleep(Duration::from_nanos(1_234_567)));
+    assert_pending!(nap.poll());
+    clock.advance(Duration::from_nanos(1_234_566));
+    assert!(!nap.is_woken());
+    assert_pending!(nap.poll());
+    clock.advance(Duration::from_nanos(1));
+    assert!(nap.is_woken());
+    assert_ready!(nap.poll());
+    assert_eq!((clock.pending(), clock.now()), (0, nap.deadline()));
+}
+
+#[test]
+fn timers_fire_in_order_each_at_its_own_deadline() {
+    let clock = ManualClock::new();
+    // Two timers, of several shards: the order is the clock's.
+    let timers = [timer_on(&clock), Timer::builder().clock(&clock).shards(3).build().unwrap()];
+    let fired = Arc::new(Mutex::new(Vec::new()));
+    let mut sleeps = Vec::new();
+    for n in (0..200_u64).rev() {
+        let (clock, fired) = (clock.clone(), fired.clone());
+        let mut nap = timers[usize::from(n % 3 == 0)].sleep(Duration::from_nanos(n * n * 7_919 + 1));
+        let deadline = nap.deadline();
+        let waker = common::on_wake(move || fired.lock().unwrap().push((n, deadline, clock.now())));
+        assert!(poll_with(&mut nap, &waker).is_pending());
+        sleeps.push(nap);
+    }
+    assert_eq!(clock.pending(), 200);
+    clock.advance(DAY);
+    let fired = fired.lock().unwrap();
+    assert!(fired.iter().map(|(n, ..)| *n).eq(0..200));
+    assert!(fired.iter().all(|(_, deadline, now)| deadline == now), "the clock shows each one's deadline");
+}
+
+#[test]
+fn clocks_do_not_touch_each_other_nor_the_runtimes() {
+    multi_thread(2).block_on(async {
+        let clocks = [ManualClock::new(), ManualClock::new()];
+        let timers = clocks.each_ref().map(timer_on);
+        let mut sleeps = timers.each_ref().map(|timer| timer.sleep(DAY));
+        assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+        let real = std::time::Instant::now();
+        clocks[0].advance(2 * DAY);
+        assert!(poll(&mut sleeps[0]).is_ready() && poll(&mut sleeps[1]).is_pending());
+        sleep(ms(2)).await;
+        assert!(real.elapsed() < DAY);
+        assert_eq!((clocks[0].pending(), clocks[1].pending()), (0, 1));
+    });
+}
+
+#[test]
+fn a_timer_on_a_manual_clock_runs_on_every_runtime() {
+    for runtime in [current_thread(), multi_thread(2), paused()] {
+        let clock = ManualClock::new();
+        let timer = timer_on(&clock);
+        let waits = runtime.spawn(timer.timeout(DAY, std::future::pending::<()>()));
+        runtime.block_on(async {
+            while clock.pending() == 0 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!waits.is_finished());
+            clock.advance(DAY);
+            assert!(waits.await.unwrap().is_err());
+        });
+    }
+}
+
+#[test]
+fn the_next_deadline_is_found_past_cancelled_and_far_ones() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    assert_eq!(clock.advance_to_next(), None);
+    let start = clock.now();
+    let mut cancelled = timer.sleep(ms(1));
+    assert!(poll(&mut cancelled).is_pending());
+    drop(cancelled);
+    assert_eq!((clock.advance_to_next(), clock.now()), (None, start), "nothing waits, and the clock stands");
+    let mut sleeps: Vec<_> = (1..100_u32).rev().map(|n| timer.sleep(n * DAY)).collect();
+    assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+    for n in 1..100_u32 {
+        assert_eq!(clock.advance_to_next(), Some(start + n * DAY));
+    }
+    assert_eq!(clock.advance_to_next(), None);
+}
+
+#[test]
+fn timeouts_and_intervals_go_by_their_timers_clock() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let start = clock.now();
+    assert_eq!(timer.now(), start);
+    let mut limited = task::spawn(timer.timeout(ms(10), std::future::pending::<()>()));
+    assert_pending!(limited.poll());
+    clock.advance(ms(10));
+    assert_ready_err!(limited.poll());
+
+    let mut ticks = timer.interval(ms(100));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut next = || poll_tick(&mut ticks);
+    assert_eq!(next(), Some(start + ms(10)));
+    assert_eq!(next(), None);
+    clock.advance(ms(250));
+    assert_eq!(next(), Some(start + ms(110)));
+    clock.advance(ms(99));
+    assert_eq!(next(), None, "a full period after the late tick");
+    clock.advance(ms(1));
+    assert_eq!(next(), Some(start + ms(360)));
+}
+
+fn poll_tick(ticks: &mut hairspring::Interval) -> Option<Instant> {
+    match ticks.poll_tick(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(at) => Some(at),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// A waker that uses the clock and the timer, in the midst of an advance.
+#[test]
+fn a_waker_may_arm_and_advance() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let armed = Arc::new(Mutex::new(None));
+    let (inner, within, on) = (clock.clone(), armed.clone(), timer.clone());
+    let waker = common::on_wake(move || {
+        let mut another = on.sleep(ms(1));
+        assert!(poll(&mut another).is_pending());
+        *within.lock().unwrap() = Some(another);
+        inner.advance(ms(5));
+    });
+    let mut nap = timer.sleep(ms(1));
+    assert!(poll_with(&mut nap, &waker).is_pending());
+    let start = clock.now();
+    clock.advance(ms(2));
+    assert_eq!(clock.now(), start + ms(6), "time never goes back");
+    assert!(poll(armed.lock().unwrap().as_mut().unwrap()).is_ready());
+}
+
+#[test]
+fn when_a_clock_goes_its_timers_end() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let mut nap = timer.sleep(DAY);
+    let (woken, waker) = common::Wakes::new();
+    assert!(poll_with(&mut nap, &waker).is_pending());
+    drop(clock);
+    assert_eq!(woken.count(), 1);
+    assert!(common::panic_message(|| poll(&mut nap)).contains("shut down"));
+}
+
+#[test]
+fn a_driver_of_a_manual_clock_ends_with_the_timer_and_ends_it() {
+    current_thread().block_on(async {
+        let clock = ManualClock::new();
+        let (timer, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+        let driver = tokio::spawn(driver);
+        tokio::task::yield_now().await;
+        assert!(!driver.is_finished());
+        timer.shutdown();
+        driver.await.unwrap();
+
+        let (timer, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
+        drop(driver);
+        assert!(common::panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
+    });
+}
+
+/// tokio 3710, 3837
+#[test]
+fn advance_moves_both_clocks_by_exactly_what_is_asked() {
+    paused().block_on(async {
+        for nanos in [1, 999, 1_000_001, 51_592_000, 123_456_789_012_345] {
+            let (ours, tokios) = (Instant::now(), tokio::time::Instant::now());
+            advance(Duration::from_nanos(nanos)).await;
+            assert_eq!(ours.elapsed(), Duration::from_nanos(nanos));
+            assert_eq!(tokios.elapsed(), Duration::from_nanos(nanos));
+        }
+    });
+}
+
+#[test]
+fn advance_fires_on_the_way_in_order_and_each_at_its_deadline() {
+    paused().block_on(async {
+        let fired = Arc::new(Mutex::new(Vec::new()));
+        let mut sleeps = Vec::new();
+        for n in (1..100_u64).rev() {
+            let mut nap = sleep(Duration::from_nanos(n * 1_234_567));
+            let (deadline, fired) = (nap.deadline(), fired.clone());
+            let waker = common::on_wake(move || fired.lock().unwrap().push((n, deadline, Instant::now())));
+            assert!(poll_with(&mut nap, &waker).is_pending());
+            sleeps.push(nap);
+        }
+        advance(DAY).await;
+        let fired = fired.lock().unwrap();
+        assert!(fired.iter().map(|(n, ..)| *n).eq(1..100));
+        assert!(fired.iter().all(|(_, deadline, now)| deadline == now));
+    });
+}
+
+/// tokio 7841: what has and what has not run when `advance` returns.
+#[test]
+fn when_advance_returns_tasks_have_been_woken() {
+    paused().block_on(async {
+        let mut nap = task::spawn(sleep(ms(5)));
+        assert_pending!(nap.poll());
+        advance(ms(5)).await;
+        assert!(nap.is_woken());
+        assert_ready!(nap.poll());
+    });
+}
+
+#[test]
+fn pause_and_resume_are_followed_with_timers_standing() {
+    current_thread().block_on(async {
+        let standing = tokio::spawn(sleep(DAY));
+        sleep(ms(1)).await;
+        pause();
+        let start = Instant::now();
+        sleep(2 * DAY).await;
+        assert!(start.elapsed() >= 2 * DAY && standing.is_finished());
+        resume();
+        let real = std::time::Instant::now();
+        sleep(ms(3)).await;
+        assert!(real.elapsed() >= ms(3));
+    });
+}
+
+#[test]
+fn a_hundred_thousand_virtual_sleeps_end() {
+    paused().block_on(async {
+        let start = Instant::now();
+        for n in 0..100_000_u64 {
+            sleep(ms(n % 50)).await;
+        }
+        assert!(start.elapsed() >= ms(2_450_000));
+    });
+}
