@@ -1,17 +1,19 @@
 //! A timer's shards and signal, and the turn that fires what is due in them.
 //!
 //! A hub is never freed: when its timer goes it waits, empty, for the next timer. So a sleep can point to its shard
-//! without counting references, which costs as much as the shard's lock. There are never more hubs than there were
-//! timers at one time.
+//! without counting references, which costs as much as the shard's lock. There are never more hubs of a size, a power of
+//! two of shards, than there were timers of that size at one time.
 //!
 //! Invariants
-//! 1. A hub serves one timer at a time, named by its epoch; an epoch is used once.
+//! 1. A hub serves one timer at a time, named by its epoch; an epoch is used once. Whoever fires what is due holds the
+//!    hub for its timer meanwhile ([`Held`]), the alarm thread aside: it fires by the system's clock, and what it fires
+//!    in a hub that has changed hands is due there, too.
 //! 2. A shard with nothing due is not locked.
 //! 3. Driver and alarm thread may turn at the same time; each entry is fired by one of them.
 //!
 //! Must not know: tasks, futures.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::alarm::thread::{self, Bell};
@@ -22,9 +24,17 @@ use crate::tick::{Tick, Ticks};
 pub(crate) struct Hub {
     pub(crate) signal: &'static Signal,
     shards: Vec<&'static Shard>,
+    /// How many of the shards the timer uses.
+    used: AtomicUsize,
     epoch: AtomicU32,
     turns: AtomicU64,
+    /// How many may still use the hub for the timer it serves, or served last.
+    holders: AtomicU32,
 }
+
+/// Keeps a hub from being given to another timer.
+#[derive(Debug)]
+pub(crate) struct Held(&'static Hub);
 
 /// The hubs that serve no timer at present.
 static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
@@ -48,6 +58,8 @@ pub(crate) struct Fired {
 }
 
 impl Allowance {
+    /// What is done before other tasks, or other timers' alarms, get their turn.
+    pub(crate) const OF_A_TURN: Allowance = Allowance { wakes: 1024, holds: 256 };
     pub(crate) const UNBOUNDED: Allowance = Allowance { wakes: usize::MAX, holds: usize::MAX };
 }
 
@@ -82,13 +94,17 @@ impl Hub {
 
     fn take(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = spare.iter().position(|hub| hub.shards.len() == shards);
+        // Powers of two, so that timers of all sizes can use each other's hubs.
+        let room = shards.next_power_of_two();
+        let fitting = spare.iter().position(|hub| hub.shards.len() == room);
         let fitting = fitting.map(|at| spare.swap_remove(at));
         drop(spare);
-        let hub = fitting.unwrap_or_else(|| Hub::new(shards));
+        let hub = fitting.unwrap_or_else(|| Hub::new(room));
         let epoch = Epoch(hub.epoch.load(Ordering::SeqCst));
+        hub.holders.store(1, Ordering::SeqCst);
+        hub.used.store(shards, Ordering::SeqCst);
         hub.turns.store(0, Ordering::Relaxed);
-        for shard in &hub.shards {
+        for shard in hub.shards() {
             shard.open(epoch, grain);
         }
         (hub, epoch)
@@ -97,20 +113,36 @@ impl Hub {
     fn new(shards: usize) -> &'static Hub {
         let signal: &Signal = Box::leak(Box::new(Signal::new()));
         let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal)))).collect();
-        Box::leak(Box::new(Hub { signal, shards, epoch: AtomicU32::new(0), turns: AtomicU64::new(0) }))
+        Box::leak(Box::new(Hub {
+            signal,
+            shards,
+            used: AtomicUsize::new(0),
+            epoch: AtomicU32::new(0),
+            turns: AtomicU64::new(0),
+            holders: AtomicU32::new(0),
+        }))
     }
 
     /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` where it has ended before.
-    pub(crate) fn close(&self, epoch: Epoch) -> Option<usize> {
+    pub(crate) fn close(&'static self, epoch: Epoch) -> Option<usize> {
         let next = epoch.0.wrapping_add(1);
         self.epoch.compare_exchange(epoch.0, next, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         self.signal.close();
-        Some(self.shards.iter().map(|shard| shard.close()).sum())
+        let pending = self.shards().iter().map(|shard| shard.close()).sum();
+        self.let_go();
+        Some(pending)
     }
 
-    /// Makes the hub ready for another timer, once the driver of the last has gone.
-    pub(crate) fn recycle(&'static self) {
-        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    /// Keeps the hub for the timer it serves, as long as the answer lives. For use while the timer is certainly there.
+    pub(crate) fn hold(&'static self) -> Held {
+        self.holders.fetch_add(1, Ordering::SeqCst);
+        Held(self)
+    }
+
+    fn let_go(&'static self) {
+        if self.holders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
     }
 
     /// Whether the timer that an epoch names is the one served now.
@@ -121,11 +153,12 @@ impl Hub {
 
     /// The shard that thread number `number` keeps to.
     pub(crate) fn shard(&self, number: usize) -> &'static Shard {
-        self.shards[number % self.shards.len()]
+        let shards = self.shards();
+        shards[number % shards.len()]
     }
 
-    pub(crate) fn shards(&self) -> usize {
-        self.shards.len()
+    pub(crate) fn shards(&self) -> &[&'static Shard] {
+        &self.shards[..self.used.load(Ordering::Relaxed)]
     }
 
     /// Fires what is due now, as far as the allowance reaches.
@@ -141,7 +174,7 @@ impl Hub {
         // A hold of each shard at a time, so that a crowd in one does not keep the others waiting.
         loop {
             let before = holds;
-            for shard in self.shards.iter().filter(|shard| shard.next() <= fired.at) {
+            for shard in self.shards().iter().filter(|shard| shard.next() <= fired.at) {
                 if fired.wakes >= allowance.wakes || holds == allowance.holds {
                     return Fired { all: false, ..fired };
                 }
@@ -154,14 +187,15 @@ impl Hub {
         }
     }
 
-    /// How often the wheels were turned for this timer.
-    pub(crate) fn turns(&self) -> u64 {
-        self.turns.load(Ordering::Relaxed)
+    /// How often the wheels were turned for a timer; zero where the hub serves another by now.
+    pub(crate) fn turns(&self, epoch: Epoch) -> u64 {
+        let turns = self.turns.load(Ordering::Relaxed);
+        if self.shard(0).was_opened_for(epoch) { turns } else { 0 }
     }
 
     /// A timer's counts over all shards.
     pub(crate) fn counts(&self, epoch: Epoch) -> Counts {
-        self.shards.iter().map(|shard| shard.counts(epoch)).fold(Counts::default(), |sum, shard| Counts {
+        self.shards().iter().map(|shard| shard.counts(epoch)).fold(Counts::default(), |sum, shard| Counts {
             registered: sum.registered + shard.registered,
             fired: sum.fired + shard.fired,
             pending: sum.pending + shard.pending,
@@ -171,19 +205,38 @@ impl Hub {
 
     /// When there next is something to do.
     pub(crate) fn earliest(&self) -> Tick {
-        self.shards.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
+        self.shards().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
     }
 
     /// A turn by the alarm thread, for a driver that does not come round: its runtime is blocked, or nobody drives it.
     fn stand_in(&self) {
-        let mut batch = Batch::default();
-        loop {
-            self.signal.begin_turn_as_stand_in();
-            let fired = self.fire_due(&mut batch, Allowance::UNBOUNDED);
-            if self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread).is_some() {
-                return;
-            }
+        if !self.signal.begin_turn_as_stand_in() {
+            return;
         }
+        let fired = self.fire_due(&mut Batch::default(), Allowance::OF_A_TURN);
+        let slept = fired.all.then(|| self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread));
+        if slept.flatten().is_none() {
+            // There is more to do, after what else the thread has to ring.
+            self.signal.ring_again();
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn hub(&self) -> &'static Hub {
+        self.0
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        self.0.hold()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.let_go();
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
-use crate::hub::{Allowance, Hub};
+use crate::hub::{Allowance, Held, Hub};
 use crate::instant::Instant;
 use crate::shard::{Batch, Epoch};
 use crate::tick::Tick;
@@ -50,7 +50,7 @@ struct Inner {
 #[derive(Debug)]
 struct State {
     now: Tick,
-    timers: Vec<(&'static Hub, Epoch)>,
+    timers: Vec<(Held, Epoch)>,
 }
 
 impl ManualClock {
@@ -122,7 +122,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending = |(hub, epoch): &(&'static Hub, Epoch)| hub.counts(*epoch).pending;
+        let pending = |(held, epoch): &(Held, Epoch)| held.hub().counts(*epoch).pending;
         let pending: u64 = self.timers().iter().map(pending).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
@@ -133,26 +133,26 @@ impl ManualClock {
         state.now = state.now.max(tick);
         drop(state);
         let timers = self.timers();
-        for (hub, epoch) in &timers {
-            hub.show(*epoch, tick);
+        for (held, epoch) in &timers {
+            held.hub().show(*epoch, tick);
         }
         let mut batch = Batch::default();
-        timers.iter().map(|(hub, _)| hub.fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
+        timers.iter().map(|(held, _)| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
     }
 
     /// When a timer of this clock next has something to do.
     fn next(&self) -> Option<Tick> {
-        self.timers().iter().map(|(hub, _)| hub.earliest()).min().filter(|&next| next < Tick::MAX)
+        self.timers().iter().map(|(held, _)| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
     }
 
-    /// The timers that live.
-    fn timers(&self) -> Vec<(&'static Hub, Epoch)> {
+    /// The timers that live, held so that none of their hubs goes to another timer meanwhile.
+    fn timers(&self) -> Vec<(Held, Epoch)> {
         let mut state = self.lock();
-        let (live, ended) = state.timers.drain(..).partition(|(hub, epoch)| hub.serves(*epoch));
-        state.timers = live;
-        let live = state.timers.clone();
+        let (live, ended): (Vec<_>, Vec<_>) =
+            state.timers.drain(..).partition(|(held, epoch)| held.hub().serves(*epoch));
+        state.timers.clone_from(&live);
         drop(state);
-        recycle(ended);
+        drop(ended);
         live
     }
 
@@ -160,14 +160,8 @@ impl ManualClock {
     pub(crate) fn open(&self, shards: usize, grain: u32) -> (&'static Hub, Epoch) {
         let mut state = self.lock();
         let opened = Hub::open_by_hand(state.now, shards, grain);
-        state.timers.push(opened);
+        state.timers.push((opened.0.hold(), opened.1));
         opened
-    }
-}
-
-fn recycle(ended: Vec<(&'static Hub, Epoch)>) {
-    for (hub, _) in ended {
-        hub.recycle();
     }
 }
 
@@ -180,10 +174,8 @@ impl Default for ManualClock {
 impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let timers = std::mem::take(&mut state.timers);
-        for (hub, epoch) in &timers {
-            hub.close(*epoch);
+        for (held, epoch) in &state.timers {
+            held.hub().close(*epoch);
         }
-        recycle(timers);
     }
 }

@@ -4,7 +4,7 @@
 //! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock.
 //! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
 //!    wheel has gone by, so what is taken out comes in order. Neither holds where the signal has become doubtful.
-//! 3. At most [`STEPS`] entries are touched per hold of the lock.
+//! 3. At most [`STEPS`] steps of the wheel are made per hold of the lock.
 //! 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may come back in.
 //! 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //!    are stale.
@@ -20,7 +20,7 @@ use crate::signal::Signal;
 use crate::tick::Tick;
 use crate::wheel::{Key, Step, Wheel};
 
-/// Steps of the wheel, each of which touches one entry, before the lock is let go.
+/// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
 const STEPS: usize = 128;
 
 /// Wakers taken out per hold of the lock.
@@ -238,32 +238,24 @@ impl Shard {
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
         let mut state = self.lock();
-        self.collect(&mut state.wheel, now, &mut batch.wakers);
+        match take_due(&mut state.wheel, now, &mut batch.wakers) {
+            Taken::All => {
+                let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
+                self.next.store(next.0, Ordering::SeqCst);
+                self.fired_through.fetch_max(now.0, Ordering::Release);
+            }
+            // They come in the order of their deadlines; others of this very tick may be left.
+            Taken::Through(last) => {
+                self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
+            }
+        }
         state.fired += batch.wakers.len() as u64;
         drop(state);
         batch.wake_all()
     }
 
-    fn collect(&self, wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) {
-        for _ in 0..STEPS {
-            match wheel.step(now) {
-                Step::Fired { value, deadline, .. } => {
-                    wakers.push(value);
-                    if wakers.len() == BATCH {
-                        // They come in the order of their deadlines; others of this very tick may be left.
-                        self.fired_through.fetch_max(deadline.0.saturating_sub(1), Ordering::Release);
-                        return;
-                    }
-                }
-                Step::Cascaded => {}
-                Step::Done => {
-                    let next = wheel.next_expiration().unwrap_or(Tick::MAX);
-                    self.next.store(next.0, Ordering::SeqCst);
-                    self.fired_through.fetch_max(now.0, Ordering::Release);
-                    return;
-                }
-            }
-        }
+    pub(crate) fn was_opened_for(&self, epoch: Epoch) -> bool {
+        self.lock().epoch == epoch
     }
 
     /// Counts of a timer; none where the shard serves another by now.
@@ -299,23 +291,41 @@ impl Shard {
             let mut state = self.lock();
             state.open = false;
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
-            let more = loop {
-                match state.wheel.step(Tick::MAX) {
-                    Step::Fired { value, .. } => batch.wakers.push(value),
-                    Step::Cascaded => {}
-                    Step::Done => break false,
-                }
-                if batch.wakers.len() == BATCH {
-                    break true;
-                }
-            };
+            let taken = take_due(&mut state.wheel, Tick::MAX, &mut batch.wakers);
             drop(state);
             pending += batch.wake_all();
-            if !more {
+            if let Taken::All = taken {
                 return pending;
             }
         }
     }
+}
+
+/// How far a hold of the lock got.
+enum Taken {
+    /// Nothing due is left.
+    All,
+    /// Up to this deadline.
+    Through(Tick),
+}
+
+/// Takes some wakers out that are due at `now`.
+fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> Taken {
+    let mut through = Tick::ZERO;
+    for _ in 0..STEPS {
+        match wheel.step(now) {
+            Step::Fired { value, deadline, .. } => {
+                through = deadline;
+                wakers.push(value);
+                if wakers.len() == BATCH {
+                    break;
+                }
+            }
+            Step::Cascaded => {}
+            Step::Done => return Taken::All,
+        }
+    }
+    Taken::Through(through)
 }
 
 impl State {

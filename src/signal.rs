@@ -143,6 +143,12 @@ impl Signal {
         Some(Tick(self.manual.load(SeqCst))).filter(|&shown| shown < Tick::MAX)
     }
 
+    /// Whether the timer is on a manual clock.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn is_by_hand(&self) -> bool {
+        self.shown().is_some()
+    }
+
     /// A manual clock shows another time.
     #[cfg(feature = "test-util")]
     pub(crate) fn show(&self, now: Tick) {
@@ -163,8 +169,14 @@ impl Signal {
         let by_hand = self.shown().is_some();
         if by_hand {
             let waker = waker.clone();
-            let before = self.lock().waker.replace(waker);
+            let mut state = self.lock();
+            let closed = matches!(state.phase, Phase::Closed);
+            let before = state.waker.replace(waker);
+            let at_once = if closed { state.waker.take() } else { None };
+            drop(state);
             drop(before);
+            // It has been closed meanwhile: the driver sees that when it is polled again.
+            at_once.into_iter().for_each(Waker::wake);
         }
         by_hand
     }
@@ -220,7 +232,12 @@ impl Signal {
             Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() && !CLOCK_MAY_PAUSE => {
                 self.arm_thread(deadline);
             }
-            Phase::Asleep(_) => self.rouse(state),
+            Phase::Asleep(by) => {
+                if *by == WakesBy::Watched {
+                    self.watch(&mut state);
+                }
+                self.rouse(state);
+            }
         }
     }
 
@@ -290,6 +307,9 @@ impl Signal {
     /// The driver is about to look at the shards; `waker` is how to have it polled again.
     pub(crate) fn begin_turn(&self, waker: Waker) {
         let mut state = self.lock();
+        if let Phase::Closed = state.phase {
+            return;
+        }
         self.publish(Tick::MAX, Tick::MAX);
         state.phase = Phase::Awake { again: false, expected: false };
         let before = state.waker.replace(waker);
@@ -297,15 +317,23 @@ impl Signal {
         drop(before);
     }
 
-    /// The alarm thread is about to look at the shards, in the driver's place.
-    pub(crate) fn begin_turn_as_stand_in(&self) {
+    /// The alarm thread is about to look at the shards, in the driver's place. `false` where the timer has ended.
+    pub(crate) fn begin_turn_as_stand_in(&self) -> bool {
         let mut state = self.lock();
-        self.doubtful.store(true, SeqCst);
         if let Phase::Closed = state.phase {
-            return;
+            return false;
         }
+        self.doubtful.store(true, SeqCst);
         self.publish(Tick::MAX, Tick::MAX);
         state.phase = Phase::Awake { again: false, expected: true };
+        true
+    }
+
+    /// The alarm thread was not through, and rings again once it has rung what else is due.
+    pub(crate) fn ring_again(&self) {
+        if let Phase::Awake { expected: true, .. } = self.lock().phase {
+            self.book(Instant::now());
+        }
     }
 
     /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but lets timers gather

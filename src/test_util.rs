@@ -60,7 +60,7 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime on, exactly by `duration`.
 ///
-/// Timers of this crate that are due by then fire on the way: in the order of their deadlines, the clock showing each
+/// Timers on the runtime's own timer that are due by then fire on the way: in the order of their deadlines, the clock showing each
 /// one's deadline as it fires. When this returns, their tasks have been woken; they have not run, but for those that ran
 /// before this task had its turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
 ///
@@ -79,7 +79,7 @@ pub fn resume() {
 /// ```
 pub async fn advance(duration: Duration) {
     let target = clock::after(duration);
-    if let Some(hub) = current::existing() {
+    if let Some(hub) = current::existing().filter(|hub| !hub.signal.is_by_hand()) {
         while let Some(next) = Some(hub.earliest()).filter(|&next| next <= target) {
             move_tokio(clock::instant_of(next).duration_since(Instant::now()));
             hub.fire_at(next, &mut Batch::default(), Allowance::UNBOUNDED);
@@ -97,7 +97,7 @@ fn move_tokio(duration: Duration) {
 
 /// Has the driver see that the clock is another, or runs at another pace.
 fn look_at_the_clock() {
-    if let Some(Hub { signal, .. }) = current::existing() {
+    if let Some(Hub { signal, .. }) = current::existing().filter(|hub| !hub.signal.is_by_hand()) {
         signal.wake_driver();
     }
 }

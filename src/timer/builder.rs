@@ -190,7 +190,7 @@ impl Builder {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
             let (timer, hub, epoch) = self.by_hand()?;
-            return Ok((timer, Driver::by_hand(hub, epoch)));
+            return Ok((timer, Driver::new(hub, epoch, Alarm::Thread, false)));
         }
         Ok(self.settings()?.make())
     }

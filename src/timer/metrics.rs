@@ -30,7 +30,7 @@ pub struct Metrics {
 
 impl Metrics {
     pub(super) fn of(hub: &Hub, epoch: Epoch) -> Self {
-        Metrics { counts: hub.counts(epoch), turns: hub.turns() }
+        Metrics { counts: hub.counts(epoch), turns: hub.turns(epoch) }
     }
 
     /// Timers that wait.

@@ -248,7 +248,7 @@ impl Eq for Timer {}
 impl std::fmt::Debug for Timer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Timer")
-            .field("shards", &self.hub.shards())
+            .field("shards", &self.hub.shards().len())
             .field("is_shutdown", &self.is_closed())
             .finish_non_exhaustive()
     }

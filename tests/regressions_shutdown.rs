@@ -1,0 +1,104 @@
+//! Bugs that this crate had where timers end and their places go to others, each found by a test that failed.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use common::{HOUR, multi_thread, must_end, poll};
+use hairspring::Timer;
+
+/// A hub was given to the next timer while the last was still being shut down.
+#[test]
+fn a_shutdown_does_not_touch_the_timers_of_others() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let over = Arc::new(AtomicBool::new(false));
+        let (done, others) = (over.clone(), runtime.handle().clone());
+        let other = std::thread::spawn(move || {
+            let _entered = others.enter();
+            while !done.load(SeqCst) {
+                let timer = Timer::builder().shards(3).build().unwrap();
+                others.block_on(timer.sleep(Duration::from_micros(300)));
+                timer.shutdown();
+            }
+        });
+        let _entered = runtime.enter();
+        for _ in 0..20 {
+            let timer = Timer::builder().shards(3).build().unwrap();
+            let mut sleeps: Vec<_> = (0..5_000).map(|_| timer.sleep(HOUR)).collect();
+            assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+            assert_eq!(timer.shutdown(), 5_000);
+        }
+        over.store(true, SeqCst);
+        other.join().unwrap();
+    });
+}
+
+/// A shutdown that came between the driver's look and its going to sleep was not seen.
+#[test]
+fn a_driver_ends_whenever_it_is_shut_down() {
+    must_end(|| {
+        multi_thread(2).block_on(async {
+            for spin in 0..5_000_u32 {
+                let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+                let driver = tokio::spawn(driver);
+                for _ in 0..spin % 200 {
+                    std::hint::spin_loop();
+                }
+                timer.shutdown();
+                driver.await.unwrap();
+            }
+        });
+    });
+}
+
+/// The alarm thread did not stand in where the driver sets an alarm of its own.
+#[cfg(all(target_os = "linux", not(feature = "test-util")))]
+#[test]
+fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {
+    must_end(|| {
+        common::current_thread().block_on(async {
+            let timer = Timer::builder().alarm(hairspring::timer::Alarm::Timerfd).build().unwrap();
+            timer.sleep(common::ms(5)).await;
+            tokio::time::sleep(common::ms(5)).await;
+            let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(common::ms(20))));
+            // Blocks the runtime that is to turn the timer.
+            elsewhere.join().unwrap();
+        });
+    });
+}
+
+/// What the runtime's clock had reached was fired on a manual clock that had not.
+#[cfg(feature = "test-util")]
+#[test]
+fn an_installed_timer_on_a_manual_clock_goes_by_that_clock_only() {
+    common::paused().block_on(async {
+        let clock = hairspring::test_util::ManualClock::new();
+        let timer = Timer::builder().clock(&clock).install().unwrap();
+        let mut nap = timer.sleep(HOUR);
+        assert!(poll(&mut nap).is_pending());
+        hairspring::advance(2 * HOUR).await;
+        assert!(poll(&mut nap).is_pending(), "an hour early on its clock");
+        clock.advance(HOUR);
+        assert!(poll(&mut nap).is_ready());
+    });
+}
+
+/// Timers of ever other sizes left their memory behind.
+#[test]
+fn timers_of_all_sizes_share_their_memory() {
+    let resident = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+        pages.split(' ').nth(1)?.parse::<u64>().ok()
+    };
+    let before = resident();
+    for shards in 1..300 {
+        drop(Timer::builder().shards(shards).build_with_driver().unwrap());
+    }
+    if let (Some(before), Some(after)) = (before, resident()) {
+        // A page is 4 KiB; one timer of each size would be 500 MB, and 1024 shards are 12 MB.
+        assert!(after - before < 25_000, "{} KiB more", (after - before) * 4);
+    }
+}
