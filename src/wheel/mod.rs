@@ -30,8 +30,9 @@
 //! 1. An entry on level `n`, slot `s` has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
 //!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`. Slots never wrap round.
 //! 2. Hence all entries of one tick stand in one list, in the order they came: first in, first out.
-//! 3. While `elapsed` is in the span of a slot that still has entries, what is inserted with a deadline up to the end of
-//!    that span goes to its end, so that invariant 2 holds in the middle of a cascade, too.
+//! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*. What is inserted with a
+//!    deadline in its span goes to its end while it cascades, and where that keeps it in order; else it goes below, where
+//!    the slots may become current in their turn. Of two entries of one tick, the one further out came first.
 //! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while there are any.
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
 //! 6. A bit of `sorted` is set only where the list is in the order of its deadlines: always on level 0, and most often
@@ -77,7 +78,9 @@ const EXACT: usize = 16;
 #[derive(Clone)]
 pub struct Wheel<T> {
     elapsed: Tick,
-    current: Option<Current>,
+    /// Outermost first: each one's span lies within that of the one before it.
+    current: [Current; LEVELS],
+    depth: usize,
     /// One bit a row: has it an occupied list?
     rows_occupied: u32,
     /// One bit a list, for each row.
@@ -166,7 +169,8 @@ impl<T> Wheel<T> {
     pub fn starting_at(elapsed: Tick) -> Self {
         Wheel {
             elapsed,
-            current: None,
+            current: [Current { place: Place(0), last: Tick::ZERO }; LEVELS],
+            depth: 0,
             rows_occupied: 0,
             occupied: [0; ROWS],
             sorted: [0; ROWS],
@@ -292,12 +296,8 @@ impl<T> Wheel<T> {
         }
         let earliest = self.earliest()?;
         let next = self.first_in(earliest).unwrap_or_else(|| self.start_of(earliest));
-        let next = match self.current {
-            // In the middle of a cascade, others of the slot may stand on lower levels already.
-            Some(Current { place, .. }) => next.min(self.first_in(place).unwrap_or(self.elapsed)),
-            None => next,
-        };
-        Some(next.max(self.elapsed))
+        let current = self.current().iter().map(|current| self.first_in(current.place).unwrap_or(self.elapsed));
+        Some(current.fold(next, Tick::min).max(self.elapsed))
     }
 
     /// The earliest deadline in a slot, where it can be told at little cost.
@@ -317,27 +317,40 @@ impl<T> Wheel<T> {
     /// was overdue already.
     pub fn step(&mut self, now: Tick) -> Step<T> {
         loop {
+            let first = self.first_of_current();
+            if let Some((_, place)) = first.filter(|&(deadline, _)| deadline <= self.elapsed) {
+                return self.fire_first(place);
+            }
             if self.has_due() {
                 return self.fire_first(Place::DUE);
             }
-            if let Some(Current { place, .. }) = self.current {
-                if !self.is_sorted(place) {
-                    self.cascade_some();
-                    return Step::Cascaded;
-                }
-                let first = self.first_deadline(place);
-                if first <= now.max(self.elapsed) {
-                    self.elapsed = self.elapsed.max(first);
-                    return self.fire_first(place);
-                }
-                break;
+            let innermost = self.current().last().map(|current| current.place);
+            if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
+                self.cascade_some(place);
+                return Step::Cascaded;
             }
-            let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= now) else { break };
-            self.elapsed = self.start_of(place);
-            self.current = Some(Current { place, last: self.last_of(place) });
+            // What stands below the slots that are current may come before their first.
+            let below =
+                self.earliest().filter(|&place| innermost.is_none_or(|innermost| place.row() < innermost.row()));
+            let below = below.map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
+            match (first, below) {
+                (_, Some((start, place))) if first.is_none_or(|(deadline, _)| start <= deadline) => {
+                    self.elapsed = start;
+                    self.current[self.depth] = Current { place, last: self.last_of(place) };
+                    self.depth += 1;
+                }
+                (Some((deadline, _)), _) if deadline <= now => self.elapsed = deadline,
+                _ => break,
+            }
         }
         self.elapsed = self.elapsed.max(now);
         Step::Done
+    }
+
+    /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was armed before.
+    fn first_of_current(&self) -> Option<(Tick, Place)> {
+        let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
+        sorted.map(|place| (self.first_deadline(place), place)).min_by_key(|&(deadline, _)| deadline)
     }
 
     /// Hands out the next entry due at `now`, doing as much cascading as that takes.
@@ -378,12 +391,16 @@ impl<T> Wheel<T> {
     }
 
     /// Moves two entries, so that a cascade ends even where each step is followed by an insert into its slot.
-    fn cascade_some(&mut self) {
+    fn cascade_some(&mut self, place: Place) {
         for _ in 0..2 {
-            if let Some(Current { place, .. }) = self.current {
+            if !self.lists[place.0].is_empty() {
                 self.cascade_one(place);
             }
         }
+    }
+
+    fn current(&self) -> &[Current] {
+        &self.current[..self.depth]
     }
 
     fn cascade_one(&mut self, place: Place) {
@@ -425,10 +442,9 @@ impl<T> Wheel<T> {
     #[inline]
     fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
         // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
-        let place = match self.current {
-            Some(Current { place, .. }) if self.lists[place.0].ends_with(index) => place,
-            _ => self.place_of(deadline),
-        };
+        let current = self.current().iter().map(|current| current.place);
+        let place = current.into_iter().find(|place| self.lists[place.0].ends_with(index));
+        let place = place.unwrap_or_else(|| self.place_of(deadline));
         self.close_gap(place, prev, next);
     }
 
@@ -437,9 +453,17 @@ impl<T> Wheel<T> {
         self.lists[place.0].close_gap(&mut self.store, prev, next);
         if prev == NIL && next == NIL {
             self.mark_empty(place);
-            if self.current.is_some_and(|current| current.place == place) {
-                self.current = None;
+            if self.depth > 0 {
+                self.end_current(place);
             }
+        }
+    }
+
+    /// A slot has no more entries: where it was a current one, it is not any longer.
+    fn end_current(&mut self, place: Place) {
+        if let Some(at) = self.current().iter().position(|current| current.place == place) {
+            self.current.copy_within(at + 1..self.depth, at);
+            self.depth -= 1;
         }
     }
 
@@ -460,13 +484,24 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Where a new entry goes: behind the others of its tick, also where those are about to cascade.
+    /// Where a new entry goes: behind the others of its tick, also where those stand in a slot that is current.
     #[inline]
     fn place_for_insert(&self, deadline: Tick) -> Place {
-        match self.current {
-            Some(Current { place, last }) if deadline <= last => place,
-            _ => self.place_of(deadline),
+        if self.depth > 0 { self.place_while_current(deadline) } else { self.place_of(deadline) }
+    }
+
+    fn place_while_current(&self, deadline: Tick) -> Place {
+        // The innermost whose span it falls in.
+        let within = self.current().iter().rev().find(|current| deadline <= current.last);
+        let Some(Current { place, .. }) = within else { return self.place_of(deadline) };
+        if !self.is_sorted(*place) {
+            return *place;
         }
+        // What would put a slot out of order goes below it, so that one short timer does not have all of it cascade; and
+        // so does what may have others of its tick there.
+        let below = self.place_of(deadline);
+        let in_order = self.store.cell(self.lists[place.0].tail).deadline <= deadline;
+        if in_order && self.lists[below.0].is_empty() { *place } else { below }
     }
 
     /// Where an entry belongs as things stand.
@@ -525,15 +560,15 @@ impl<T> Wheel<T> {
             for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
                 assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
                 before = deadline;
-                match self.current {
-                    Some(current) if current.place == place => assert!(deadline <= current.last),
-                    _ => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
+                match self.current().iter().find(|current| current.place == place) {
+                    Some(current) => assert!(deadline <= current.last),
+                    None => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
                 }
                 earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
             }
         }
         assert_eq!(count, self.len(), "every entry stands in one list");
-        if let Some(current) = self.current {
+        for current in self.current() {
             assert!(!self.lists[current.place.0].is_empty(), "a slot is current as long as it has entries");
         }
         match (self.next_expiration(), earliest) {
