@@ -32,6 +32,9 @@ use crate::shard::Lease;
 /// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
 const PROBES: u32 = 4;
 
+/// How many threads of a runtime are told apart.
+const MOST_THREADS: usize = 1024;
+
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
@@ -61,8 +64,9 @@ struct Remembered {
 struct Listed {
     runtime: runtime::Id,
     timer: Timer,
-    /// How many threads were given a shard of their own.
-    workers: usize,
+    /// The threads that tasks of it have armed timers on. Each keeps to the shard of its place here, so that no two
+    /// workers share one.
+    threads: Vec<usize>,
 }
 
 /// The timer of the current runtime; `None` outside of any.
@@ -95,7 +99,7 @@ fn ask(task: Option<task::Id>) -> Option<Lease> {
     let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
     let timer = timer_of(&runtime);
-    let lease = timer.lease(thread());
+    let lease = timer.lease(if task.is_some() { place(runtime.id(), &timer) } else { thread() });
     if task.is_some() {
         remember(Remembered { hub: timer.hub, lease, task, installed });
     }
@@ -145,7 +149,7 @@ fn probe(runtime: &Handle, timer: Timer, installed: u64) {
         let id = runtime.id();
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
-                let lease = timer.lease(next_worker(id, &timer));
+                let lease = timer.lease(place(id, &timer));
                 remember(Remembered { hub: timer.hub, lease, task: None, installed });
             }
         });
@@ -156,12 +160,18 @@ fn timers() -> MutexGuard<'static, Vec<Listed>> {
     TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn next_worker(runtime: runtime::Id, timer: &Timer) -> usize {
-    let mut timers = timers();
+/// This thread's place among those that tasks of a runtime run on.
+fn place(runtime: runtime::Id, timer: &Timer) -> usize {
+    let (mut timers, thread) = (timers(), thread());
     let listed = timers.iter_mut().find(|listed| listed.runtime == runtime && listed.timer == *timer);
-    listed.map_or(0, |listed| {
-        listed.workers += 1;
-        listed.workers - 1
+    let Some(Listed { threads, .. }) = listed else { return thread };
+    let known = threads.iter().position(|&known| known == thread);
+    known.unwrap_or_else(|| {
+        // More than workers there are only where threads come and go.
+        if threads.len() < MOST_THREADS {
+            threads.push(thread);
+        }
+        threads.len() - 1
     })
 }
 
@@ -188,7 +198,7 @@ pub(super) fn install(runtime: &Handle, timer: Timer, driver: Driver) {
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.
 fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: Timer, driver: Driver) {
-    let listed = Listed { runtime: runtime.id(), timer, workers: 0 };
+    let listed = Listed { runtime: runtime.id(), timer, threads: Vec::new() };
     timers.push(listed.clone());
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
