@@ -18,7 +18,8 @@ use std::task::Waker;
 use crate::contain::contain;
 use crate::signal::Signal;
 use crate::tick::Tick;
-use crate::wheel::{Key, Step, Wheel};
+pub(crate) use crate::wheel::Key;
+use crate::wheel::{Step, Wheel};
 
 /// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
 const STEPS: usize = 128;

@@ -21,10 +21,9 @@ use tokio::task::coop;
 use crate::clock;
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::shard::{Entry, Lease, Refused};
+use crate::shard::{Entry, Key, Lease, Refused};
 use crate::tick::Tick;
 use crate::timer::current;
-use crate::wheel::Key;
 
 /// How often a poll looks for a timer, where the one it found was shut down meanwhile.
 const FINDS: usize = 3;

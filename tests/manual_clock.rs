@@ -256,3 +256,13 @@ fn a_hundred_thousand_virtual_sleeps_end() {
         assert!(start.elapsed() >= ms(2_450_000));
     });
 }
+
+#[test]
+fn a_timer_ten_hours_away_takes_two_turns_at_most() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    let mut nap = timer.sleep(Duration::from_secs(36_000));
+    assert!(poll(&mut nap).is_pending());
+    assert_eq!(clock.advance_to_next(), Some(nap.deadline()));
+    assert!(timer.metrics().turns() <= 2, "{} turns", timer.metrics().turns());
+}

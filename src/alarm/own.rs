@@ -58,7 +58,7 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets one of the driver's own alarms, and takes back the others. `None` for no alarm at all.
+    /// Sets one of the driver's own alarms; another than tokio's takes tokio's back. `None` for no alarm at all.
     pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>, cx: &mut Context<'_>) -> Result<(), Unfit> {
         if alarm != Alarm::Tokio {
             self.tokio.cancel();

@@ -149,6 +149,8 @@ impl Builder {
     ///
     /// # Errors
     /// For a setting out of its range, for an alarm that the runtime lacks something for, and outside a tokio runtime.
+    /// Tokio can only be asked for what an alarm needs by a call that panics where it lacks it: the panic is caught, but
+    /// its message is printed.
     ///
     /// ```
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");

@@ -1,0 +1,240 @@
+//! Firing a mass of timers whose wakers only count, and how long an arm on another task waits meanwhile.
+
+use std::future::{self, Future};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task;
+
+use crate::gate::Gate;
+use crate::record::{Case, Record, RuntimeKind};
+use crate::rival::Until;
+use crate::rivals::{Hairspring, Tokio};
+use crate::{Options, machine, terminal};
+
+/// How the deadlines lie.
+#[derive(Clone, Copy)]
+struct Shape {
+    over: Duration,
+    wall: &'static str,
+    processor: &'static str,
+    longest: &'static str,
+    whole: &'static str,
+}
+
+pub const ONE_TICK: [&str; 4] = [
+    "fire in one tick",
+    "fire in one tick: processor time",
+    "fire in one tick: longest arm",
+    "fire in one tick: whole expiry with arms",
+];
+
+pub const SPREAD: [&str; 4] = [
+    "fire over 50 ms",
+    "fire over 50 ms: processor time",
+    "fire over 50 ms: longest arm",
+    "fire over 50 ms: whole expiry with arms",
+];
+
+const SHAPES: [Shape; 2] = [Shape::new(Duration::ZERO, ONE_TICK), Shape::new(Duration::from_millis(50), SPREAD)];
+
+impl Shape {
+    const fn new(over: Duration, [wall, processor, longest, whole]: [&'static str; 4]) -> Self {
+        Shape { over, wall, processor, longest, whole }
+    }
+}
+
+pub fn case(workload: &'static str, population: usize) -> Case {
+    Case { workload, runtime: RuntimeKind::Workers, tasks: 1, standing: None, population }
+}
+
+pub fn run(options: &Options, record: &mut Record) {
+    let population = options.firing();
+    for shape in SHAPES {
+        let mut figures = [Figures::default(), Figures::default()];
+        for _ in 0..options.firing_rounds() {
+            round::<Hairspring>(shape, population, &mut figures[0]);
+            round::<Tokio>(shape, population, &mut figures[1]);
+        }
+        for (name, figures) in [<Hairspring as Until>::NAME, <Tokio as Until>::NAME].into_iter().zip(figures) {
+            record.add(case(shape.wall, population), name, "ns", figures.wall);
+            record.add(case(shape.processor, population), name, "ns", figures.processor);
+            record.add(case(shape.longest, population), name, "us", figures.longest);
+            record.add(case(shape.whole, population), name, "us", figures.whole);
+        }
+    }
+    terminal::firing(record, population);
+}
+
+#[derive(Default)]
+struct Figures {
+    wall: Vec<f64>,
+    processor: Vec<f64>,
+    longest: Vec<f64>,
+    whole: Vec<f64>,
+}
+
+/// One expiry by itself, and one during which another task arms.
+fn round<U: Until>(shape: Shape, population: usize, figures: &mut Figures) {
+    let alone = expire::<U>(shape.over, population, false);
+    figures.wall.push(alone.took.as_nanos() as f64 / population as f64);
+    figures.processor.push(alone.processor / population as f64);
+    let disturbed = expire::<U>(shape.over, population, true);
+    figures.longest.push(disturbed.longest.as_nanos() as f64 / 1e3);
+    figures.whole.push(disturbed.took.as_nanos() as f64 / 1e3);
+}
+
+/// An expiry of a whole population.
+struct Expiry {
+    /// From the first deadline until the last waker was woken.
+    took: Duration,
+    /// What all threads used meanwhile, in nanoseconds.
+    processor: f64,
+    /// The longest that an arm took meanwhile.
+    longest: Duration,
+}
+
+fn expire<U: Until>(over: Duration, population: usize, arm_meanwhile: bool) -> Expiry {
+    let runtime = two_workers();
+    let mut lead = Duration::from_millis(500);
+    // Until all were armed in time.
+    let (timers, count, due) = loop {
+        let count = Arc::new(Count::new(population));
+        let due = Instant::now() + lead;
+        let timers = arm::<U>(&runtime, &count, due, over, population);
+        if Instant::now() + Duration::from_millis(20) < due {
+            break (timers, count, due);
+        }
+        lead *= 2;
+    };
+    thread::sleep(due.saturating_duration_since(Instant::now()).saturating_sub(Duration::from_millis(5)));
+    let before = machine::processor_time();
+    let armer = arm_meanwhile.then(|| runtime.spawn(arm_until_all_fired::<U>(Arc::clone(&count))));
+    while !count.is_complete() {
+        thread::sleep(Duration::from_millis(1));
+        assert!(due.elapsed() < Duration::from_mins(1), "all fire");
+    }
+    let processor = machine::processor_time() - before;
+    let longest = armer.map_or(Duration::ZERO, |armer| runtime.block_on(armer).expect("nothing panics"));
+    drop(timers);
+    Expiry { took: count.completed_at().saturating_duration_since(due), processor, longest }
+}
+
+pub fn two_workers() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// Arms a population, half of it on each worker.
+fn arm<U: Until>(
+    runtime: &Runtime,
+    count: &Arc<Count>,
+    due: Instant,
+    over: Duration,
+    population: usize,
+) -> Vec<Vec<Pin<Box<impl Future + Send + use<U>>>>> {
+    let gate = Arc::new(Gate::new(2));
+    let halves = [0, population / 2, population];
+    let tasks: Vec<_> = halves
+        .windows(2)
+        .map(|half| {
+            let numbers = half[0]..half[1];
+            let (gate, waker) = (Arc::clone(&gate), Waker::from(Arc::clone(count)));
+            runtime.spawn(async move {
+                warm_up::<U>().await;
+                gate.meet().await;
+                let mut cx = Context::from_waker(&waker);
+                let mut timers = Vec::with_capacity(numbers.len());
+                for number in numbers {
+                    let deadline = due + over.mul_f64(number as f64 / population as f64);
+                    let mut sleep = Box::pin(U::sleep_until(deadline));
+                    let _ = sleep.as_mut().poll(&mut cx);
+                    timers.push(sleep);
+                }
+                timers
+            })
+        })
+        .collect();
+    tasks.into_iter().map(|task| runtime.block_on(task).expect("nothing panics")).collect()
+}
+
+/// On a worker thread that is new to it, a timer may have to find out where it is.
+pub async fn warm_up<U: Until>() {
+    for _ in 0..16 {
+        arm_cancel::<U>().await;
+        task::yield_now().await;
+    }
+}
+
+async fn arm_cancel<U: Until>() {
+    future::poll_fn(|cx| {
+        let sleep = pin!(U::sleep_until(Instant::now() + Duration::from_mins(1)));
+        assert!(sleep.poll(cx).is_pending(), "its deadline is far away");
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Arms and cancels from the first waker's waking until the last's, and returns the longest that took.
+async fn arm_until_all_fired<U: Until>(count: Arc<Count>) -> Duration {
+    let mut longest = Duration::ZERO;
+    for turn in 1_u32.. {
+        let begun = Instant::now();
+        arm_cancel::<U>().await;
+        let took = begun.elapsed();
+        if count.has_begun() {
+            longest = longest.max(took);
+        }
+        if count.is_complete() {
+            break;
+        }
+        if turn % 64 == 0 {
+            task::yield_now().await;
+        }
+    }
+    longest
+}
+
+/// Counts how often it is woken, and takes the time of the last.
+pub struct Count {
+    expected: usize,
+    woken: AtomicUsize,
+    made: Instant,
+    /// Nanoseconds since it was made; 0 until then.
+    completed: AtomicU64,
+}
+
+impl Count {
+    pub fn new(expected: usize) -> Self {
+        Count { expected, woken: AtomicUsize::new(0), made: Instant::now(), completed: AtomicU64::new(0) }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.woken.load(SeqCst) > 0
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.completed.load(SeqCst) > 0
+    }
+
+    fn completed_at(&self) -> Instant {
+        self.made + Duration::from_nanos(self.completed.load(SeqCst))
+    }
+}
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.woken.fetch_add(1, SeqCst) + 1 == self.expected {
+            let since = u64::try_from(self.made.elapsed().as_nanos()).expect("less than 500 years");
+            self.completed.store(since, SeqCst);
+        }
+    }
+}
