@@ -1,6 +1,6 @@
 //! Control over time in tests. Needs the feature `test-util`.
 //!
-//! Must not know: shards, the driver.
+//! Must not know: the driver, futures.
 
 use std::future::Future;
 use std::pin::pin;
