@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::alarm::thread::{self, Bell};
-use crate::shard::{Batch, Counts, Epoch, Lease, Shard};
+use crate::shard::{Batch, Counts, Epoch, Shard};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::tick::{Tick, Ticks};
 
@@ -246,14 +246,6 @@ impl Bell for Hub {
             Rung::Served => {}
             Rung::Overdue => self.stand_in(),
         }
-    }
-}
-
-impl Lease {
-    /// Whether the timer is still there.
-    #[inline]
-    pub(crate) fn is_open(self, hub: &Hub) -> bool {
-        hub.serves(self.epoch)
     }
 }
 

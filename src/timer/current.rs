@@ -78,9 +78,7 @@ pub(crate) fn timer() -> Option<Timer> {
 #[cfg(feature = "test-util")]
 pub(crate) fn existing() -> Option<&'static Hub> {
     let runtime = Handle::try_current().ok()?.id();
-    let timers = timers();
-    let listed = timers.iter().find(|listed| listed.runtime == runtime && !listed.timer.is_closed());
-    listed.map(|listed| listed.timer.hub)
+    live(&timers(), runtime).map(|timer| timer.hub)
 }
 
 /// This thread's shard of the current runtime's timer; `None` outside of any runtime.
@@ -124,7 +122,7 @@ pub(crate) fn may_be_shutting_down() -> bool {
 #[inline]
 fn remembered() -> Option<Remembered> {
     let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
-    let valid = known.lease.is_open(known.hub) && known.installed == INSTALLED.load(Ordering::Relaxed);
+    let valid = known.hub.serves(known.lease.epoch) && known.installed == INSTALLED.load(Ordering::Relaxed);
     valid.then_some(known)
 }
 
@@ -175,12 +173,18 @@ fn place(runtime: runtime::Id, timer: &Timer) -> usize {
     })
 }
 
+/// A runtime's timer, where it has one that was not shut down.
+fn live(timers: &[Listed], runtime: runtime::Id) -> Option<&Timer> {
+    let mut listed = timers.iter().filter(|listed| listed.runtime == runtime && !listed.timer.is_closed());
+    listed.next().map(|listed| &listed.timer)
+}
+
 /// Finds a runtime's timer, or makes one and spawns its driver there.
 fn timer_of(runtime: &Handle) -> Timer {
     let id = runtime.id();
     let timers = timers();
-    if let Some(listed) = timers.iter().find(|listed| listed.runtime == id && !listed.timer.is_closed()) {
-        return listed.timer.clone();
+    if let Some(timer) = live(&timers, id) {
+        return timer.clone();
     }
     let (timer, driver) = Settings::of(runtime).make();
     list(timers, runtime, timer.clone(), driver);
