@@ -9,6 +9,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::alarm::Alarm;
@@ -52,24 +53,32 @@ pub struct Driver {
     batch: Batch,
     /// What wakes it, where that is not the alarm thread.
     alarm: OwnAlarm,
+    inline: Arc<FireInline>,
     /// Whether it lets timers gather where they are dense.
     gathers: bool,
 }
 
-/// Fires what is due from inside tokio's own firing, then has the driver set the next alarm.
-struct FireInline(Held);
+/// Fires what is due from inside tokio's own drivers, then has the timer's driver set the next alarm. A worker that parks
+/// there wakes another once for all that it fires, not once for each as a task would.
+struct FireInline {
+    held: Held,
+    /// How many it has woken since the driver last asked.
+    wakes: AtomicUsize,
+}
 
 impl Driver {
     pub(crate) fn new(hub: &'static Hub, epoch: Epoch, alarm: Alarm, gathers: bool) -> Self {
-        let alarm = OwnAlarm::new(alarm, Waker::from(Arc::new(FireInline(hub.hold()))));
-        Driver { hub, epoch, batch: Batch::default(), alarm, gathers }
+        let inline = Arc::new(FireInline { held: hub.hold(), wakes: AtomicUsize::new(0) });
+        let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
+        Driver { hub, epoch, batch: Batch::default(), alarm, inline, gathers }
     }
 
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.
-    fn sleep_after(&mut self, fired: &Fired, cx: &mut Context<'_>) -> bool {
+    fn sleep_after(&mut self, fired: &Fired) -> bool {
         let signal = self.hub.signal;
         let earliest = self.hub.earliest();
-        let pause = if self.gathers { pause_after(fired.wakes) } else { Ticks(0) };
+        let wakes = fired.wakes + self.inline.wakes.swap(0, Ordering::Relaxed);
+        let pause = if self.gathers { pause_after(wakes) } else { Ticks(0) };
         if let Serves::Own(alarm) = self.alarm.serves() {
             let (pause, by) = match alarm {
                 // A clock that is paused has no time in which to gather.
@@ -78,14 +87,14 @@ impl Driver {
             };
             let Some(at) = signal.end_turn(fired.at, earliest, pause, by) else { return false };
             let at = (at < Tick::MAX).then(|| clock::instant_of(at));
-            if self.alarm.set(alarm, at, cx).is_ok() {
+            if self.alarm.set(alarm, at).is_ok() {
                 return true;
             }
             self.alarm.give_up(alarm);
         }
         let Some(at) = signal.end_turn(fired.at, earliest, pause, WakesBy::Thread) else { return false };
         if CLOCK_MAY_PAUSE {
-            self.alarm.watch_for_pause((at < Tick::MAX).then(|| clock::instant_of(at)), cx);
+            self.alarm.watch_for_pause((at < Tick::MAX).then(|| clock::instant_of(at)));
         }
         true
     }
@@ -119,7 +128,7 @@ impl Future for Driver {
             if !fired.all {
                 break;
             }
-            if this.sleep_after(&fired, cx) {
+            if this.sleep_after(&fired) {
                 return Poll::Pending;
             }
         }
@@ -143,14 +152,18 @@ impl std::fmt::Debug for Driver {
 
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
-        let hub = self.0.hub();
+        let hub = self.held.hub();
         let (now, armed) = (clock::now(), hub.signal.armed());
-        // What tokio's clock has moved beyond the deadline by rounding, tasks see only after those of the deadline ran.
-        let at = if now - armed <= TOKIO_ROUNDS { now.min(armed) } else { now };
-        // On the system's clock there is no test to see the difference, and the driver can do the rest.
-        let paused = !instant::clock_is_the_systems();
-        let allowance = if paused { Allowance::UNBOUNDED } else { Allowance::OF_A_TURN };
-        hub.fire_at(at, &mut Batch::default(), allowance);
+        hub.signal.went_off(now);
+        let (at, allowance) = if instant::clock_is_the_systems() {
+            (now, Allowance::OF_A_TURN)
+        } else {
+            // What a paused clock has moved beyond the deadline by rounding, tasks see only after those of the deadline
+            // ran; and no test is to see that some of what is due is left to the driver.
+            (if now - armed <= TOKIO_ROUNDS { now.min(armed) } else { now }, Allowance::UNBOUNDED)
+        };
+        let fired = hub.fire_at(at, &mut Batch::default(), allowance);
+        self.wakes.fetch_add(fired.wakes, Ordering::Relaxed);
         hub.signal.wake_driver();
     }
 }

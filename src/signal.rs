@@ -33,6 +33,9 @@ const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 /// How long a driver may take to come round once it was woken, before the alarm thread stands in for it.
 const GRACE: Duration = Duration::from_millis(1);
 
+/// The same where the driver's own alarm fires what is due without it, so that only the next alarm waits for it.
+const WATCHED_GRACE: Duration = Duration::from_millis(5);
+
 /// A pause from which on timers are dense.
 const DENSE: Ticks = Ticks(250_000);
 
@@ -241,6 +244,14 @@ impl Signal {
         }
     }
 
+    /// The driver's own alarm has gone off, as is found at the time `now`.
+    pub(crate) fn went_off(&self, now: Tick) {
+        let mut state = self.lock();
+        if let Phase::Asleep(_) = state.phase {
+            state.rung_for = self.armed().min(now);
+        }
+    }
+
     /// Has a sleeping driver polled again, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let state = self.lock();
@@ -299,7 +310,9 @@ impl Signal {
                 self.book(patience);
                 Rung::Served
             }
-            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + GRACE <= Instant::now() => Rung::Overdue,
+            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + WATCHED_GRACE <= Instant::now() => {
+                Rung::Overdue
+            }
             Phase::Closed | Phase::Awake { .. } | Phase::Asleep(_) => Rung::Served,
         }
     }
@@ -362,7 +375,7 @@ impl Signal {
             WakesBy::Thread => self.arm_thread(earliest),
             WakesBy::Watched if STANDS_IN && earliest < Tick::MAX => {
                 self.publish(earliest, Tick::MAX);
-                self.book(instant_of(earliest) + GRACE);
+                self.book(instant_of(earliest) + WATCHED_GRACE);
             }
             #[cfg(feature = "test-util")]
             WakesBy::Hand => {}
@@ -431,5 +444,24 @@ fn instant_of(tick: Tick) -> Instant {
 impl std::fmt::Debug for Signal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Signal").field("armed", &self.armed).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An alarm may go off late, or for nothing, while the driver is awake and its next wake-up is not known.
+    #[test]
+    fn an_alarm_that_goes_off_out_of_turn_does_not_put_the_next_one_off() {
+        let signal = Signal::new();
+        signal.lock().phase = Phase::Awake { again: false, expected: true };
+        let now = clock::now();
+        let (soon, pause) = (now + Ticks(1_000_000), Ticks(500_000));
+        signal.went_off(now);
+        assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
+        signal.went_off(now);
+        signal.begin_turn(Waker::noop().clone());
+        assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
     }
 }

@@ -68,6 +68,26 @@ fn a_reset_to_sooner_is_followed() {
     });
 }
 
+/// Where timers are dense they are let gather, and none is left behind.
+#[test]
+fn a_crowd_is_fired_together_and_all_of_it() {
+    each(|timer| async move {
+        let crowd = (0..400_u64).map(|n| {
+            let timer = timer.clone();
+            tokio::spawn(async move {
+                for round in 0..20 {
+                    timer.sleep(Duration::from_micros(1_000 + (n * 7 + round * 131) % 2_000)).await;
+                }
+            })
+        });
+        for task in crowd.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let metrics = timer.metrics();
+        assert!(metrics.turns() * 4 < metrics.registered(), "{metrics:?}");
+    });
+}
+
 #[test]
 fn timers_armed_from_another_thread_fire() {
     each(|timer| async move {

@@ -5,7 +5,7 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use ::tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -20,6 +20,7 @@ pub(crate) struct OwnAlarm {
     /// Whether tokio's alarm can be had, so that a paused clock can be followed.
     paused_clocks: bool,
     tokio: TokioAlarm,
+    inline: Waker,
     #[cfg(target_os = "linux")]
     timerfd: Option<super::timerfd::TimerfdAlarm>,
 }
@@ -43,7 +44,8 @@ impl OwnAlarm {
         OwnAlarm {
             chosen,
             paused_clocks: true,
-            tokio: TokioAlarm::new(inline),
+            tokio: TokioAlarm::new(inline.clone()),
+            inline,
             #[cfg(target_os = "linux")]
             timerfd: None,
         }
@@ -59,7 +61,7 @@ impl OwnAlarm {
     }
 
     /// Sets one of the driver's own alarms; another than tokio's takes tokio's back. `None` for no alarm at all.
-    pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>, cx: &mut Context<'_>) -> Result<(), Unfit> {
+    pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>) -> Result<(), Unfit> {
         if alarm != Alarm::Tokio {
             self.tokio.cancel();
         }
@@ -70,33 +72,33 @@ impl OwnAlarm {
                 Ok(())
             }
             (Alarm::Tokio, Some(at)) => self.tokio.set(at),
-            (Alarm::Timerfd, at) => self.set_timerfd(at, cx),
+            (Alarm::Timerfd, at) => self.set_timerfd(at),
         }
     }
 
     #[cfg(target_os = "linux")]
-    fn set_timerfd(&mut self, at: Option<Instant>, cx: &mut Context<'_>) -> Result<(), Unfit> {
+    fn set_timerfd(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
         let alarm = match &mut self.timerfd {
             Some(alarm) => alarm,
             none => none.insert(super::timerfd::TimerfdAlarm::new().map_err(|_| Unfit)?),
         };
         // Forgets that it has gone off before it is set again.
-        while let Poll::Ready(forgotten) = alarm.poll(cx) {
+        while let Poll::Ready(forgotten) = alarm.poll(&self.inline) {
             forgotten.map_err(|_| Unfit)?;
         }
         alarm.set(at.map(Instant::into_std)).map_err(|_| Unfit)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn set_timerfd(&mut self, _: Option<Instant>, _: &mut Context<'_>) -> Result<(), Unfit> {
+    fn set_timerfd(&mut self, _: Option<Instant>) -> Result<(), Unfit> {
         Err(Unfit)
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
     /// current-thread runtime's clock can be paused.
-    pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>, cx: &mut Context<'_>) {
+    pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         let pausable = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
-        if pausable && self.paused_clocks && self.set(Alarm::Tokio, at, cx).is_err() {
+        if pausable && self.paused_clocks && self.set(Alarm::Tokio, at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }

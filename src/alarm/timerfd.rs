@@ -2,16 +2,19 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_settime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::coop::unconstrained;
 
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -47,8 +50,10 @@ impl TimerfdAlarm {
         Ok(())
     }
 
-    /// Has `cx`'s task woken when the alarm goes off, and says whether it has.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready())
+    /// Has `waker` called from within the I/O driver when the alarm goes off, and says whether it has.
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        // The driver's own budget is no business of its alarm.
+        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
     }
 }
