@@ -1,4 +1,6 @@
 //! A set of latenesses, to be asked for percentiles and shares.
+//!
+//! `benches/rivals` uses this file too.
 
 use std::time::Duration;
 

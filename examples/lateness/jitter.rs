@@ -1,4 +1,6 @@
 //! A small generator of numbers that look random, the same in each run: enough to spread sleeps, no more.
+//!
+//! `benches/rivals` uses this file too.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The processor time that this process uses, as Linux counts it.
+//!
+//! `benches/rivals` uses this file too.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -4,6 +4,7 @@ mod arm_cancel;
 mod chart;
 mod firing;
 mod gate;
+mod late;
 mod machine;
 mod memory;
 mod record;
@@ -16,7 +17,7 @@ mod verdict;
 
 use std::env;
 use std::path::Path;
-use std::process;
+use std::process::{self, ExitCode};
 use std::time::{Duration, Instant};
 
 use record::Record;
@@ -25,13 +26,18 @@ use rivals::Hairspring;
 
 const USAGE: &str = "\
 usage: run [--quick] [--only NAME]...
+       run late [--seconds N]
   --quick       a smoke run of some seconds; its figures are worth little
-  --only NAME   arming and cancelling only, by hairspring and by the rivals whose name has NAME in it";
+  --only NAME   arming and cancelling only, by hairspring and by the rivals whose name has NAME in it
+  late          how late sleeps end, beside tokio and async-io, and nothing else
+  --seconds N   how many turns of a second each of them has in each scenario, 1 to 60 (default 5)";
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if let Some((memory::CHILD, rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        memory::child(rest);
+    match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some((memory::CHILD, rest)) => memory::child(rest),
+        Some((late::COMMAND, rest)) => return late::run(rest),
+        _ => {}
     }
     let options = Options::parse(arguments);
     let begun = Instant::now();
@@ -53,6 +59,12 @@ fn main() {
     record.save(&results.join(name).with_extension("csv")).expect("results can be written");
     chart::save(&record, &results.join(name).with_extension("svg")).expect("results can be written");
     println!("\nresults/{name}.csv and .svg written, after {:.0} s", begun.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ! {
+    eprintln!("{USAGE}");
+    process::exit(2);
 }
 
 /// How much is measured.
@@ -70,10 +82,7 @@ impl Options {
             match (argument.as_str(), &mut arguments) {
                 ("--quick", _) => options.quick = true,
                 ("--only", rest) => options.only.extend(rest.next()),
-                _ => {
-                    eprintln!("{USAGE}");
-                    process::exit(2);
-                }
+                _ => usage(),
             }
         }
         options

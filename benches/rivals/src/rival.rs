@@ -42,7 +42,7 @@ pub trait Rival: Sized + Send + 'static {
     }
 }
 
-/// A rival whose firing and memory are measured too.
+/// A rival that is also let run out: for firing, tasks and memory, or for lateness.
 pub trait Until: 'static {
     const NAME: &str;
 
