@@ -28,6 +28,12 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
+/// The time by the system's clock, whatever the current runtime's shows.
+#[cfg(feature = "test-util")]
+pub(crate) fn system_now() -> Tick {
+    tick_of(Instant::from_std(std::time::Instant::now()))
+}
+
 /// The deadline of a timer that is made now: `duration` later, or 500 years where that is less.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Tick {

@@ -86,7 +86,7 @@ impl Driver {
                 _ => (pause, WakesBy::Watched),
             };
             let Some(at) = signal.end_turn(fired.at, earliest, pause, by) else { return false };
-            let at = (at < Tick::MAX).then(|| clock::instant_of(at));
+            let at = (at < Tick::MAX).then(|| signal.instant_of(at));
             if self.alarm.set(alarm, at).is_ok() {
                 return true;
             }
@@ -94,7 +94,7 @@ impl Driver {
         }
         let Some(at) = signal.end_turn(fired.at, earliest, pause, WakesBy::Thread) else { return false };
         if CLOCK_MAY_PAUSE {
-            self.alarm.watch_for_pause((at < Tick::MAX).then(|| clock::instant_of(at)));
+            self.alarm.watch_for_pause((at < Tick::MAX).then(|| signal.instant_of(at)));
         }
         true
     }
@@ -114,6 +114,10 @@ impl Future for Driver {
         for _ in 0..LOOKS {
             if !this.hub.serves(this.epoch) {
                 return Poll::Ready(());
+            }
+            #[cfg(feature = "test-util")]
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                crate::paused::adopt(runtime.id(), this.hub, this.epoch);
             }
             #[cfg(feature = "test-util")]
             if this.hub.signal.only_waits_for_close(cx.waker()) {

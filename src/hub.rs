@@ -39,6 +39,17 @@ pub(crate) struct Held(&'static Hub);
 /// The hubs that serve no timer at present.
 static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
 
+/// All hubs that were ever made.
+#[cfg(feature = "test-util")]
+static ALL: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+
+/// Has all drivers polled, wherever they run, to look at their clocks.
+#[cfg(feature = "test-util")]
+pub(crate) fn wake_all_drivers() {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter().filter(|hub| !hub.signal.is_by_hand()).for_each(|hub| hub.signal.wake_driver());
+}
+
 /// How much a turn may do.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowance {
@@ -113,14 +124,17 @@ impl Hub {
     fn new(shards: usize) -> &'static Hub {
         let signal: &Signal = Box::leak(Box::new(Signal::new()));
         let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal)))).collect();
-        Box::leak(Box::new(Hub {
+        let hub = Box::leak(Box::new(Hub {
             signal,
             shards,
             used: AtomicUsize::new(0),
             epoch: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             holders: AtomicU32::new(0),
-        }))
+        }));
+        #[cfg(feature = "test-util")]
+        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(hub);
+        hub
     }
 
     /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` where it has ended before.

@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! 1. Nothing here panics, whatever the duration.
-//! 2. `now` is tokio's: where a test has paused tokio's clock, this one stands still with it.
+//! 2. `now` is tokio's: where a test has paused tokio's clock, this one stands still with it. With the feature
+//!    `test-util` a runtime may have a clock of ours in its place.
 //!
 //! Must not know: ticks, timers.
 
@@ -43,6 +44,10 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
+        #[cfg(feature = "test-util")]
+        if let Some(now) = SHOWN.get().and_then(|shown| shown()) {
+            return Instant(now);
+        }
         Instant(tokio::time::Instant::now().into_std())
     }
 
@@ -143,6 +148,16 @@ impl Instant {
     pub(crate) fn deadline_after(self, duration: Duration) -> Instant {
         self + duration.min(FAR)
     }
+}
+
+/// Tells what the current runtime's clock shows, where that is not tokio's; set by the first such.
+#[cfg(feature = "test-util")]
+static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
+
+/// Has `now` asked from now on what the current runtime's clock shows.
+#[cfg(feature = "test-util")]
+pub(crate) fn let_show(now: fn() -> Option<std::time::Instant>) {
+    SHOWN.get_or_init(|| now);
 }
 
 /// Reads the system's clock on both sides of tokio's: between them it lies, unless a test has paused or moved it.

@@ -10,6 +10,12 @@ mod instant;
 mod interval;
 #[cfg(feature = "test-util")]
 mod manual;
+#[cfg(feature = "test-util")]
+mod mover;
+#[cfg(feature = "test-util")]
+mod paused;
+#[cfg(feature = "test-util")]
+mod quiet;
 mod shard;
 mod signal;
 mod sleep;

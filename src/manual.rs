@@ -7,12 +7,16 @@
 //!
 //! Must not know: tasks, runtimes, futures.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use crate::clock;
 use crate::hub::{Allowance, Held, Hub};
 use crate::instant::Instant;
+use crate::mover::Mover;
 use crate::shard::{Batch, Epoch};
 use crate::tick::Tick;
 
@@ -51,13 +55,50 @@ struct Inner {
 struct State {
     now: Tick,
     timers: Vec<(Held, Epoch)>,
+    /// Where each hold that lives was taken.
+    holds: Vec<(u64, &'static Location<'static>)>,
+    next_hold: u64,
+    /// Whether a runtime moves it.
+    moves_by_itself: bool,
+}
+
+/// Keeps a clock from moving by itself as long as it lives. Made by [`ManualClock::hold`] and
+/// [`test_util::hold`](crate::test_util::hold()).
+#[derive(Debug)]
+#[must_use = "the clock is held only as long as this lives"]
+pub struct Hold {
+    holds: Holds,
+}
+
+#[derive(Debug)]
+#[allow(dead_code)] // A sender holds by being there.
+enum Holds {
+    Manual(ManualClock, u64),
+    /// Tokio's own clock, by a blocking task that waits for the sender to go.
+    Tokio(mpsc::Sender<()>),
+}
+
+impl State {
+    /// The timers that live, held so that none of their hubs goes to another timer meanwhile. Lets go of the lock.
+    fn timers(mut state: MutexGuard<'_, State>) -> Vec<(Held, Epoch)> {
+        let (live, ended): (Vec<_>, Vec<_>) =
+            state.timers.drain(..).partition(|(held, epoch)| held.hub().serves(*epoch));
+        state.timers.clone_from(&live);
+        drop(state);
+        drop(ended);
+        live
+    }
 }
 
 impl ManualClock {
     /// A clock that shows the present time, and stands still there.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { now: clock::now(), timers: Vec::new() };
+        ManualClock::showing(clock::now())
+    }
+
+    pub(crate) fn showing(now: Tick) -> Self {
+        let state = State { now, timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
@@ -123,16 +164,100 @@ impl ManualClock {
     #[must_use]
     pub fn pending(&self) -> usize {
         let pending = |(held, epoch): &(Held, Epoch)| held.hub().counts(*epoch).pending;
-        let pending: u64 = self.timers().iter().map(pending).sum();
+        let pending: u64 = State::timers(self.lock()).iter().map(pending).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
+    }
+
+    /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
+    ///
+    /// For what nobody can see from outside of the runtime that moves the clock ([`auto_advance`](Self::auto_advance),
+    /// [`pause`](crate::pause())): a thread of your own, a blocking task, another process that is to answer.
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// let clock = ManualClock::new();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     // ... what takes its time, and then
+    ///     drop(hold);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        let mut state = self.lock();
+        state.next_hold += 1;
+        let number = state.next_hold;
+        state.holds.push((number, Location::caller()));
+        drop(state);
+        Hold { holds: Holds::Manual(self.clone(), number) }
+    }
+
+    /// Has the clock move on by itself from now on, whenever the current runtime is quiet: to the next deadline, firing
+    /// exactly what is due there, and only on from there when the runtime is quiet again. It ends with the runtime.
+    ///
+    /// When a runtime counts as quiet is told in [`test_util`](crate::test_util). Works on every runtime; the runtime's
+    /// own timers stay as they are.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, and where the clock moves by itself already.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer, test_util::ManualClock};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let clock = ManualClock::new();
+    /// clock.auto_advance();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let start = clock.now();
+    /// timer.sleep(Duration::from_secs(86_400)).await; // returns at once
+    /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn auto_advance(&self) {
+        let runtime = Handle::current();
+        let moved = std::mem::replace(&mut self.lock().moves_by_itself, true);
+        assert!(!moved, "this clock moves by itself already");
+        Mover::start(self, &runtime, Arc::default());
+    }
+
+    /// Where the holds that live were taken.
+    pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
+        self.lock().holds.iter().map(|(_, place)| *place).collect()
+    }
+
+    /// What a mover keeps of the clock, which does not keep it.
+    pub(crate) fn downgrade(&self) -> WeakClock {
+        WeakClock(Arc::downgrade(&self.inner))
+    }
+
+    /// What the clock shows.
+    pub(crate) fn tick(&self) -> Tick {
+        self.lock().now
+    }
+
+    /// Takes over a timer that was on another clock.
+    pub(crate) fn adopt(&self, hub: &'static Hub, epoch: Epoch) {
+        let mut state = self.lock();
+        let is_ours = |(held, of): &(Held, Epoch)| std::ptr::eq(held.hub(), hub) && *of == epoch;
+        if !state.timers.iter().any(is_ours) && hub.signal.take_by_hand(state.now) {
+            state.timers.push((hub.hold(), epoch));
+        }
+    }
+
+    /// Lets all timers go, to another clock that shows what this one does.
+    pub(crate) fn release(&self) -> (Tick, Vec<(Held, Epoch)>) {
+        let mut state = self.lock();
+        (state.now, std::mem::take(&mut state.timers))
     }
 
     /// Moves the clock to a tick and fires what is due there. Returns how many timers that were.
     fn move_to(&self, tick: Tick) -> usize {
         let mut state = self.lock();
         state.now = state.now.max(tick);
-        drop(state);
-        let timers = self.timers();
+        // In one go: what is released meanwhile is either fired by the time shown to it, or not at all.
+        let timers = State::timers(state);
         for (held, epoch) in &timers {
             held.hub().show(*epoch, tick);
         }
@@ -140,20 +265,10 @@ impl ManualClock {
         timers.iter().map(|(held, _)| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
     }
 
-    /// When a timer of this clock next has something to do.
-    fn next(&self) -> Option<Tick> {
-        self.timers().iter().map(|(held, _)| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
-    }
-
-    /// The timers that live, held so that none of their hubs goes to another timer meanwhile.
-    fn timers(&self) -> Vec<(Held, Epoch)> {
-        let mut state = self.lock();
-        let (live, ended): (Vec<_>, Vec<_>) =
-            state.timers.drain(..).partition(|(held, epoch)| held.hub().serves(*epoch));
-        state.timers.clone_from(&live);
-        drop(state);
-        drop(ended);
-        live
+    /// When a timer of this clock next has something to do; `None` for never.
+    pub(crate) fn next(&self) -> Option<Tick> {
+        let timers = State::timers(self.lock());
+        timers.iter().map(|(held, _)| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
     }
 
     /// Opens a hub on this clock.
@@ -162,6 +277,33 @@ impl ManualClock {
         let opened = Hub::open_by_hand(state.now, shards, grain);
         state.timers.push((opened.0.hold(), opened.1));
         opened
+    }
+}
+
+/// A clock that may have gone.
+#[derive(Debug)]
+pub(crate) struct WeakClock(Weak<Inner>);
+
+impl WeakClock {
+    pub(crate) fn upgrade(&self) -> Option<ManualClock> {
+        self.0.upgrade().map(|inner| ManualClock { inner })
+    }
+}
+
+impl Hold {
+    /// Holds the clock of a current-thread runtime, which tokio moves: not while there is a blocking task.
+    pub(crate) fn of_tokio() -> Hold {
+        let (sender, gone) = mpsc::channel();
+        tokio::task::spawn_blocking(move || gone.recv());
+        Hold { holds: Holds::Tokio(sender) }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Holds::Manual(clock, number) = &self.holds {
+            clock.lock().holds.retain(|(held, _)| held != number);
+        }
     }
 }
 

@@ -59,6 +59,9 @@ pub(crate) struct Signal {
     /// What a manual clock shows; `Tick::MAX` where the clock is the runtime's.
     #[cfg(feature = "test-util")]
     manual: AtomicU64,
+    /// How far the runtime's clock is ahead of the system's, modulo 2^64: it was paused once, and runs again.
+    #[cfg(feature = "test-util")]
+    ahead: AtomicU64,
 }
 
 struct State {
@@ -126,6 +129,8 @@ impl Signal {
             bell: OnceLock::new(),
             #[cfg(feature = "test-util")]
             manual: AtomicU64::new(u64::MAX),
+            #[cfg(feature = "test-util")]
+            ahead: AtomicU64::new(0),
         }
     }
 
@@ -137,7 +142,21 @@ impl Signal {
         if let Some(shown) = self.shown() {
             return shown;
         }
+        #[cfg(feature = "test-util")]
+        if let ahead @ 1.. = self.ahead.load(SeqCst) {
+            return Tick(clock::system_now().0.wrapping_add(ahead));
+        }
         clock::now()
+    }
+
+    /// When a tick comes by the system's clock.
+    #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
+    pub(crate) fn instant_of(&self, tick: Tick) -> instant::Instant {
+        #[cfg(feature = "test-util")]
+        if tick < Tick::MAX {
+            return clock::instant_of(Tick(tick.0.wrapping_sub(self.ahead.load(SeqCst))));
+        }
+        clock::instant_of(tick)
     }
 
     /// What the manual clock shows; `None` where the clock is the runtime's.
@@ -164,6 +183,32 @@ impl Signal {
         self.manual.store(now.0, SeqCst);
         self.lock().phase = Phase::Asleep(WakesBy::Hand);
         self.publish(Tick::ZERO, Tick::MAX);
+    }
+
+    /// The clock becomes one that is moved by hand. `false` where the timer has ended.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn take_by_hand(&self, now: Tick) -> bool {
+        let mut state = self.lock();
+        if let Phase::Closed = state.phase {
+            return false;
+        }
+        self.manual.store(now.0, SeqCst);
+        state.phase = Phase::Asleep(WakesBy::Hand);
+        self.publish(Tick::ZERO, Tick::MAX);
+        thread::cancel(self.id);
+        true
+    }
+
+    /// The clock moves on with the system's from now on, that far ahead of it.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn run_ahead(&self, ahead: u64) {
+        let state = self.lock();
+        if let Phase::Closed = state.phase {
+            return;
+        }
+        self.ahead.store(ahead, SeqCst);
+        self.manual.store(u64::MAX, SeqCst);
+        self.rouse(state);
     }
 
     /// Has `waker` woken when the timer is closed; `false` where there is more to do than wait for that.
@@ -193,7 +238,10 @@ impl Signal {
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
         self.bell.get_or_init(|| bell);
         #[cfg(feature = "test-util")]
-        self.manual.store(u64::MAX, SeqCst);
+        {
+            self.manual.store(u64::MAX, SeqCst);
+            self.ahead.store(0, SeqCst);
+        }
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
         self.expect(&mut state);
@@ -291,7 +339,7 @@ impl Signal {
         let mut state = self.lock();
         match state.phase {
             // The booking that rings was replaced while the thread had it in hand.
-            Phase::Asleep(WakesBy::Thread) if self.armed() > clock::now() => Rung::Served,
+            Phase::Asleep(WakesBy::Thread) if self.armed() > self.now() => Rung::Served,
             Phase::Asleep(WakesBy::Thread) => {
                 // Woken the last time, and not seen since.
                 if STANDS_IN && state.waker.is_none() {
@@ -353,6 +401,8 @@ impl Signal {
     /// for a `pause` first. Returns when it will be woken; `None` where it has to look again.
     pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, pause: Ticks, by: WakesBy) -> Option<Tick> {
         let mut state = self.lock();
+        #[cfg(feature = "test-util")]
+        let by = if self.is_by_hand() { WakesBy::Hand } else { by };
         let not_before = match pause {
             Ticks(0) => Tick::ZERO,
             _ => (state.rung_for + pause).max(now + Ticks(pause.0 / 2)),
@@ -378,7 +428,7 @@ impl Signal {
                 self.book(instant_of(earliest) + WATCHED_GRACE);
             }
             #[cfg(feature = "test-util")]
-            WakesBy::Hand => {}
+            WakesBy::Hand => self.publish(Tick::ZERO, Tick::MAX),
             WakesBy::Watched | WakesBy::Itself => {
                 self.publish(earliest, Tick::MAX);
                 thread::cancel(self.id);
@@ -421,7 +471,7 @@ impl Signal {
         if deadline == Tick::MAX {
             thread::cancel(self.id);
         } else {
-            self.book(instant_of(deadline));
+            self.book(self.instant_of(deadline).into_std());
         }
     }
 

@@ -7,11 +7,14 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-pub use crate::manual::ManualClock;
+use tokio::task::JoinHandle;
+
+pub use crate::manual::{Hold, ManualClock};
 
 use crate::clock;
-use crate::hub::{Allowance, Hub};
+use crate::hub::{self, Allowance, Hub};
 use crate::instant::Instant;
+use crate::paused;
 use crate::shard::Batch;
 use crate::timer::current;
 
@@ -36,8 +39,16 @@ use crate::timer::current;
 /// ```
 #[track_caller]
 pub fn pause() {
-    tokio::time::pause();
-    look_at_the_clock();
+    let Some(runtime) = paused::here() else {
+        tokio::time::pause();
+        look_at_the_clock();
+        return;
+    };
+    assert!(paused::pause(&runtime), "time is already frozen");
+    current::follow_paused(&runtime);
+    // A thread that reads the time here is known to block on the runtime.
+    let _ = Instant::now();
+    hub::wake_all_drivers();
 }
 
 /// Lets the clock of the current runtime run again, from what it shows.
@@ -54,6 +65,10 @@ pub fn pause() {
 /// ```
 #[track_caller]
 pub fn resume() {
+    if let Some(runtime) = paused::here() {
+        assert!(paused::resume(&runtime), "time is not frozen");
+        return;
+    }
     tokio::time::resume();
     look_at_the_clock();
 }
@@ -78,6 +93,12 @@ pub fn resume() {
 /// # }
 /// ```
 pub async fn advance(duration: Duration) {
+    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+        let _hold = clock.hold();
+        clock.advance(duration);
+        tokio::task::yield_now().await;
+        return;
+    }
     let target = clock::after(duration);
     if let Some(hub) = current::existing().filter(|hub| !hub.signal.is_by_hand()) {
         while let Some(next) = Some(hub.earliest()).filter(|&next| next <= target) {
@@ -87,6 +108,84 @@ pub async fn advance(duration: Duration) {
         hub.signal.wake_driver();
     }
     tokio::time::advance(clock::instant_of(target).duration_since(Instant::now())).await;
+}
+
+/// Keeps the paused clock of the current runtime from moving by itself, as long as the answer lives.
+///
+/// For work that nothing in the runtime shows: a thread of your own, a blocking task, another process. [`advance`] moves
+/// the clock all the same. On a current-thread runtime this takes a thread of the blocking pool.
+///
+/// # Panics
+/// On a multi-thread runtime whose clock is not paused, and outside a runtime.
+///
+/// ```
+/// use hairspring::{Duration, Instant, pause, sleep, test_util};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// pause();
+/// let start = Instant::now();
+/// let (sender, answer) = tokio::sync::oneshot::channel();
+/// let hold = test_util::hold();
+/// std::thread::spawn(move || {
+///     // ... what takes its time, and then
+///     sender.send(5).unwrap();
+///     drop(hold);
+/// });
+/// assert_eq!(hairspring::timeout(Duration::from_secs(1), answer).await.unwrap(), Ok(5));
+/// assert_eq!(start.elapsed(), Duration::ZERO);
+/// # }
+/// ```
+#[track_caller]
+pub fn hold() -> Hold {
+    let Some(runtime) = paused::here() else { return Hold::of_tokio() };
+    match paused::clock(&runtime) {
+        Some(clock) => clock.hold(),
+        None => panic!("time is not frozen: a clock is held only where it is paused"),
+    }
+}
+
+/// As [`tokio::task::spawn_blocking`], and keeps the current runtime's clock, where it is paused, from moving by itself
+/// until `code` has returned and its caller has been woken.
+///
+/// # Panics
+/// As tokio's: outside a runtime.
+///
+/// ```
+/// use hairspring::{Duration, Instant, pause, sleep, test_util};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// pause();
+/// let start = Instant::now();
+/// let work = test_util::spawn_blocking(|| std::thread::sleep(Duration::from_millis(20)));
+/// tokio::select! {
+///     done = work => done.unwrap(),
+///     () = sleep(Duration::from_secs(1)) => panic!("time went on without it"),
+/// }
+/// assert_eq!(start.elapsed(), Duration::ZERO);
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, R>(code: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let work = tokio::task::spawn_blocking(code);
+    let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) else { return work };
+    let hold = clock.hold();
+    tokio::spawn(async move {
+        let done = work.await;
+        // Let go while this worker runs, as it does until whoever waits for this task has been woken.
+        drop(hold);
+        match done {
+            Ok(value) => value,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // Cancelled, as the runtime shuts down: so is this.
+            Err(_) => std::future::pending().await,
+        }
+    })
 }
 
 /// Moves tokio's clock without letting other tasks run.

@@ -74,6 +74,13 @@ pub(crate) fn timer() -> Option<Timer> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
+/// Has a runtime's timer follow the runtime's clock, which was paused.
+#[cfg(feature = "test-util")]
+pub(crate) fn follow_paused(runtime: &Handle) {
+    let timer = timer_of(runtime);
+    crate::paused::adopt(runtime.id(), timer.hub, timer.epoch);
+}
+
 /// The hub of the current runtime's timer, where it has one already.
 #[cfg(feature = "test-util")]
 pub(crate) fn existing() -> Option<&'static Hub> {
@@ -187,6 +194,8 @@ fn timer_of(runtime: &Handle) -> Timer {
         return timer.clone();
     }
     let (timer, driver) = Settings::of(runtime).make();
+    #[cfg(feature = "test-util")]
+    crate::paused::adopt(id, timer.hub, timer.epoch);
     list(timers, runtime, timer.clone(), driver);
     timer
 }

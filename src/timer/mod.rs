@@ -233,6 +233,9 @@ impl Timer {
 
     /// The shard that thread number `number` keeps to.
     fn lease(&self, number: usize) -> Lease {
+        // One wheel where a test moves the clock: what is due at one instant is fired in the order it was armed.
+        #[cfg(feature = "test-util")]
+        let number = if self.hub.signal.is_by_hand() { 0 } else { number };
         Lease { shard: self.hub.shard(number), epoch: self.epoch }
     }
 }

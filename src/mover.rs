@@ -1,0 +1,156 @@
+//! What moves a manual clock on by itself: a thread that looks whether a runtime is quiet.
+//!
+//! Invariants
+//! 1. The clock moves only where the runtime was found quiet and nobody held the clock.
+//! 2. The thread ends with the runtime, with the clock, or when it is told to.
+//! 3. Where nothing moves for long, it says why, once.
+//!
+//! Must not know: signals, shards, futures.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use crate::clock;
+use crate::manual::{ManualClock, WeakClock};
+use crate::quiet::{Quiet, Threads};
+
+/// How long it looks again and again, giving way to other threads, before it sleeps in between.
+const EAGER: Duration = Duration::from_micros(500);
+/// How long it sleeps in between, at most.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// How long nothing may move before it says why, in real time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Moves a clock on as long as this is not dropped, and the runtime lives.
+#[derive(Debug)]
+pub(crate) struct Mover(Arc<AtomicBool>);
+
+/// Calls `code` when a runtime is shut down.
+pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'static) {
+    struct AtEnd<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for AtEnd<F> {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|code| code());
+        }
+    }
+    let at_end = AtEnd(Some(code));
+    runtime.spawn(async move {
+        let _at_end = at_end;
+        std::future::pending::<()>().await;
+    });
+}
+
+impl Mover {
+    /// Has `clock` moved on whenever `runtime` is quiet and none of the `threads` that block on it runs.
+    ///
+    /// # Panics
+    /// Where the system refuses another thread.
+    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, threads: Arc<Threads>) -> Mover {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stops = stopped.clone();
+        with_runtime(runtime, move || stops.store(true, Ordering::SeqCst));
+        let moves = Moves {
+            clock: clock.downgrade(),
+            quiet: Quiet::of(runtime),
+            threads,
+            stopped: stopped.clone(),
+            still_since: Instant::now(),
+            has_told: false,
+        };
+        let started = thread::Builder::new().name("hairspring-clock".into()).spawn(|| moves.run());
+        if let Err(error) = started {
+            panic!("hairspring could not start the thread that moves its clock: {error}");
+        }
+        Mover(stopped)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The thread's own.
+struct Moves {
+    clock: WeakClock,
+    quiet: Quiet,
+    threads: Arc<Threads>,
+    stopped: Arc<AtomicBool>,
+    /// When the clock last moved, or the runtime was last found busy.
+    still_since: Instant,
+    has_told: bool,
+}
+
+impl Moves {
+    fn run(mut self) {
+        let mut busy_since = Instant::now();
+        while !self.stopped.load(Ordering::SeqCst) {
+            let Some(clock) = self.clock.upgrade() else { return };
+            if self.step(&clock) {
+                busy_since = Instant::now();
+                continue;
+            }
+            drop(clock);
+            let busy = busy_since.elapsed();
+            if busy < EAGER {
+                thread::yield_now();
+            } else {
+                thread::sleep((busy / 4).min(LONGEST_NAP));
+            }
+        }
+    }
+
+    /// Moves the clock on where it may. `false` where there is nothing to do yet.
+    fn step(&mut self, clock: &ManualClock) -> bool {
+        let waits = clock.next().is_some();
+        let holds = clock.holds();
+        if waits && holds.is_empty() {
+            let moved = self.quiet.look(&self.threads) && clock.holds().is_empty() && self.advance(clock);
+            self.start_over();
+            return moved;
+        }
+        if self.still_since.elapsed() < PATIENCE || self.has_told {
+            return false;
+        }
+        if holds.is_empty() && !self.quiet.look(&self.threads) {
+            self.start_over();
+        } else {
+            self.has_told = true;
+            // Not `eprintln`, which a test harness keeps until the test ends, as this one may not.
+            let _ = std::io::stderr().write_all(report(clock).as_bytes());
+        }
+        false
+    }
+
+    fn advance(&self, clock: &ManualClock) -> bool {
+        !self.stopped.load(Ordering::SeqCst) && clock.advance_to_next().is_some()
+    }
+
+    fn start_over(&mut self) {
+        (self.still_since, self.has_told) = (Instant::now(), false);
+    }
+}
+
+/// Why a clock does not move.
+fn report(clock: &ManualClock) -> String {
+    let mut text = format!("hairspring: the paused clock has not moved for {PATIENCE:?}: ");
+    let holds = clock.holds();
+    if holds.is_empty() {
+        text.push_str("every task waits, and no timer is left to wake one.\n");
+    } else {
+        text.push_str("it is held.\n");
+    }
+    for place in holds {
+        let _ = writeln!(text, "  a hold that lives was taken at {place}");
+    }
+    if let Some(next) = clock.next() {
+        let next = clock::instant_of(next) - clock.now();
+        let _ = writeln!(text, "  timers that wait: {}, the next for {next:?} from now", clock.pending());
+    }
+    text
+}

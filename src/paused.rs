@@ -1,0 +1,156 @@
+//! The clocks of multi-thread runtimes that a test has paused: tokio can pause a current-thread runtime's only.
+//!
+//! Such a runtime's timers go over to a manual clock, which moves on by itself where the runtime is quiet, and
+//! `Instant::now` shows its time there. When it is resumed the timers go back to the system's clock, ahead of it or
+//! behind by as much as the two have come apart.
+//!
+//! Invariants
+//! 1. A runtime's time never goes back.
+//! 2. A timer is given to a runtime's clock, or taken from it, only while that clock cannot change.
+//!
+//! Must not know: futures.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::task;
+
+use crate::clock;
+use crate::hub::Hub;
+use crate::instant;
+use crate::manual::ManualClock;
+use crate::mover::{Mover, with_runtime};
+use crate::quiet::Threads;
+use crate::shard::Epoch;
+use crate::tick::Tick;
+
+static RUNTIMES: RwLock<Vec<Paused>> = RwLock::new(Vec::new());
+
+/// Whether there was ever one, so that elsewhere there is nothing to ask.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// A runtime that was paused once.
+struct Paused {
+    runtime: runtime::Id,
+    time: Time,
+}
+
+enum Time {
+    Stands {
+        clock: ManualClock,
+        mover: Mover,
+        threads: Arc<Threads>,
+    },
+    /// Moves on with the system's, that far ahead of it, modulo 2^64.
+    Runs {
+        ahead: u64,
+    },
+}
+
+impl Time {
+    fn now(&self) -> Tick {
+        match self {
+            Time::Stands { clock, .. } => clock.tick(),
+            Time::Runs { ahead } => Tick(clock::system_now().0.wrapping_add(*ahead)),
+        }
+    }
+}
+
+/// Calls `code` with a runtime's time, where it was paused once; it cannot change meanwhile.
+fn with_time<T>(runtime: runtime::Id, code: impl FnOnce(&Time) -> T) -> Option<T> {
+    let runtimes = RUNTIMES.read().unwrap_or_else(PoisonError::into_inner);
+    let paused = runtimes.iter().find(|paused| paused.runtime == runtime)?;
+    Some(code(&paused.time))
+}
+
+/// The current runtime, where its clock is not tokio's to pause.
+pub(crate) fn here() -> Option<Handle> {
+    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
+}
+
+/// What the current runtime's clock shows, where it was paused once.
+fn now() -> Option<Instant> {
+    let runtime = Handle::try_current().ok()?.id();
+    let now = with_time(runtime, |time| {
+        if let Time::Stands { threads, .. } = time {
+            // A thread that is in the runtime but in none of its tasks is one that blocks on it.
+            if task::try_id().is_none() {
+                threads.add_current();
+            }
+        }
+        time.now()
+    });
+    now.map(|now| clock::instant_of(now).into_std())
+}
+
+/// The clock of a runtime that is paused.
+pub(crate) fn clock(runtime: &Handle) -> Option<ManualClock> {
+    with_time(runtime.id(), |time| match time {
+        Time::Stands { clock, .. } => Some(clock.clone()),
+        Time::Runs { .. } => None,
+    })?
+}
+
+/// Has a runtime's timer follow the runtime's clock, where that is paused.
+pub(crate) fn adopt(runtime: runtime::Id, hub: &'static Hub, epoch: Epoch) {
+    if ANY.load(Ordering::SeqCst) {
+        with_time(runtime, |time| {
+            if let Time::Stands { clock, .. } = time {
+                clock.adopt(hub, epoch);
+            }
+        });
+    }
+}
+
+/// Pauses the clock of a runtime; `false` where it is paused already. Its timers follow as their drivers come round.
+pub(crate) fn pause(runtime: &Handle) -> bool {
+    let id = runtime.id();
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    let known = runtimes.iter().position(|paused| paused.runtime == id);
+    let shows = match known.map(|at| &runtimes[at].time) {
+        Some(Time::Stands { .. }) => return false,
+        Some(time @ Time::Runs { .. }) => time.now(),
+        None => clock::system_now(),
+    };
+    let (clock, threads) = (ManualClock::showing(shows), Arc::<Threads>::default());
+    let mover = Mover::start(&clock, runtime, threads.clone());
+    let time = Time::Stands { clock, mover, threads };
+    if let Some(known) = known {
+        runtimes[known].time = time;
+    } else {
+        runtimes.push(Paused { runtime: id, time });
+        with_runtime(runtime, move || forget(id));
+    }
+    drop(runtimes);
+    instant::let_show(now);
+    ANY.store(true, Ordering::SeqCst);
+    true
+}
+
+/// Lets the clock of a runtime run again; `false` where it is not paused.
+pub(crate) fn resume(runtime: &Handle) -> bool {
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(paused) = runtimes.iter_mut().find(|paused| paused.runtime == runtime.id()) else { return false };
+    let Time::Stands { clock, mover, .. } = &paused.time else { return false };
+    mover.stop();
+    let (now, timers) = clock.release();
+    let ahead = now.0.wrapping_sub(clock::system_now().0);
+    let before = std::mem::replace(&mut paused.time, Time::Runs { ahead });
+    drop(runtimes);
+    drop(before);
+    for (held, _) in timers {
+        held.hub().signal.run_ahead(ahead);
+    }
+    true
+}
+
+/// A runtime has gone.
+fn forget(runtime: runtime::Id) {
+    let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
+    let gone = runtimes.iter().position(|paused| paused.runtime == runtime).map(|at| runtimes.swap_remove(at));
+    drop(runtimes);
+    // Its clock ends the timers that are left, which wakes tasks.
+    drop(gone);
+}

@@ -1,0 +1,133 @@
+//! The threads that block on a runtime and so are not among its workers: the one that runs `block_on`, most often.
+//!
+//! On Linux the system tells whether such a thread waits to be woken, as `block_on` does, or does anything else. On
+//! other systems nobody does, and the threads count as waiting.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+#[derive(Debug, Default)]
+pub(crate) struct Threads(Mutex<Vec<(ThreadId, Probe)>>);
+
+impl Threads {
+    /// Looks after the calling thread from now on.
+    pub(crate) fn add_current(&self) {
+        let id = thread::current().id();
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.iter().all(|(listed, _)| *listed != id) {
+            threads.extend(Probe::of_current().map(|probe| (id, probe)));
+        }
+    }
+
+    /// Whether one of the threads does anything but wait to be woken.
+    pub(super) fn any_runs(&self) -> bool {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that cannot be asked any more has ended.
+        threads.retain_mut(|(_, probe)| probe.ask().is_some());
+        threads.iter().any(|(_, probe)| probe.runs)
+    }
+}
+
+#[cfg(target_os = "linux")]
+use linux::Probe;
+#[cfg(not(target_os = "linux"))]
+use other::Probe;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    /// The number of the system call that threads wait in to be woken by another.
+    const FUTEX: &[u8] = if cfg!(target_arch = "x86_64") {
+        b"202 "
+    } else if cfg!(target_pointer_width = "32") {
+        b"240 "
+    } else {
+        b"98 "
+    };
+
+    #[derive(Debug)]
+    pub(super) struct Probe {
+        /// What the system says that the thread is doing: `running`, or the number of a system call and its arguments.
+        doing: File,
+        pub(super) runs: bool,
+    }
+
+    impl Probe {
+        /// `None` where the system does not say.
+        pub(super) fn of_current() -> Option<Probe> {
+            let thread = rustix::thread::gettid().as_raw_nonzero();
+            let doing = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
+            Some(Probe { doing, runs: true })
+        }
+
+        /// Asks whether the thread runs; `None` where it has ended.
+        pub(super) fn ask(&mut self) -> Option<()> {
+            let mut line = [0; 16];
+            let length = self.doing.read_at(&mut line, 0).ok().filter(|&length| length > 0)?;
+            self.runs = !line[..length].starts_with(FUTEX);
+            Some(())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    #[derive(Debug)]
+    pub(super) struct Probe {
+        pub(super) runs: bool,
+    }
+
+    impl Probe {
+        pub(super) fn of_current() -> Option<Probe> {
+            None
+        }
+
+        pub(super) fn ask(&mut self) -> Option<()> {
+            Some(())
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    /// Asks until the answer is as it should be: a thread takes a moment to get where it waits.
+    fn becomes(threads: &Threads, runs: bool) -> bool {
+        (0..10_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            threads.any_runs() == runs
+        })
+    }
+
+    #[test]
+    fn a_thread_that_waits_to_be_woken_is_told_from_one_that_does_not() {
+        let threads = Arc::new(Threads::default());
+        let (go, wait) = mpsc::channel::<()>();
+        let (sleeps, started) = mpsc::channel::<()>();
+        let watched = threads.clone();
+        let thread = thread::spawn(move || {
+            watched.add_current();
+            watched.add_current();
+            sleeps.send(()).unwrap();
+            wait.recv().unwrap();
+            sleeps.send(()).unwrap();
+            thread::sleep(Duration::from_millis(200));
+            wait.recv().unwrap();
+        });
+        started.recv().unwrap();
+        assert_eq!(threads.0.lock().unwrap().len(), 1);
+        assert!(becomes(&threads, false), "it waits for word");
+        go.send(()).unwrap();
+        started.recv().unwrap();
+        assert!(threads.any_runs(), "it sleeps, or is about to");
+        assert!(becomes(&threads, false), "it waits again");
+        go.send(()).unwrap();
+        thread.join().unwrap();
+        assert!(becomes(&threads, false) && threads.0.lock().unwrap().is_empty(), "it has ended");
+    }
+}
