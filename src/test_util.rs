@@ -172,9 +172,9 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
+    let hold = paused::here().and_then(|runtime| paused::clock(&runtime)).map(|clock| clock.hold());
     let work = tokio::task::spawn_blocking(code);
-    let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) else { return work };
-    let hold = clock.hold();
+    let Some(hold) = hold else { return work };
     tokio::spawn(async move {
         let done = work.await;
         // Let go while this worker runs, as it does until whoever waits for this task has been woken.
