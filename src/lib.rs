@@ -3,8 +3,10 @@
 mod alarm;
 mod clock;
 mod contain;
+pub mod delay_queue;
 mod driver;
 pub mod error;
+mod future_ext;
 mod hub;
 mod instant;
 mod interval;
@@ -28,6 +30,8 @@ pub mod wheel;
 
 pub use std::time::Duration;
 
+pub use crate::delay_queue::DelayQueue;
+pub use crate::future_ext::FutureExt;
 pub use crate::instant::Instant;
 pub use crate::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use crate::sleep::{Sleep, sleep, sleep_until};

@@ -123,7 +123,7 @@ enum Home {
 
 impl Sleep {
     #[inline]
-    fn new(deadline: Tick) -> Sleep {
+    pub(crate) fn new(deadline: Tick) -> Sleep {
         // It may be polled where there is no runtime.
         let home = current::lease().map_or(Home::Current, Home::Made);
         Sleep { deadline, stage: Stage::Idle(home) }
@@ -198,7 +198,11 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset_to(&mut self, deadline: Instant) {
-        let deadline = clock::tick_of(deadline);
+        self.move_to(clock::tick_of(deadline));
+    }
+
+    /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
+    pub(crate) fn move_to(&mut self, deadline: Tick) {
         if let Stage::Waiting { lease, key, .. } = self.stage {
             if deadline == self.deadline || lease.shard.reset(key, deadline) {
                 self.deadline = deadline;
@@ -213,6 +217,13 @@ impl Sleep {
         self.cancel();
         self.deadline = deadline;
         self.stage = Stage::Idle(self.leave());
+    }
+
+    /// Gives this a deadline that never comes, and takes it out of its shard.
+    pub(crate) fn disarm(&mut self) {
+        if let Stage::Waiting { .. } = self.stage {
+            self.rewind(Tick::MAX);
+        }
     }
 
     /// Takes this out of its shard, where it is in one.
@@ -237,15 +248,20 @@ impl Sleep {
     /// Polls, with an error in place of a panic.
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let budget = ready!(coop::poll_proceed(cx));
-        let elapsed = match &self.stage {
-            Stage::Done(_) => Poll::Ready(Ok(())),
-            Stage::Waiting { .. } => self.poll_waiting(cx),
-            Stage::Idle(_) => self.poll_idle(cx),
-        };
+        let elapsed = self.poll_without_budget(cx);
         if elapsed.is_ready() {
             budget.made_progress();
         }
         elapsed
+    }
+
+    /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
+    pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match &self.stage {
+            Stage::Done(_) => Poll::Ready(Ok(())),
+            Stage::Waiting { .. } => self.poll_waiting(cx),
+            Stage::Idle(_) => self.poll_idle(cx),
+        }
     }
 
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {

@@ -129,7 +129,7 @@ impl Round {
     }
 
     fn operate(&mut self) {
-        match self.random.below(12) {
+        match self.random.below(13) {
             0 => {
                 // Many, so that slots fill up.
                 for _ in 0..=self.random.up_to_bits(6) {
@@ -150,6 +150,7 @@ impl Round {
                 self.step_to_done(now);
             }
             10 => self.pop_to_the_end(),
+            11 => self.as_a_whole(),
             _ => self.try_stale_keys(),
         }
     }
@@ -227,6 +228,22 @@ impl Round {
         assert!(first.is_none_or(|&(due, _)| due > reached), "{first:?} was forgotten at {reached:?}");
     }
 
+    fn as_a_whole(&mut self) {
+        match self.random.below(8) {
+            0 => {
+                self.wheel.clear();
+                self.gone.extend(std::mem::take(&mut self.model).into_values().map(|entry| entry.key));
+                self.at_rest = true;
+            }
+            1..=3 => self.wheel.shrink_to_fit(),
+            _ => {
+                let room = usize::try_from(self.random.up_to_bits(10)).unwrap();
+                self.wheel.reserve(room);
+                assert!(self.wheel.capacity() >= self.model.len() + room);
+            }
+        }
+    }
+
     fn try_stale_keys(&mut self) {
         for _ in 0..self.gone.len().min(3) {
             let key = self.random.pick(&self.gone);
@@ -243,6 +260,7 @@ impl Round {
         let (wheel, model) = (&mut self.wheel, &self.model);
         assert_eq!((wheel.len(), wheel.is_empty()), (model.len(), model.is_empty()));
         assert!(wheel.capacity() >= wheel.len());
+        assert_eq!(wheel.first(), model.values().next().map(|entry| entry.key), "the first is the one to come next");
         assert!(wheel.cascaded() <= 10 * self.armed, "an entry moves down once a level at most");
 
         let (next, earliest) = (wheel.next_expiration(), model.keys().next().map(|&(due, _)| due));

@@ -37,16 +37,19 @@
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
 //! 6. A bit of `sorted` is set only where the list is in the order of its deadlines: always on level 0, and most often
 //!    where timers have the same length. Such a slot is handed out as it stands, without cascading.
-//! 7. [`Wheel::step`] touches a bounded number of entries.
+//! 7. [`Wheel::step`] touches two entries at most.
 //!
 //! Must not know: anything else of this crate but the tick.
 
 mod list;
+mod sort;
 mod store;
+mod whole;
 
 use std::fmt;
 
 use list::List;
+pub(crate) use sort::Sorter;
 pub use store::Key;
 use store::{NIL, Store};
 
@@ -240,9 +243,15 @@ impl<T> Wheel<T> {
     /// Takes an entry out before it fires; `None` where `key` is stale.
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
+        self.take(key).map(|(_, value)| value)
+    }
+
+    /// [`remove`](Wheel::remove), with the deadline that the entry had.
+    #[inline]
+    pub(crate) fn take(&mut self, key: Key) -> Option<(Tick, T)> {
         let cell = self.store.take(key)?;
         self.unlink(key.index, cell.deadline, cell.prev, cell.next);
-        Some(cell.value)
+        Some((cell.deadline, cell.value))
     }
 
     /// Gives an entry another deadline and keeps its key; `false` where `key` is stale.
@@ -316,6 +325,11 @@ impl<T> Wheel<T> {
     /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
     /// was overdue already.
     pub fn step(&mut self, now: Tick) -> Step<T> {
+        self.advance(now, None)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Tick, mut sorter: Option<&mut Sorter>) -> Step<T> {
         loop {
             let first = self.first_of_current();
             if let Some((_, place)) = first.filter(|&(deadline, _)| deadline <= self.elapsed) {
@@ -338,8 +352,14 @@ impl<T> Wheel<T> {
                     self.elapsed = start;
                     self.current[self.depth] = Current { place, last: self.last_of(place) };
                     self.depth += 1;
+                    if let Some(sorter) = sorter.as_mut().filter(|_| !self.is_sorted(place)) {
+                        self.sort(place, now, sorter);
+                    }
                 }
-                (Some((deadline, _)), _) if deadline <= now => self.elapsed = deadline,
+                (Some((deadline, place)), _) if deadline <= now => {
+                    self.elapsed = deadline;
+                    return self.fire_first(place);
+                }
                 _ => break,
             }
         }
@@ -348,6 +368,7 @@ impl<T> Wheel<T> {
     }
 
     /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was armed before.
+    #[inline]
     fn first_of_current(&self) -> Option<(Tick, Place)> {
         let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
         sorted.map(|place| (self.first_deadline(place), place)).min_by_key(|&(deadline, _)| deadline)
@@ -370,10 +391,12 @@ impl<T> Wheel<T> {
         std::array::from_fn(|level| self.occupied[level].count_ones())
     }
 
+    #[inline]
     fn is_sorted(&self, place: Place) -> bool {
         self.sorted[place.row()] & (1 << place.slot()) != 0
     }
 
+    #[inline]
     fn first_deadline(&self, place: Place) -> Tick {
         self.store.cell(self.lists[place.0].head).deadline
     }

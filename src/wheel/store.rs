@@ -4,7 +4,8 @@
 //! 1. An index names page `index / PAGE`, cell `index % PAGE`; a cell never moves while it is occupied.
 //! 2. A generation is given out once in the life of a store, so a stale [`Key`] matches no later entry.
 //! 3. `open` has the bit of a page set exactly when that page has room.
-//! 4. No page but the first and `current` is both empty and allocated: memory is given back as a population shrinks.
+//! 4. No page but `current` and the first `kept` is both empty and allocated: memory is given back as a population
+//!    shrinks. `kept` is 1 unless room was reserved.
 //! 5. Growing touches one page, never the whole population.
 //!
 //! Must not know: levels, slots, time.
@@ -19,6 +20,9 @@ const PAGE: u32 = 128;
 
 /// "No entry", where an index is expected.
 pub(super) const NIL: u32 = u32::MAX;
+
+/// How many entries fit: all indices but those of the page that `NIL` would be in.
+const MOST: usize = (NIL - NIL % PAGE) as usize;
 
 /// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
 ///
@@ -52,10 +56,11 @@ pub(super) struct Taken<T> {
 
 #[derive(Debug, Clone)]
 struct Page<T> {
-    /// `None` where the page's memory was given back.
+    /// `None` where the page has no memory: it was given back, or never asked for.
     cells: Option<Box<[Cell<T>; PAGE as usize]>>,
     /// The first vacant cell; `NIL` where there is none.
     vacant: u32,
+    /// How many cells are occupied. A page without memory counts as full, so that an insert looks for a page first.
     len: u32,
 }
 
@@ -66,6 +71,8 @@ pub(super) struct Store<T> {
     open: Vec<u64>,
     /// The page that takes inserts until it is full.
     current: usize,
+    /// How many pages keep their memory although they are empty.
+    kept: usize,
     /// How many entries were ever inserted: the next one's generation.
     inserted: u64,
     taken: u64,
@@ -86,7 +93,7 @@ impl<T> Cell<T> {
 }
 
 impl<T> Page<T> {
-    const RELEASED: Page<T> = Page { cells: None, vacant: NIL, len: 0 };
+    const RELEASED: Page<T> = Page { cells: None, vacant: NIL, len: PAGE };
 
     /// A page whose cells are all vacant.
     fn new() -> Page<T> {
@@ -149,7 +156,12 @@ impl<T> Page<T> {
 
 impl<T> Store<T> {
     pub(super) fn new() -> Self {
-        Store { pages: vec![Page::new()], open: vec![1], current: 0, inserted: 0, taken: 0 }
+        Store { pages: vec![Page::new()], ..Store::without_memory() }
+    }
+
+    /// A store that asks for its first page when it needs it.
+    pub(super) fn without_memory() -> Self {
+        Store { pages: vec![Page::RELEASED], open: vec![1], current: 0, kept: 1, inserted: 0, taken: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -195,7 +207,7 @@ impl<T> Store<T> {
         // The page was full before, or has nothing left.
         if page.len == PAGE - 1 {
             self.mark_open(number);
-        } else if page.len == 0 && number != 0 {
+        } else if page.len == 0 && number >= self.kept {
             self.release(number);
         }
         Some(taken)
@@ -256,7 +268,7 @@ impl<T> Store<T> {
 
     fn push_page(&mut self) -> usize {
         let page = self.pages.len();
-        assert!((page + 1) * (PAGE as usize) < NIL as usize, "a wheel holds at most {NIL} entries");
+        assert!((page + 1) * PAGE as usize <= MOST, "a wheel holds at most {MOST} entries");
         self.pages.push(Page::RELEASED);
         if self.open.len() * 64 <= page {
             self.open.push(0);
@@ -291,14 +303,54 @@ impl<T> Store<T> {
         }
     }
 
+    /// Has room for `entries` in all, and keeps it.
+    pub(super) fn reserve(&mut self, entries: usize) {
+        assert!(entries <= MOST, "a wheel holds at most {MOST} entries");
+        self.kept = self.kept.max(entries.div_ceil(PAGE as usize));
+        while self.pages.len() < self.kept {
+            self.push_page();
+        }
+        for page in &mut self.pages[..self.kept] {
+            if page.cells.is_none() {
+                *page = Page::new();
+            }
+        }
+    }
+
+    /// Gives the memory of all empty pages back, reserved or not.
+    pub(super) fn shrink(&mut self) {
+        self.kept = 1;
+        for page in self.pages.iter_mut().filter(|page| page.len == 0) {
+            *page = Page::RELEASED;
+        }
+        self.current = self.lowest_open().unwrap_or(0);
+        self.trim();
+        self.pages.shrink_to_fit();
+        self.open.shrink_to_fit();
+    }
+
+    /// Drops all entries. Their keys are stale, and room that was reserved stays so.
+    pub(super) fn clear(&mut self) {
+        let fresh = Store { inserted: self.inserted, taken: self.inserted, ..Store::without_memory() };
+        let kept = self.kept;
+        // Whole again before the first value is dropped, which is not our code.
+        let old = std::mem::replace(self, fresh);
+        if kept > 1 {
+            self.reserve(kept * PAGE as usize);
+        }
+        drop(old);
+    }
+
     /// Panics where the pages and their bookkeeping disagree.
     pub(super) fn check(&self) {
-        assert_eq!(self.len(), self.pages.iter().map(|page| page.len as usize).sum::<usize>(), "len counts the cells");
+        let allocated = self.pages.iter().filter(|page| page.cells.is_some());
+        assert_eq!(self.len(), allocated.map(|page| page.len as usize).sum::<usize>(), "len counts the cells");
         assert_eq!(self.open.len(), self.pages.len().div_ceil(64), "one bit a page");
         for (number, page) in self.pages.iter().enumerate() {
             let cells: &[Cell<T>] = page.cells.as_ref().map_or(&[], |cells| cells.as_slice());
             let occupied = cells.iter().filter(|cell| cell.value.is_some()).count();
-            assert_eq!(page.len as usize, occupied, "page {number} counts its cells");
+            let counted = if page.cells.is_some() { page.len } else { 0 };
+            assert_eq!(counted as usize, occupied, "page {number} counts its cells");
             let vacant = std::iter::successors(cells.get(page.vacant as usize), |cell| {
                 assert!(cell.value.is_none(), "page {number} lists an occupied cell as vacant");
                 cells.get(cell.next as usize)
@@ -309,9 +361,9 @@ impl<T> Store<T> {
                 "page {number} lists what is vacant"
             );
             let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-            assert_eq!(open, page.len < PAGE, "page {number} is marked open where it has room");
+            assert_eq!(open, counted < PAGE, "page {number} is marked open where it has room");
             assert!(
-                number == 0 || number == self.current || page.len > 0 || page.cells.is_none(),
+                number < self.kept || number == self.current || counted > 0 || page.cells.is_none(),
                 "page {number} is empty and holds memory"
             );
             assert!(

@@ -1,0 +1,130 @@
+//! What comes out of a queue, and what names it inside.
+//!
+//! Must not know: the queue.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::vec;
+
+use crate::clock;
+use crate::instant::Instant;
+use crate::tick::Tick;
+use crate::wheel;
+
+/// Names one entry of a [`DelayQueue`](super::DelayQueue), for as long as it is in there.
+///
+/// Once the entry was handed out or removed its key is refused; it never names a newer one. A key means nothing in
+/// another queue.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// let old = queue.insert("old", Duration::ZERO);
+/// queue.remove(&old);
+/// let new = queue.insert("new", Duration::ZERO);
+/// assert!(old != new && queue.try_remove(&old).is_none());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(pub(super) wheel::Key);
+
+/// An entry that came out of a [`DelayQueue`](super::DelayQueue): handed out as it was due, removed, or drained.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration, Instant};
+/// let mut queue = DelayQueue::new();
+/// let when = Instant::now() + Duration::from_secs(1);
+/// let key = queue.insert_at(5, when);
+/// let mut expired = queue.remove(&key);
+/// *expired.get_mut() += 1;
+/// assert_eq!((*expired.get_ref(), expired.deadline(), expired.key()), (6, when, key));
+/// assert_eq!(expired.into_inner(), 6);
+/// ```
+#[derive(Debug)]
+pub struct Expired<T> {
+    data: T,
+    deadline: Tick,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    #[inline]
+    pub(super) fn new(key: Key, deadline: Tick, data: T) -> Self {
+        Expired { data, deadline, key }
+    }
+
+    /// What was inserted.
+    pub fn get_ref(&self) -> &T {
+        &self.data
+    }
+
+    /// What was inserted, to change it.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    /// What was inserted, to keep it.
+    pub fn into_inner(self) -> T {
+        self.data
+    }
+
+    /// The deadline it had, as [`DelayQueue::deadline`](super::DelayQueue::deadline) said.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::instant_of(self.deadline)
+    }
+
+    /// The key it had. The queue refuses it now.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// What was left in a queue: made by [`DelayQueue::drain`](super::DelayQueue::drain). The first due comes first.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// queue.insert('b', Duration::from_secs(2));
+/// queue.insert('a', Duration::from_secs(1));
+/// let left = queue.drain();
+/// assert_eq!(left.len(), 2);
+/// assert_eq!(left.map(|entry| entry.into_inner()).collect::<String>(), "ab");
+/// ```
+pub struct Drain<T> {
+    entries: vec::IntoIter<Expired<T>>,
+}
+
+impl<T> Drain<T> {
+    pub(super) fn new(entries: Vec<Expired<T>>) -> Self {
+        Drain { entries: entries.into_iter() }
+    }
+}
+
+impl<T> Iterator for Drain<T> {
+    type Item = Expired<T>;
+
+    fn next(&mut self) -> Option<Expired<T>> {
+        self.entries.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl<T> DoubleEndedIterator for Drain<T> {
+    fn next_back(&mut self) -> Option<Expired<T>> {
+        self.entries.next_back()
+    }
+}
+
+impl<T> ExactSizeIterator for Drain<T> {}
+
+impl<T> FusedIterator for Drain<T> {}
+
+impl<T> fmt::Debug for Drain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! What concerns a wheel's population as a whole: who is first, room for more, and no more of it.
+//!
+//! Invariants
+//! 1. Whatever is done here, keys of entries that are gone stay stale, and `elapsed` stays where it is.
+//!
+//! Must not know: more than the rest of the wheel does.
+
+use super::store::Store;
+use super::{Key, List, Place, ROWS, SLOTS, Step, Tick, Wheel};
+
+impl<T> Wheel<T> {
+    /// As [`starting_at`](Wheel::starting_at) tick 0, with no memory for entries until the first comes.
+    pub(crate) fn without_memory() -> Self {
+        Wheel { store: Store::without_memory(), ..Wheel::new() }
+    }
+
+    /// The entry that is handed out next; `None` where the wheel is empty.
+    ///
+    /// Nothing is moved for it. Where the slot with the earliest entries has them out of order, it looks at all of those.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(90), "later");
+    /// let key = wheel.insert(Tick(80), "sooner");
+    /// assert_eq!(wheel.first(), Some(key));
+    /// ```
+    #[must_use]
+    pub fn first(&self) -> Option<Key> {
+        let current = self.current().iter().map(|current| current.place);
+        let (sorted, cascading) = (|place: &Place| self.is_sorted(*place), |place: &Place| !self.is_sorted(*place));
+        let overdue = self.first_of_current().filter(|&(deadline, _)| deadline <= self.elapsed);
+        let due = self.has_due().then_some(Place::DUE);
+        // Of two entries of one tick the one further out came first, unless it stands in a slot that is cascading: then
+        // it came after those that have moved down. `min_by_key` takes the first it meets.
+        let places = overdue.map(|(_, place)| place).into_iter().chain(due);
+        let places = places.chain(current.clone().filter(sorted)).chain(self.earliest());
+        let firsts = places.chain(current.filter(cascading)).filter_map(|place| self.first_of(place));
+        firsts.min_by_key(|&(due, _)| due).map(|(_, index)| self.store.key_of(index))
+    }
+
+    /// The entry of a list that is handed out first, whatever their order there, and when that is.
+    fn first_of(&self, place: Place) -> Option<(Tick, u32)> {
+        let entries = self.lists[place.0].iter(&self.store);
+        let entries = entries.map(|index| (self.store.cell(index).deadline.max(self.elapsed), index));
+        let in_order = place == Place::DUE || self.is_sorted(place);
+        entries.take(if in_order { 1 } else { usize::MAX }).min_by_key(|&(due, _)| due)
+    }
+
+    /// Has room for `additional` more entries, so that inserting them allocates nothing.
+    ///
+    /// The room is kept until [`shrink_to_fit`](Wheel::shrink_to_fit); what is taken beyond it is given back as the
+    /// population shrinks.
+    ///
+    /// # Panics
+    /// Where the wheel would have room for more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::<u64>::new();
+    /// wheel.reserve(10_000);
+    /// assert!(wheel.capacity() >= 10_000);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.store.reserve(self.len().saturating_add(additional));
+    }
+
+    /// Gives memory back that no entry is in, reserved or not. Entries stay where they are.
+    ///
+    /// ```
+    /// let mut wheel = hairspring::wheel::Wheel::<u64>::new();
+    /// wheel.reserve(10_000);
+    /// wheel.shrink_to_fit();
+    /// assert_eq!(wheel.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.store.shrink();
+    }
+
+    /// Drops all entries. Their keys are stale; reserved room stays.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), 'x');
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && wheel.get(key).is_none());
+    /// ```
+    pub fn clear(&mut self) {
+        self.depth = 0;
+        self.rows_occupied = 0;
+        self.occupied = [0; ROWS];
+        self.sorted = [0; ROWS];
+        self.lists = [List::EMPTY; ROWS * SLOTS];
+        self.store.clear();
+    }
+
+    /// Hands every entry to `take`, in the order in which they would fire, and leaves the wheel empty at the same time
+    /// as before.
+    pub(crate) fn empty_into(&mut self, mut take: impl FnMut(Key, Tick, T)) {
+        let elapsed = self.elapsed;
+        loop {
+            match self.step(Tick::MAX) {
+                Step::Fired { key, deadline, value } => take(key, deadline, value),
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+        }
+        self.elapsed = elapsed;
+    }
+}
