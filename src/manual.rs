@@ -94,11 +94,8 @@ impl ManualClock {
     /// A clock that shows the present time, and stands still there.
     #[must_use]
     pub fn new() -> Self {
-        ManualClock::showing(clock::now())
-    }
-
-    pub(crate) fn showing(now: Tick) -> Self {
-        let state = State { now, timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
+        let state =
+            State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
@@ -230,6 +227,11 @@ impl ManualClock {
     /// What a mover keeps of the clock, which does not keep it.
     pub(crate) fn downgrade(&self) -> WeakClock {
         WeakClock(Arc::downgrade(&self.inner))
+    }
+
+    /// Sets a clock that has no timers yet.
+    pub(crate) fn start_at(&self, now: Tick) {
+        self.lock().now = now;
     }
 
     /// What the clock shows.

@@ -107,23 +107,30 @@ pub(crate) fn adopt(runtime: runtime::Id, hub: &'static Hub, epoch: Epoch) {
 /// Pauses the clock of a runtime; `false` where it is paused already. Its timers follow as their drivers come round.
 pub(crate) fn pause(runtime: &Handle) -> bool {
     let id = runtime.id();
+    // Made before the lock is taken: it takes its time, and others read the time meanwhile.
+    let (clock, threads) = (ManualClock::new(), Arc::<Threads>::default());
+    let mover = Mover::start(&clock, runtime, threads.clone());
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let known = runtimes.iter().position(|paused| paused.runtime == id);
     let shows = match known.map(|at| &runtimes[at].time) {
-        Some(Time::Stands { .. }) => return false,
+        Some(Time::Stands { .. }) => {
+            mover.stop();
+            return false;
+        }
         Some(time @ Time::Runs { .. }) => time.now(),
         None => clock::system_now(),
     };
-    let (clock, threads) = (ManualClock::showing(shows), Arc::<Threads>::default());
-    let mover = Mover::start(&clock, runtime, threads.clone());
+    clock.start_at(shows);
     let time = Time::Stands { clock, mover, threads };
     if let Some(known) = known {
         runtimes[known].time = time;
     } else {
         runtimes.push(Paused { runtime: id, time });
-        with_runtime(runtime, move || forget(id));
     }
     drop(runtimes);
+    if known.is_none() {
+        with_runtime(runtime, move || forget(id));
+    }
     instant::let_show(now);
     ANY.store(true, Ordering::SeqCst);
     true

@@ -85,19 +85,26 @@ impl Quiet {
     #[cfg(unix)]
     fn flush(&mut self, threads: &Threads, before: u64) -> Option<u64> {
         let Some(canary) = &mut self.canary else { return Some(before) };
+        let start = Instant::now();
         if !canary.ring() {
             return None;
         }
-        let start = Instant::now();
-        // One that waits for sockets is unparked by the canary, and parks again.
+        // The worker that waits for sockets is unparked by the canary, and parks again.
         let after = before + 2;
-        while start.elapsed() < LONGEST_LOOK {
+        let parked = loop {
             match self.rests(threads) {
-                Some(steps) if steps >= after => return (steps == after).then_some(steps),
+                Some(steps) if steps >= after => break steps,
+                _ if start.elapsed() > LONGEST_LOOK => return None,
                 _ => std::thread::yield_now(),
             }
+        };
+        // Had a socket been answered with it, another might be by now: a worker that finds one ready counts as parked for
+        // a part of the time that the canary took.
+        let took = start.elapsed();
+        while start.elapsed() < 2 * took {
+            std::thread::yield_now();
         }
-        None
+        (parked == after && self.rests(threads) == Some(after)).then_some(after)
     }
 
     #[cfg(not(unix))]

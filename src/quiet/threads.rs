@@ -37,20 +37,32 @@ use other::Probe;
 mod linux {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
 
     /// The number of the system call that threads wait in to be woken by another.
-    const FUTEX: &[u8] = if cfg!(target_arch = "x86_64") {
-        b"202 "
+    const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
+        202
     } else if cfg!(target_pointer_width = "32") {
-        b"240 "
+        240
     } else {
-        b"98 "
+        98
     };
 
+    /// How long a thread waits in one place before that counts as waiting to be woken, the first time.
+    const FIRST: Duration = Duration::from_millis(20);
+    /// The same in any place that is found after the first.
+    const OTHER: Duration = Duration::from_millis(500);
+
+    /// `block_on` waits in the call that locks wait in as well, for an owner who may be interrupted for milliseconds.
+    /// But it always waits at the same depth of the thread's stack, and a lock that is taken further in at another.
     #[derive(Debug)]
     pub(super) struct Probe {
-        /// What the system says that the thread is doing: `running`, or the number of a system call and its arguments.
+        /// What the system says that the thread is doing: `running`, or a system call, its arguments and the stack.
         doing: File,
+        /// The places, as addresses on the stack, that the thread is known to wait in to be woken.
+        known: Vec<u64>,
+        /// The place that it waited in when it was last asked, and since when.
+        waits: Option<(u64, Instant)>,
         pub(super) runs: bool,
     }
 
@@ -59,16 +71,41 @@ mod linux {
         pub(super) fn of_current() -> Option<Probe> {
             let thread = rustix::thread::gettid().as_raw_nonzero();
             let doing = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
-            Some(Probe { doing, runs: true })
+            Some(Probe { doing, known: Vec::new(), waits: None, runs: true })
         }
 
         /// Asks whether the thread runs; `None` where it has ended.
         pub(super) fn ask(&mut self) -> Option<()> {
-            let mut line = [0; 16];
+            let mut line = [0; 192];
             let length = self.doing.read_at(&mut line, 0).ok().filter(|&length| length > 0)?;
-            self.runs = !line[..length].starts_with(FUTEX);
+            let place = std::str::from_utf8(&line[..length]).ok().and_then(waits_at);
+            self.runs = place.is_none_or(|place| !self.is_known(place));
+            if place.is_none() {
+                self.waits = None;
+            }
             Some(())
         }
+
+        fn is_known(&mut self, place: u64) -> bool {
+            if self.known.contains(&place) {
+                return true;
+            }
+            let since = self.waits.filter(|(known, _)| *known == place).map_or_else(Instant::now, |(_, since)| since);
+            self.waits = Some((place, since));
+            let is_known = since.elapsed() >= if self.known.is_empty() { FIRST } else { OTHER };
+            if is_known {
+                self.known.push(place);
+            }
+            is_known
+        }
+    }
+
+    /// Where on its stack a thread waits to be woken.
+    fn waits_at(line: &str) -> Option<u64> {
+        let mut words = line.split(' ');
+        let number: u64 = words.next()?.parse().ok()?;
+        let stack = words.nth(6).filter(|_| number == FUTEX)?;
+        u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
     }
 }
 

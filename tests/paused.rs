@@ -1,0 +1,388 @@
+//! The paused clock of a multi-thread runtime: when it moves, when it must not, and how exactly.
+#![cfg(feature = "test-util")]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
+use hairspring::test_util::{self, ManualClock};
+use hairspring::{Instant, Timer, advance, interval, pause, resume, sleep, sleep_until, timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+
+const DAY: Duration = Duration::from_secs(86_400);
+const NANO: Duration = Duration::from_nanos(1);
+
+/// Runs `test` on paused runtimes with different numbers of workers, and fails where it hangs.
+fn paused_runtimes<F: Future<Output = ()> + 'static>(test: impl Fn() -> F + Send + Clone + 'static) {
+    for workers in [1, 2, 4] {
+        let test = test.clone();
+        must_end(move || {
+            multi_thread(workers).block_on(async {
+                pause();
+                test().await;
+            });
+        });
+    }
+}
+
+/// Has time move on by the hour as soon as nothing else is to be done.
+fn tick_by_the_hour() {
+    tokio::spawn(async {
+        loop {
+            sleep(HOUR).await;
+        }
+    });
+}
+
+#[test]
+fn sleeps_end_at_once_and_exactly_at_their_deadline() {
+    paused_runtimes(|| async {
+        let real = std::time::Instant::now();
+        let start = Instant::now();
+        for duration in [NANO, ms(1), Duration::from_nanos(1_234_567), HOUR, 365 * DAY] {
+            let before = Instant::now();
+            sleep(duration).await;
+            assert_eq!(before.elapsed(), duration);
+        }
+        let sum = 365 * DAY + HOUR + ms(1) + Duration::from_nanos(1_234_568);
+        assert_eq!(start.elapsed(), sum);
+        assert!(real.elapsed() < DAY);
+    });
+}
+
+#[test]
+fn time_goes_from_deadline_to_deadline_in_order() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let tasks = (0..100_u64).map(|n| {
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                // No two at one instant; some wake each other's hours.
+                let after = Duration::from_nanos(n * 7_919 % 100 * 3_600_000_000_000 + n);
+                sleep_until(start + after).await;
+                seen.lock().unwrap().push(start.elapsed());
+                assert_eq!(start.elapsed(), after);
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        assert!(seen.lock().unwrap().is_sorted());
+    });
+}
+
+#[test]
+fn timers_of_one_instant_all_fire_there() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        let tasks: Vec<_> = (0..500).map(|_| tokio::spawn(sleep_until(start + HOUR))).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
+/// Messages go round among tasks on all workers; as long as one is under way, no time passes.
+#[test]
+fn time_stands_while_tasks_pass_messages() {
+    paused_runtimes(|| async {
+        tick_by_the_hour();
+        let (first, mut end) = mpsc::unbounded_channel();
+        let first = (0..8).fold(first, |next, _| {
+            let (sender, mut inbox) = mpsc::unbounded_channel::<u32>();
+            tokio::spawn(async move {
+                while let Some(message) = inbox.recv().await {
+                    if message % 3 == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                    let _ = next.send(message);
+                }
+            });
+            sender
+        });
+        for round in 0..3_500 {
+            let before = Instant::now();
+            first.send(round).unwrap();
+            end.recv().await.unwrap();
+            assert_eq!(before.elapsed(), Duration::ZERO, "an early jump in round {round}");
+            sleep(NANO).await;
+        }
+    });
+}
+
+/// The same with sockets on loopback, where a message is ready before a worker is awake to see it.
+#[test]
+fn time_stands_while_a_socket_has_something_ready() {
+    paused_runtimes(|| async {
+        tokio::spawn(async {
+            tick_by_the_hour();
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move {
+                while let Ok((mut peer, _)) = listener.accept().await {
+                    tokio::spawn(async move {
+                        let mut byte = [0];
+                        while peer.read_exact(&mut byte).await.is_ok() {
+                            peer.write_all(&byte).await.unwrap();
+                        }
+                    });
+                }
+            });
+            let mut peer = TcpStream::connect(address).await.unwrap();
+            peer.set_nodelay(true).unwrap();
+            for round in 0..1_000 {
+                let before = Instant::now();
+                for hop in 0..4 {
+                    peer.write_all(&[hop]).await.unwrap();
+                    peer.read_exact(&mut [0]).await.unwrap();
+                }
+                assert_eq!(before.elapsed(), Duration::ZERO, "an early jump in round {round}");
+                sleep(NANO).await;
+            }
+        })
+        .await
+        .unwrap();
+    });
+}
+
+/// A computation in the future of `block_on`, which no worker runs.
+#[cfg(target_os = "linux")]
+#[test]
+fn time_stands_while_the_root_future_runs() {
+    paused_runtimes(|| async {
+        tick_by_the_hour();
+        for _ in 0..20 {
+            let before = Instant::now();
+            thread::sleep(ms(2));
+            assert_eq!(before.elapsed(), Duration::ZERO);
+            sleep(NANO).await;
+            assert_eq!(before.elapsed(), NANO);
+        }
+    });
+}
+
+#[test]
+fn time_stands_while_a_worker_computes_or_blocks() {
+    paused_runtimes(|| async {
+        tick_by_the_hour();
+        let busy = tokio::spawn(async {
+            for _ in 0..10 {
+                let before = Instant::now();
+                thread::sleep(ms(3));
+                assert_eq!(before.elapsed(), Duration::ZERO);
+                sleep(NANO).await;
+            }
+        });
+        busy.await.unwrap();
+    });
+}
+
+/// Tokio issues 5115 and 6242: time must not pass while blocking work goes on, and must when it has ended.
+#[test]
+fn time_stands_while_blocking_work_goes_on_and_moves_after_it() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        let work = test_util::spawn_blocking(|| {
+            thread::sleep(ms(30));
+            5
+        });
+        assert_eq!(timeout(ms(1), work).await.expect("no time passes").unwrap(), 5);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+
+        let work = test_util::spawn_blocking(|| panic!("on purpose"));
+        assert!(timeout(ms(1), work).await.expect("no time passes").unwrap_err().is_panic());
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+}
+
+#[test]
+fn blocking_work_and_holds_keep_a_current_thread_clock_too() {
+    must_end(|| {
+        current_thread().block_on(async {
+            pause();
+            let start = Instant::now();
+            let work = test_util::spawn_blocking(|| thread::sleep(ms(20)));
+            timeout(ms(1), work).await.expect("no time passes").unwrap();
+            let hold = test_util::hold();
+            let (sender, answer) = oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(ms(20));
+                sender.send(()).unwrap();
+                drop(hold);
+            });
+            timeout(ms(1), answer).await.expect("no time passes").unwrap();
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            sleep(HOUR).await;
+            assert!(start.elapsed() >= HOUR);
+        });
+    });
+}
+
+#[test]
+fn a_hold_keeps_time_until_the_last_is_dropped() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        let (holds, dropped) = ([test_util::hold(), test_util::hold()], Arc::new(AtomicUsize::new(0)));
+        let count = dropped.clone();
+        thread::spawn(move || {
+            for hold in holds {
+                thread::sleep(ms(15));
+                count.fetch_add(1, Ordering::SeqCst);
+                drop(hold);
+            }
+        });
+        sleep(HOUR).await;
+        assert_eq!((dropped.load(Ordering::SeqCst), start.elapsed()), (2, HOUR));
+    });
+}
+
+#[test]
+fn advance_moves_exactly_and_fires_in_order() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        let hold = test_util::hold();
+        let (sender, mut seen) = mpsc::unbounded_channel();
+        for n in (1..=50_u32).rev() {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                sleep_until(start + n * HOUR).await;
+                sender.send(n).unwrap();
+            });
+        }
+        while Timer::current().metrics().pending() < 50 {
+            tokio::task::yield_now().await;
+        }
+        advance(HOUR - NANO).await;
+        assert_eq!(start.elapsed(), HOUR - NANO);
+        assert_eq!(Timer::current().metrics().fired(), 0);
+        advance(NANO).await;
+        assert_eq!(seen.recv().await, Some(1));
+        advance(1_000 * DAY).await;
+        assert_eq!((start.elapsed(), Timer::current().metrics().fired()), (HOUR + 1_000 * DAY, 50));
+        drop((hold, sender));
+        let mut rest = Vec::new();
+        while let Some(n) = seen.recv().await {
+            rest.push(n);
+        }
+        rest.sort_unstable();
+        assert!(rest.into_iter().eq(2..=50), "each once");
+    });
+}
+
+#[test]
+fn every_timer_of_the_runtime_follows_and_no_other() {
+    must_end(|| {
+        let (other, runtime) = (multi_thread(2), multi_thread(2));
+        let (built, elsewhere) = runtime.block_on(async {
+            let built = Timer::builder().shards(2).build().unwrap();
+            let before = tokio::spawn(built.sleep(HOUR));
+            let waits = tokio::spawn(sleep(HOUR));
+            tokio::task::yield_now().await;
+            let elsewhere = other.spawn(sleep(HOUR));
+            pause();
+            let start = Instant::now();
+            // Armed before the pause, on either timer, they end within the hour; and what is built later follows, too.
+            before.await.unwrap();
+            waits.await.unwrap();
+            assert!(start.elapsed() <= HOUR);
+            Timer::builder().build().unwrap().sleep(DAY).await;
+            interval(DAY).tick().await;
+            (start.elapsed(), elsewhere)
+        });
+        assert!((DAY..=DAY + HOUR).contains(&built));
+        assert!(!elsewhere.is_finished(), "another runtime's time is its own");
+        elsewhere.abort();
+    });
+}
+
+#[test]
+fn resume_goes_on_from_what_the_clock_shows() {
+    paused_runtimes(|| async {
+        let start = Instant::now();
+        sleep(DAY).await;
+        let waits = tokio::spawn(sleep(ms(20)));
+        resume();
+        let real = std::time::Instant::now();
+        assert!((DAY..DAY + HOUR).contains(&start.elapsed()));
+        sleep(ms(10)).await;
+        assert!(real.elapsed() >= ms(10), "time is real again");
+        waits.await.unwrap();
+        assert!(start.elapsed() < DAY + HOUR);
+        pause();
+        let again = Instant::now();
+        assert!(again.duration_since(start) >= DAY + ms(20), "time never goes back");
+        sleep(DAY).await;
+        assert_eq!(again.elapsed(), DAY);
+    });
+}
+
+#[test]
+fn pausing_twice_and_resuming_what_runs_are_refused() {
+    multi_thread(2).block_on(async {
+        assert_eq!(panic_message(resume), "time is not frozen");
+        assert!(panic_message(test_util::hold).contains("not frozen"));
+        pause();
+        assert_eq!(panic_message(pause), "time is already frozen");
+        resume();
+        pause();
+    });
+}
+
+#[test]
+fn runtimes_are_paused_each_for_itself_and_go_without_a_trace() {
+    let runs = (0..8).map(|n| {
+        thread::spawn(move || {
+            for _ in 0..5 {
+                let runtime = multi_thread(2);
+                runtime.block_on(async {
+                    pause();
+                    let start = Instant::now();
+                    sleep((n + 1) * HOUR).await;
+                    assert_eq!(start.elapsed(), (n + 1) * HOUR);
+                });
+                runtime.spawn(sleep(DAY));
+            }
+        })
+    });
+    for run in runs.collect::<Vec<_>>() {
+        must_end(|| run.join().unwrap());
+    }
+}
+
+/// As on every runtime, a sleep may wait in one runtime and be polled in another.
+#[test]
+fn a_clock_of_ones_own_moves_by_itself_on_every_runtime() {
+    for runtime in [current_thread(), multi_thread(1), multi_thread(4)] {
+        must_end(move || {
+            runtime.block_on(async {
+                let clock = ManualClock::new();
+                clock.auto_advance();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                let start = clock.now();
+                let held = Arc::new(AtomicBool::new(true));
+                let (hold, released) = (clock.hold(), held.clone());
+                thread::spawn(move || {
+                    thread::sleep(ms(20));
+                    released.store(false, Ordering::SeqCst);
+                    drop(hold);
+                });
+                for n in 1..=20 {
+                    timer.sleep(DAY).await;
+                    assert!(!held.load(Ordering::SeqCst), "it does not move while it is held");
+                    assert_eq!(clock.now() - start, n * DAY);
+                }
+            });
+        });
+    }
+}
