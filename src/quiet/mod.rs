@@ -64,7 +64,8 @@ impl Quiet {
     /// How often workers parked and unparked so far, where none of them has anything to do.
     fn rests(&self, threads: &Threads) -> Option<u64> {
         let steps = self.steps()?;
-        let rests = self.metrics.global_queue_depth() == 0 && !threads.any_runs() && self.steps() == Some(steps);
+        // The threads first: what one has queued before it came to wait is in the queue still, or a worker has it.
+        let rests = !threads.any_runs() && self.metrics.global_queue_depth() == 0 && self.steps() == Some(steps);
         rests.then_some(steps)
     }
 
