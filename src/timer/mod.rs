@@ -22,6 +22,7 @@ use crate::instant::Instant;
 use crate::interval::Interval;
 use crate::shard::{Epoch, Lease};
 use crate::sleep::Sleep;
+use crate::tick::Tick;
 use crate::timeout::Timeout;
 
 /// A handle on a timer: what the free functions find by themselves, to be held and passed on.
@@ -98,7 +99,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(current::lease_of(self), clock::later(self.hub.signal.now(), duration))
+        Sleep::on(current::lease_of(self), clock::later(self.tick(), duration))
     }
 
     /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
@@ -194,7 +195,12 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        clock::instant_of(self.hub.signal.now())
+        clock::instant_of(self.tick())
+    }
+
+    /// The time on this timer's clock.
+    pub(crate) fn tick(&self) -> Tick {
+        self.hub.signal.now()
     }
 
     /// What this timer has done so far. Locks each shard for a moment.

@@ -1,0 +1,243 @@
+//! One lock around a hash table of entries and the wheel that they wait in.
+//!
+//! Invariants
+//! 1. Each entry of the table has one entry in the wheel, which it names (`timer`) and which holds its hash; and the
+//!    reverse. So the wheel finds the entry, and a table that grows finds the hash, without any code of the key's.
+//! 2. The wheel's deadline of an entry is never later than the true one. A deadline that moves later is only noted; the
+//!    entry is put where it belongs when the wheel hands it out, before its deadline or at it.
+//! 3. `next` is never later than the wheel's earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
+//!    changes only under the lock.
+//! 4. At most [`STEPS`] steps of the wheel are made per hold of the lock.
+//! 5. Of the user's code, only `Eq` of keys runs under the lock, before anything has changed. Keys and values are dropped
+//!    outside of it, and nobody is woken under it.
+//!
+//! Must not know: hashers, streams, clocks.
+
+use std::borrow::Borrow;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::consumer::Consumer;
+use crate::clock;
+use crate::tick::{Tick, Ticks};
+use crate::wheel::{self, Step, Wheel};
+
+/// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
+const STEPS: usize = 128;
+
+/// The latest deadline. The tick after it says that there is none.
+const LAST: Tick = Tick(u64::MAX - 1);
+
+/// A table of at least this many entries that is to an eighth full gives memory back.
+const ROOMY: usize = 1024;
+
+// A cache line of its own, and the one beside it that processors fetch with it.
+#[repr(align(128))]
+pub(super) struct Shard<K, V> {
+    state: Mutex<State<K, V>>,
+    /// When the wheel next has work; `Tick::MAX` where there is no entry.
+    next: AtomicU64,
+}
+
+struct State<K, V> {
+    table: HashTable<Entry<K, V>>,
+    /// Of the entries' hashes.
+    wheel: Wheel<u64>,
+}
+
+struct Entry<K, V> {
+    key: K,
+    value: V,
+    deadline: Tick,
+    timer: wheel::Key,
+}
+
+/// How long an entry is to live, from when on.
+#[derive(Clone, Copy)]
+pub(super) struct Term {
+    pub(super) now: Tick,
+    pub(super) duration: Duration,
+}
+
+impl Term {
+    /// Counted from what the wheel has gone by, where that is later: a clock that was behind ends nothing early.
+    fn end<T>(self, wheel: &Wheel<T>) -> Tick {
+        clock::later(self.now.max(wheel.elapsed()), self.duration).min(LAST)
+    }
+}
+
+impl<K, V> Shard<K, V> {
+    pub(super) fn new() -> Self {
+        let state = State { table: HashTable::new(), wheel: Wheel::new() };
+        Shard { state: Mutex::new(state), next: AtomicU64::new(u64::MAX) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K, V>> {
+        // A comparison of keys may panic, before it has changed anything.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When there is work here; never too late, and `Tick::MAX` where there is no entry. Reads no lock.
+    pub(super) fn next(&self) -> Tick {
+        Tick(self.next.load(SeqCst))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().table.len()
+    }
+
+    /// Puts an entry in, or gives the one of that key another value and deadline.
+    pub(super) fn insert(&self, consumer: &Consumer, hash: u64, key: K, value: V, term: Term) -> Option<V>
+    where
+        K: Eq,
+    {
+        let mut guard = self.lock();
+        let State { table, wheel } = &mut *guard;
+        let deadline = term.end(wheel);
+        let found = table.find_mut(hash, |entry| entry.key == key);
+        let (replaced, armed) = if let Some(entry) = found {
+            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, wheel))
+        } else {
+            let timer = wheel.insert(deadline, hash);
+            let entry = Entry { key, value, deadline, timer };
+            table.insert_unique(hash, entry, |entry| hash_of(wheel, entry));
+            (None, true)
+        };
+        self.unlock(guard, armed.then_some(deadline), consumer);
+        replaced
+    }
+
+    /// Gives an entry another deadline; `false` where there is none.
+    pub(super) fn touch<Q>(&self, consumer: &Consumer, hash: u64, key: &Q, term: Term) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut guard = self.lock();
+        let State { table, wheel } = &mut *guard;
+        let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
+        let deadline = term.end(wheel);
+        let armed = entry.move_to(deadline, wheel);
+        self.unlock(guard, armed.then_some(deadline), consumer);
+        true
+    }
+
+    pub(super) fn remove<Q>(&self, hash: u64, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut guard = self.lock();
+        let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
+        let (entry, _) = found.remove();
+        guard.wheel.remove(entry.timer);
+        self.shrink(&mut guard);
+        drop(guard);
+        // The key goes here.
+        Some(entry.value)
+    }
+
+    pub(super) fn deadline<Q>(&self, hash: u64, key: &Q) -> Option<Tick>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let guard = self.lock();
+        guard.table.find(hash, |entry| entry.key.borrow() == key).map(|entry| entry.deadline)
+    }
+
+    /// Takes everything out. The answer is to be dropped.
+    pub(super) fn clear(&self) -> impl Sized + use<K, V> {
+        let mut guard = self.lock();
+        let elapsed = guard.wheel.elapsed();
+        let taken = mem::replace(&mut *guard, State { table: HashTable::new(), wheel: Wheel::starting_at(elapsed) });
+        self.next.store(u64::MAX, SeqCst);
+        drop(guard);
+        taken
+    }
+
+    /// Takes the earliest entry out, where it is due at `now`. `None` may also mean that it takes another call: there is
+    /// more to do as long as `next` is not after `now`.
+    pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
+        let mut guard = self.lock();
+        let due = guard.take_due(now);
+        self.shrink(&mut guard);
+        if let Some(next) = guard.wheel.next_expiration() {
+            self.next.store(next.0, SeqCst);
+        }
+        due
+    }
+
+    /// After something was taken out: gives memory back, and says so where nothing is left.
+    fn shrink(&self, state: &mut State<K, V>) {
+        let State { table, wheel } = state;
+        if table.capacity() >= ROOMY && table.len() < table.capacity() / 8 {
+            table.shrink_to(table.len() * 2, |entry| hash_of(wheel, entry));
+        }
+        if table.is_empty() {
+            self.next.store(u64::MAX, SeqCst);
+        }
+    }
+
+    /// Lets go of the lock, then tells the consumer of what was armed, where that is the earliest here.
+    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, consumer: &Consumer) {
+        let earlier = armed.filter(|armed| armed.0 < self.next.load(Relaxed));
+        if let Some(deadline) = earlier {
+            self.next.store(deadline.0, SeqCst);
+        }
+        drop(guard);
+        if let Some(deadline) = earlier {
+            consumer.inserted(deadline);
+        }
+    }
+}
+
+impl<K, V> State<K, V> {
+    fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
+        let State { table, wheel } = self;
+        for _ in 0..STEPS {
+            match wheel.step(now) {
+                Step::Fired { key: timer, deadline, value: hash } => {
+                    let found = table.find_entry(hash, |entry| entry.timer == timer);
+                    let Ok(mut found) = found else { unreachable!("what is in the wheel is in the table") };
+                    let entry = found.get_mut();
+                    if entry.deadline == deadline {
+                        let (entry, _) = found.remove();
+                        return Some((entry.key, entry.value));
+                    }
+                    // It was touched. Also where it is due all the same, so that it has its turn among the others.
+                    entry.timer = wheel.insert(entry.deadline, hash);
+                }
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+        }
+        None
+    }
+}
+
+impl<K, V> Entry<K, V> {
+    /// Gives this another deadline, and says whether that took arming.
+    fn move_to(&mut self, deadline: Tick, wheel: &mut Wheel<u64>) -> bool {
+        let earlier = deadline < self.deadline && wheel.deadline(self.timer).is_some_and(|armed| deadline < armed);
+        if earlier {
+            wheel.reset(self.timer, deadline);
+        }
+        self.deadline = deadline;
+        earlier
+    }
+}
+
+fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
+    *wheel.get(entry.timer).expect("what is in the table is in the wheel")
+}
+
+/// How long it is from one tick to a later one.
+pub(super) fn duration_between(from: Tick, to: Tick) -> Duration {
+    let Ticks(nanos) = to - from;
+    Duration::from_nanos(nanos)
+}

@@ -1,0 +1,517 @@
+//! `DeadlineMap` and `Expirations`, behaviour by behaviour, on the clocks of runtimes.
+
+mod common;
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use common::{HOUR, OnDrop, Wakes, bare, both_flavours, longest, ms, must_end, panic_message, paused, settle};
+use futures::{Stream, StreamExt};
+use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
+
+fn poll_with<K, V>(expirations: &mut Expirations<K, V>, waker: &Waker) -> Poll<Option<(K, V)>> {
+    Pin::new(expirations).poll_next(&mut Context::from_waker(waker))
+}
+
+fn poll<K, V>(expirations: &mut Expirations<K, V>) -> Poll<Option<(K, V)>> {
+    poll_with(expirations, Waker::noop())
+}
+
+#[test]
+fn both_halves_go_where_they_are_needed() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    fn is_send_and_unpin<T: Send + Unpin>() {}
+    // With values that are `Send` only.
+    is_send_and_sync::<DeadlineMap<String, RefCell<u8>>>();
+    is_send_and_unpin::<Expirations<String, RefCell<u8>>>();
+    is_send_and_unpin::<Expirations<String, std::marker::PhantomPinned>>();
+}
+
+#[test]
+fn entries_expire_in_order_and_never_early_on_every_runtime() {
+    for runtime in both_flavours().into_iter().chain(bare()).chain([paused()]) {
+        runtime.block_on(async {
+            let (map, expirations) = DeadlineMap::new();
+            let start = Instant::now();
+            for n in (1..=20).rev() {
+                assert_eq!(map.insert(n, n, ms(n)), None);
+            }
+            drop(map);
+            let expired: Vec<_> = expirations.map(|(key, _)| (key, start.elapsed())).collect().await;
+            assert!(expired.iter().map(|&(key, _)| key).eq(1..=20));
+            assert!(expired.iter().all(|&(key, after)| after >= ms(key)));
+        });
+    }
+}
+
+#[test]
+fn a_map_may_be_made_and_used_where_there_is_no_runtime() {
+    let (map, mut expirations) = DeadlineMap::new();
+    map.insert("later", 1, ms(2));
+    map.insert("due", 2, Duration::ZERO);
+    assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "what is due takes no waiting");
+    let said = panic_message(|| poll(&mut expirations));
+    assert!(said.contains("no tokio runtime"), "{said}");
+    for runtime in bare() {
+        map.insert("next", 3, ms(1));
+        assert!(runtime.block_on(expirations.recv()).is_some());
+    }
+    drop(map);
+    assert!(bare()[0].block_on(expirations.recv()).is_some());
+    assert_eq!(poll(&mut expirations), Poll::Ready(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_touch_puts_the_deadline_off_or_advances_it() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let start = Instant::now();
+    map.insert("off", (), HOUR);
+    map.insert("advanced", (), 3 * HOUR);
+    map.insert("back and forth", (), HOUR);
+    assert!(map.touch("off", 5 * HOUR));
+    assert!(map.touch("advanced", 2 * HOUR));
+    assert!(map.touch("back and forth", 9 * HOUR) && map.touch("back and forth", 3 * HOUR));
+    assert!(!map.touch("none", HOUR));
+    for (key, hours) in [("advanced", 2), ("back and forth", 3), ("off", 5)] {
+        assert_eq!(map.remaining(key), Some(start + hours * HOUR - Instant::now()));
+        assert_eq!(expirations.recv().await, Some((key, ())));
+        assert_eq!(start.elapsed(), hours * HOUR);
+        assert_eq!((map.remaining(key), map.touch(key, HOUR)), (None, false));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_expired_can_be_saved_until_it_is_handed_out() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in ["first", "touched", "replaced", "removed", "last"] {
+        map.insert(key, 1, ms(5));
+    }
+    assert!(poll(&mut expirations).is_pending());
+    tokio::time::advance(ms(10)).await;
+    assert_eq!((map.len(), map.remaining("touched")), (5, Some(Duration::ZERO)));
+    assert!(map.touch("touched", HOUR));
+    assert_eq!(map.insert("replaced", 2, 2 * HOUR), Some(1));
+    assert_eq!(map.remove("removed"), Some(1));
+    let mut expired = [poll(&mut expirations), poll(&mut expirations)].map(|polled| match polled {
+        Poll::Ready(Some((key, _))) => key,
+        _ => panic!("it has expired"),
+    });
+    expired.sort_unstable();
+    assert_eq!(expired, ["first", "last"]);
+    assert!(poll(&mut expirations).is_pending());
+    assert_eq!(expirations.recv().await, Some(("touched", 1)));
+    assert_eq!(expirations.recv().await, Some(("replaced", 2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_insert_replaces_the_value_and_keeps_the_key() {
+    /// Equal by its first field.
+    #[derive(Debug)]
+    struct Named(u8, &'static str);
+    impl PartialEq for Named {
+        fn eq(&self, other: &Named) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Eq for Named {}
+    impl Hash for Named {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            self.0.hash(state);
+        }
+    }
+    let (map, mut expirations) = DeadlineMap::new();
+    assert_eq!(map.insert(Named(1, "old"), 'a', HOUR), None);
+    assert_eq!(map.insert(Named(1, "new"), 'b', ms(1)), Some('a'));
+    assert_eq!(map.len(), 1);
+    let (key, value) = expirations.recv().await.unwrap();
+    assert_eq!((key.1, value), ("old", 'b'));
+}
+
+#[test]
+fn keys_are_looked_up_by_their_borrowed_forms() {
+    let (map, _expirations) = DeadlineMap::<String, u8>::new();
+    map.insert("key".to_owned(), 1, HOUR);
+    assert!(map.touch("key", HOUR) && map.touch(&"key".to_owned(), HOUR));
+    assert!(map.remaining("key").is_some());
+    assert_eq!(map.remove("key"), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_durations_are_taken() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for (number, duration) in longest().into_iter().enumerate() {
+        map.insert(number, (), duration);
+        assert!(map.remaining(&number) > Some(499 * 365 * 24 * HOUR));
+    }
+    assert!(poll(&mut expirations).is_pending());
+    map.insert(9, (), ms(1));
+    assert_eq!(expirations.recv().await, Some((9, ())));
+    assert!(map.touch(&0, ms(1)));
+    assert_eq!(expirations.recv().await, Some((0, ())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_ends_when_the_handles_are_gone_and_what_they_left_has_expired() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let other = map.clone();
+    let (woken, waker) = Wakes::new();
+    map.insert('a', (), HOUR);
+    drop(map);
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    other.insert('b', (), 2 * HOUR);
+    drop(other);
+    assert_eq!(woken.count(), 1, "the last handle wakes, as the answer may be another");
+    assert!(poll_with(&mut expirations, &waker).is_pending());
+    assert_eq!(expirations.next().await, Some(('a', ())));
+    assert_eq!(expirations.next().await, Some(('b', ())));
+    assert_eq!(expirations.next().await, None);
+    assert_eq!(expirations.next().await, None);
+}
+
+#[tokio::test]
+async fn the_stream_of_an_empty_map_ends_with_its_last_handle() {
+    let (map, mut expirations) = DeadlineMap::<u8, u8>::new();
+    let task = tokio::spawn(async move { expirations.recv().await });
+    settle().await;
+    assert!(!task.is_finished());
+    drop(map);
+    assert_eq!(task.await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_stream_a_map_throws_away_what_expired_as_others_come() {
+    let (map, mut expirations) = DeadlineMap::new();
+    assert!(poll(&mut expirations).is_pending());
+    drop(expirations);
+    let payloads: Vec<_> = (0..1_000).map(Arc::new).collect();
+    for payload in &payloads {
+        map.insert(**payload, Arc::clone(payload), ms(1));
+    }
+    assert_eq!((map.len(), map.remaining(&7)), (1_000, Some(ms(1))), "it is a map still");
+    assert!(map.touch(&7, HOUR));
+    tokio::time::advance(ms(2)).await;
+    for key in 1_000..3_000 {
+        map.insert(key, Arc::new(key), HOUR);
+    }
+    assert_eq!(map.len(), 2_001, "those that came, and the one that was touched");
+    let alive = payloads.iter().filter(|payload| Arc::strong_count(payload) > 1).count();
+    assert_eq!(alive, 1);
+}
+
+#[test]
+fn the_last_half_drops_what_is_left() {
+    let payload = Arc::new(());
+    let kept = Arc::downgrade(&payload);
+    let (map, expirations) = DeadlineMap::new();
+    map.insert(1, payload, HOUR);
+    drop(map.clone());
+    drop(map);
+    assert!(kept.upgrade().is_some());
+    drop(expirations);
+    assert!(kept.upgrade().is_none());
+}
+
+#[test]
+fn payloads_are_freed_at_once() {
+    fn insert(map: &DeadlineMap<Arc<u8>, Arc<u8>>, number: u8) -> [Weak<u8>; 2] {
+        let (key, value) = (Arc::new(number), Arc::new(number));
+        let weak = [Arc::downgrade(&key), Arc::downgrade(&value)];
+        drop(map.insert(key, value, HOUR));
+        weak
+    }
+    let is_gone = |payload: &Weak<u8>| payload.strong_count() == 0;
+    let (map, expirations) = DeadlineMap::new();
+    let removed = insert(&map, 1);
+    drop(map.remove(&1));
+    assert!(removed.iter().all(is_gone));
+    let (first, second) = (insert(&map, 2), insert(&map, 2));
+    assert!(!is_gone(&first[0]) && is_gone(&first[1]), "the value was replaced, the key was not");
+    assert!(is_gone(&second[0]) && !is_gone(&second[1]));
+    let cleared: Vec<_> = (3..100).flat_map(|number| insert(&map, number)).collect();
+    map.clear();
+    assert!(cleared.iter().chain(&first).chain(&second).all(is_gone));
+    assert_eq!((map.len(), map.is_empty()), (0, true));
+    let dropped: Vec<_> = (3..100).flat_map(|number| insert(&map, number)).collect();
+    drop((map, expirations));
+    assert!(dropped.iter().all(is_gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_can_be_used_after_it_was_cleared() {
+    let (map, mut expirations) = DeadlineMap::new();
+    map.insert(1, 'a', ms(5));
+    assert!(poll(&mut expirations).is_pending());
+    map.clear();
+    assert_eq!(map.remaining(&1), None);
+    map.insert(1, 'b', ms(10));
+    let start = Instant::now();
+    assert_eq!(expirations.recv().await, Some((1, 'b')));
+    assert_eq!(start.elapsed(), ms(10));
+}
+
+#[test]
+fn only_an_insert_before_what_it_waits_for_wakes_the_consumer() {
+    paused().block_on(async {
+        let (map, mut expirations) = DeadlineMap::new();
+        let (first, waker) = Wakes::new();
+        assert!(poll_with(&mut expirations, &waker).is_pending());
+        map.insert(1, (), 5 * HOUR);
+        assert_eq!(first.count(), 1);
+        let (second, waker) = Wakes::new();
+        assert!(poll_with(&mut expirations, &waker).is_pending());
+        for (key, hours) in [(2, 6), (3, 5), (4, 9)] {
+            map.insert(key, (), hours * HOUR);
+        }
+        map.touch(&1, 6 * HOUR);
+        map.touch(&4, 5 * HOUR);
+        map.remove(&3);
+        assert_eq!(second.count(), 0);
+        map.touch(&4, 4 * HOUR);
+        map.insert(5, (), HOUR);
+        assert_eq!((first.count(), second.count()), (1, 1), "once, and the last waker given");
+        drop(expirations);
+        map.insert(6, (), ms(1));
+        assert_eq!(second.count(), 1);
+    });
+}
+
+#[test]
+fn a_consumer_that_waits_on_a_timer_that_was_shut_down_panics() {
+    both_flavours()[0].block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+        map.insert(1, (), Duration::ZERO);
+        map.insert(2, (), HOUR);
+        timer.shutdown();
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))));
+        let said = panic_message(|| poll(&mut expirations));
+        assert!(said.contains("shut down"), "{said}");
+    });
+}
+
+/// A stream with more in it than a task may take at a time lets the others run.
+#[test]
+fn a_mass_expiry_lets_other_tasks_run() {
+    must_end(|| {
+        both_flavours()[0].block_on(async {
+            let (map, mut expirations) = DeadlineMap::new();
+            for key in 0..10_000 {
+                map.insert(key, (), Duration::ZERO);
+            }
+            let stop = Arc::new(AtomicBool::new(false));
+            let stops = Arc::clone(&stop);
+            tokio::spawn(async move { stops.store(true, SeqCst) });
+            let mut taken = 0;
+            while !stop.load(SeqCst) {
+                assert!(expirations.recv().await.is_some());
+                taken += 1;
+            }
+            assert!(taken < 10_000);
+        });
+    });
+}
+
+/// All of them are due in the wheel, and none is due: one poll must not go through them all.
+#[tokio::test(start_paused = true)]
+async fn a_poll_makes_way_where_very_many_were_touched() {
+    const KEYS: u32 = 200_000;
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in 0..KEYS {
+        map.insert(key, (), ms(5));
+    }
+    for key in 0..KEYS {
+        map.touch(&key, HOUR);
+    }
+    tokio::time::advance(ms(10)).await;
+    let (woken, waker) = Wakes::new();
+    let mut polls = 0;
+    loop {
+        polls += 1;
+        let before = woken.count();
+        assert!(poll_with(&mut expirations, &waker).is_pending());
+        if woken.count() == before {
+            break;
+        }
+    }
+    assert!((2..KEYS).contains(&polls), "{polls} polls");
+    drop(map);
+    assert_eq!(expirations.count().await, KEYS as usize);
+}
+
+/// A key whose code can be made to panic, or to come back into the map.
+struct Tricky {
+    number: u8,
+    on_hash: fn(),
+    on_eq: fn(),
+}
+
+impl Tricky {
+    fn calm(number: u8) -> Tricky {
+        Tricky { number, on_hash: || (), on_eq: || () }
+    }
+}
+
+impl Hash for Tricky {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.on_hash)();
+        self.number.hash(state);
+    }
+}
+
+impl PartialEq for Tricky {
+    fn eq(&self, other: &Tricky) -> bool {
+        (self.on_eq)();
+        (other.on_eq)();
+        self.number == other.number
+    }
+}
+
+impl Eq for Tricky {}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_keys_code_leaves_the_map_as_it_was() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for number in 0..50 {
+        map.insert(Tricky::calm(number), number, ms(u64::from(number)));
+    }
+    for number in 0..50 {
+        let bad: [Tricky; 2] = [
+            Tricky { on_hash: || panic!("on purpose"), ..Tricky::calm(number) },
+            Tricky { on_eq: || panic!("on purpose"), ..Tricky::calm(number) },
+        ];
+        for bad in bad {
+            panic_message(|| map.touch(&bad, HOUR));
+            panic_message(|| map.remove(&bad));
+            panic_message(|| map.remaining(&bad));
+            panic_message(|| map.insert(bad, 0, HOUR));
+        }
+    }
+    assert_eq!(map.len(), 50);
+    for number in 0..50 {
+        assert_eq!(expirations.recv().await.map(|(key, value)| (key.number, value)), Some((number, number)));
+    }
+    assert!(map.is_empty());
+}
+
+/// The drops of keys and values may use the map: they run outside of its locks.
+#[test]
+fn drops_may_come_back_into_the_map() {
+    type Map = DeadlineMap<u64, OnDrop<Box<dyn FnMut() + Send>>>;
+    fn value(map: &Map) -> OnDrop<Box<dyn FnMut() + Send>> {
+        let map = map.clone();
+        OnDrop(Box::new(move || {
+            for key in 0..200 {
+                map.touch(&key, HOUR);
+            }
+            assert!(map.len() <= 200);
+        }))
+    }
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        for key in 0..200 {
+            map.insert(key, value(&map), HOUR);
+        }
+        drop(map.insert(1, value(&map), HOUR));
+        drop(map.remove(&2));
+        drop(map.remove(&3));
+        map.insert(3, value(&map), Duration::ZERO);
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((3, _)))));
+        map.clear();
+        assert!(map.is_empty());
+        // And where inserts throw away what expired.
+        drop(expirations);
+        for key in 0..200 {
+            map.insert(key, value(&map), Duration::ZERO);
+        }
+        map.clear();
+    });
+}
+
+#[test]
+fn a_drop_that_panics_leaves_the_others() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in 0..100 {
+        map.insert(key, Some(OnDrop(|| panic!("on purpose"))), HOUR);
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.insert(1, None, HOUR)))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.remove(&2)))).is_err());
+    assert_eq!(map.len(), 99);
+    let kept: Vec<_> = (2..100).filter_map(|key| map.remove(&key)).flatten().collect();
+    assert_eq!((kept.len(), map.len()), (97, 2));
+    std::mem::forget(kept);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
+    assert!(map.is_empty());
+    map.insert(5, None, Duration::ZERO);
+    assert!(matches!(poll(&mut expirations), Poll::Ready(Some((5, None)))));
+}
+
+/// A waker runs outside of the map's locks, and what it throws reaches nobody who inserts.
+#[test]
+fn wakers_may_come_back_and_may_panic() {
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        let inside = map.clone();
+        let waker = common::on_wake(move || {
+            for key in 0..100_u64 {
+                inside.insert(key, (), HOUR);
+                inside.remove(&key);
+            }
+            panic!("on purpose");
+        });
+        assert!(poll_with(&mut expirations, &waker).is_pending());
+        map.insert(7, (), HOUR);
+        map.insert(8, (), Duration::ZERO);
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some((8, ()))));
+    });
+}
+
+/// One entry at a time goes from one thread to the other: a wake-up that was lost would be waited for without end.
+#[test]
+fn no_wake_up_is_lost() {
+    const ROUNDS: u32 = 50_000;
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        let (taken, seen) = std::sync::mpsc::channel();
+        let consumer = thread::spawn(move || {
+            while let Some((key, ())) = futures::executor::block_on(expirations.next()) {
+                taken.send(key).unwrap();
+            }
+        });
+        for key in 0..ROUNDS {
+            map.insert(key, (), Duration::ZERO);
+            assert_eq!(seen.recv(), Ok(key));
+        }
+        drop(map);
+        consumer.join().unwrap();
+    });
+}
+
+#[test]
+fn both_halves_say_what_they_are() {
+    let (map, expirations) = DeadlineMap::new();
+    map.insert(1, 2, HOUR);
+    assert_eq!(format!("{map:?}"), "DeadlineMap { len: 1, .. }");
+    assert!(format!("{expirations:?}").starts_with("Expirations"));
+}
+
+/// As a `HashMap` would: by any form that hashes and compares like the key.
+#[test]
+fn a_key_of_ones_own_can_be_looked_up_by_a_part() {
+    #[derive(PartialEq, Eq, Hash)]
+    struct Id(String);
+    impl Borrow<str> for Id {
+        fn borrow(&self) -> &str {
+            &self.0
+        }
+    }
+    let (map, _expirations) = DeadlineMap::new();
+    map.insert(Id("a".into()), 1, HOUR);
+    assert_eq!(map.remove("a"), Some(1));
+}

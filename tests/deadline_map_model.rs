@@ -1,0 +1,272 @@
+//! `DeadlineMap` against models: random operations on a manual clock beside a plain list of entries, polls and wake-ups
+//! included; and threads that insert, touch and remove while one consumes, each entry having one end.
+//!
+//! `HAIRSPRING_ROUNDS=10000` runs more random rounds than by default, `HAIRSPRING_SEED=7` only the one of that seed. A
+//! round that fails prints its seed.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use common::{Random, ms, must_end};
+use hairspring::{DeadlineMap, Duration, Instant};
+
+#[cfg(feature = "test-util")]
+mod model {
+    use std::collections::BTreeMap;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+    use std::thread;
+
+    use futures::Stream;
+    use hairspring::test_util::ManualClock;
+    use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
+
+    use super::common::{Random, Wakes, YEAR, longest};
+
+    const ROUNDS: u64 = 300;
+    const OPERATIONS: usize = 200;
+
+    #[test]
+    fn a_map_does_what_a_plain_list_does() {
+        let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
+        let seeds = match number("HAIRSPRING_SEED") {
+            Some(seed) => seed..seed + 1,
+            None => 0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS),
+        };
+        for seed in seeds {
+            let _named = NameOnPanic(seed);
+            Round::new(seed).run();
+        }
+    }
+
+    /// Says which seed to look at when its round fails.
+    struct NameOnPanic(u64);
+
+    impl Drop for NameOnPanic {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                eprintln!("HAIRSPRING_SEED={} runs the failing round again", self.0);
+            }
+        }
+    }
+
+    struct Round {
+        random: Random,
+        clock: ManualClock,
+        /// The first is as good as the others; none are left when they have been dropped.
+        handles: Vec<DeadlineMap<u64, u64>>,
+        expirations: Expirations<u64, u64>,
+        model: BTreeMap<u64, (u64, Instant)>,
+        /// The waker of the last poll, where that was pending.
+        waits: Option<Arc<Wakes>>,
+        keys: u64,
+        reach: Duration,
+    }
+
+    impl Round {
+        fn new(seed: u64) -> Round {
+            let mut random = Random::new(seed);
+            let clock = ManualClock::new();
+            let timer = Timer::builder().clock(&clock).build().unwrap();
+            let (map, expirations) = DeadlineMap::with_timer(&timer);
+            let keys = [1, 3, 20, 300][usize::try_from(random.below(4)).unwrap()];
+            let reach = Duration::from_nanos(1 << [3, 8, 14, 32, 45][usize::try_from(random.below(5)).unwrap()]);
+            let handles = vec![map];
+            Round { random, clock, handles, expirations, model: BTreeMap::new(), waits: None, keys, reach }
+        }
+
+        fn run(&mut self) {
+            for _ in 0..OPERATIONS {
+                self.operate();
+                self.compare();
+            }
+            self.handles.clear();
+            self.compare();
+            while !self.model.is_empty() {
+                self.poll();
+                if self.waits.is_some() {
+                    assert!(self.clock.advance_to_next().is_some(), "it waits for what is left");
+                }
+            }
+            self.waits = None;
+            assert_eq!(self.poll_once(), Poll::Ready(None));
+        }
+
+        fn operate(&mut self) {
+            let (map, key) = (&self.handles[0], self.random.below(self.keys));
+            let duration = match self.random.below(20) {
+                0 => Duration::ZERO,
+                1 => longest()[0],
+                _ => self.random.duration(self.reach),
+            };
+            let deadline = self.clock.now() + duration.min(Duration::from_secs(500 * 365 * 86_400));
+            match self.random.below(16) {
+                0..=3 => {
+                    let value = self.random.next();
+                    let replaced = self.model.insert(key, (value, deadline)).map(|(value, _)| value);
+                    assert_eq!(map.insert(key, value, duration), replaced);
+                }
+                4..=7 => {
+                    let known = self.model.get_mut(&key).map(|known| known.1 = deadline);
+                    assert_eq!(map.touch(&key, duration), known.is_some());
+                }
+                8 | 9 => assert_eq!(map.remove(&key), self.model.remove(&key).map(|(value, _)| value)),
+                10 | 11 => {
+                    let by = self.random.duration(self.reach / 2);
+                    self.clock.advance(by);
+                }
+                12 if self.waits_for_something_near() => {
+                    let first = self.first();
+                    assert!(self.clock.advance_to_next() <= first, "it is woken in time");
+                }
+                13 | 14 => self.poll(),
+                _ if self.random.below(10) == 0 => {
+                    map.clear();
+                    self.model.clear();
+                }
+                _ if self.handles.len() < 3 => self.handles.push(map.clone()),
+                _ => drop(self.handles.remove(0)),
+            }
+        }
+
+        fn first(&self) -> Option<Instant> {
+            self.model.values().map(|&(_, deadline)| deadline).min()
+        }
+
+        /// Else the clock goes to the end of time, where sums saturate.
+        fn waits_for_something_near(&self) -> bool {
+            let asleep = self.waits.as_ref().is_some_and(|waits| waits.count() == 0);
+            asleep && self.first().is_some_and(|first| first < self.clock.now() + YEAR)
+        }
+
+        fn is_due(&self) -> bool {
+            self.first().is_some_and(|first| first <= self.clock.now())
+        }
+
+        /// Polls to the end of what is due.
+        fn poll(&mut self) {
+            while let Poll::Ready(expired) = self.poll_once() {
+                let (key, value) = expired.expect("there are entries, or handles");
+                let (expected, deadline) = self.model.remove(&key).expect("each entry comes once");
+                assert_eq!(value, expected);
+                assert!(self.first().is_none_or(|first| deadline <= first), "the earliest comes first");
+                assert!(deadline <= self.clock.now(), "never early");
+                if self.random.below(4) == 0 || (self.model.is_empty() && self.handles.is_empty()) {
+                    return;
+                }
+            }
+        }
+
+        fn poll_once(&mut self) -> Poll<Option<(u64, u64)>> {
+            let was_due = self.is_due();
+            let (woken, waker) = Wakes::new();
+            let polled = Pin::new(&mut self.expirations).poll_next(&mut Context::from_waker(&waker));
+            self.waits = polled.is_pending().then_some(woken);
+            assert_eq!(matches!(polled, Poll::Ready(Some(_))), was_due);
+            polled
+        }
+
+        fn compare(&self) {
+            if let Some(map) = self.handles.first() {
+                assert_eq!((map.len(), map.is_empty()), (self.model.len(), self.model.is_empty()));
+                for key in 0..self.keys.min(20) {
+                    let remaining = self.model.get(&key).map(|(_, deadline)| *deadline - self.clock.now());
+                    assert_eq!(map.remaining(&key), remaining);
+                }
+            }
+            let would_answer = self.is_due() || (self.handles.is_empty() && self.model.is_empty());
+            if let Some(waits) = self.waits.as_ref().filter(|_| would_answer) {
+                assert!(waits.count() > 0, "the answer changed and nobody was told");
+            }
+        }
+    }
+}
+
+/// What the threads know of an entry: its value is its index.
+struct Life {
+    /// The earliest instant that it may be handed out at, as of the last touch that said yes.
+    not_before: Mutex<Instant>,
+    ends: AtomicU64,
+}
+
+const THREADS: u64 = 3;
+const ENTRIES: u64 = 20_000;
+
+/// Three threads put entries in and touch, replace and remove them, while a fourth takes what expires.
+#[test]
+fn each_entry_has_one_end_whatever_threads_do() {
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        let lives: Arc<Vec<_>> = Arc::new((0..THREADS * ENTRIES).map(|_| Life::new()).collect());
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let (map, lives) = (map.clone(), Arc::clone(&lives));
+                thread::spawn(move || live(number, &map, &lives))
+            })
+            .collect();
+        drop(map);
+        common::current_thread().block_on(async {
+            while let Some((_, index)) = expirations.recv().await {
+                let life = &lives[index];
+                let not_before = *life.not_before.lock().unwrap();
+                assert!(Instant::now() >= not_before, "early, or touched before it was handed out");
+                life.ends.fetch_add(1, SeqCst);
+            }
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(lives.iter().all(|life| life.ends.load(SeqCst) == 1), "each once, and none is lost");
+    });
+}
+
+impl Life {
+    fn new() -> Life {
+        Life { not_before: Mutex::new(Instant::now()), ends: AtomicU64::new(0) }
+    }
+
+    /// A deadline is being set. Held until it is known whether it was, so that who is handed the entry waits for that.
+    fn set(&self, duration: Duration, set: impl FnOnce() -> bool) {
+        let mut not_before = self.not_before.lock().unwrap();
+        let deadline = Instant::now() + duration;
+        if set() {
+            *not_before = deadline;
+        }
+    }
+}
+
+/// Keys of a thread's own, so that it knows which entry it replaces or removes.
+fn live(number: u64, map: &DeadlineMap<u64, usize>, lives: &[Life]) {
+    let mut random = Random::new(number);
+    let mut latest = HashMap::new();
+    for entry in 0..ENTRIES {
+        let key = number + THREADS * random.below(500);
+        let index = usize::try_from(number * ENTRIES + entry).unwrap();
+        let duration = random.duration(ms(3));
+        lives[index].set(duration, || {
+            let replaced = map.insert(key, index, duration);
+            if let Some(replaced) = replaced {
+                assert_eq!(latest.get(&key), Some(&replaced));
+                lives[replaced].ends.fetch_add(1, SeqCst);
+            }
+            true
+        });
+        latest.insert(key, index);
+        let key = number + THREADS * random.below(500);
+        let Some(&known) = latest.get(&key) else { continue };
+        if random.below(8) == 0 {
+            if let Some(removed) = map.remove(&key) {
+                assert_eq!(removed, known);
+                lives[removed].ends.fetch_add(1, SeqCst);
+            }
+        } else {
+            let duration = random.duration(ms(3));
+            lives[known].set(duration, || map.touch(&key, duration));
+        }
+    }
+}
