@@ -3,8 +3,8 @@
 mod alarm;
 mod clock;
 mod contain;
-pub mod delay_queue;
 pub mod deadline_map;
+pub mod delay_queue;
 mod driver;
 pub mod error;
 mod future_ext;
@@ -31,9 +31,9 @@ pub mod wheel;
 
 pub use std::time::Duration;
 
+pub use crate::deadline_map::{DeadlineMap, Expirations};
 pub use crate::delay_queue::DelayQueue;
 pub use crate::future_ext::FutureExt;
-pub use crate::deadline_map::{DeadlineMap, Expirations};
 pub use crate::instant::Instant;
 pub use crate::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use crate::sleep::{Sleep, sleep, sleep_until};

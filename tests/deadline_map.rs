@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{HOUR, OnDrop, Wakes, bare, both_flavours, longest, ms, must_end, panic_message, paused, settle};
+use common::{HOUR, OnDrop, Random, Wakes, bare, both_flavours, longest, ms, must_end, panic_message, paused, settle};
 use futures::{Stream, StreamExt};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
 
@@ -472,21 +472,34 @@ fn wakers_may_come_back_and_may_panic() {
     });
 }
 
-/// One entry at a time goes from one thread to the other: a wake-up that was lost would be waited for without end.
+/// One entry at a time goes from one thread to the other, inserted at any moment of the consumer's going to sleep: a
+/// wake-up that was lost would be waited for without end.
 #[test]
 fn no_wake_up_is_lost() {
-    const ROUNDS: u32 = 50_000;
+    const ROUNDS: u32 = 100_000;
     must_end(|| {
         let (map, mut expirations) = DeadlineMap::new();
-        let (taken, seen) = std::sync::mpsc::channel();
+        let taken = Arc::new(AtomicU32::new(0));
+        let last = Arc::clone(&taken);
         let consumer = thread::spawn(move || {
             while let Some((key, ())) = futures::executor::block_on(expirations.next()) {
-                taken.send(key).unwrap();
+                last.store(key, SeqCst);
             }
         });
-        for key in 0..ROUNDS {
+        let mut random = Random::new(1);
+        for key in 1..=ROUNDS {
             map.insert(key, (), Duration::ZERO);
-            assert_eq!(seen.recv(), Ok(key));
+            // Seen at once, before the consumer sleeps. Yields, should there be one processor only.
+            let mut looks = 0_u32;
+            while taken.load(SeqCst) != key {
+                looks += 1;
+                if looks % 1_000 == 0 {
+                    thread::yield_now();
+                }
+            }
+            for _ in 0..random.below(400) {
+                std::hint::spin_loop();
+            }
         }
         drop(map);
         consumer.join().unwrap();
