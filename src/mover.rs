@@ -62,6 +62,9 @@ impl Mover {
             stopped: stopped.clone(),
             still_since: Instant::now(),
             has_told: false,
+            patience: PATIENCE,
+            // Not `eprintln`, which a test harness keeps until the test ends, as this one may not.
+            tell: Box::new(|text| drop(std::io::stderr().write_all(text.as_bytes()))),
         };
         let started = thread::Builder::new().name("hairspring-clock".into()).spawn(|| moves.run());
         if let Err(error) = started {
@@ -84,6 +87,8 @@ struct Moves {
     /// When the clock last moved, or the runtime was last found busy.
     still_since: Instant,
     has_told: bool,
+    patience: Duration,
+    tell: Box<dyn Fn(&str) + Send>,
 }
 
 impl Moves {
@@ -114,15 +119,14 @@ impl Moves {
             self.start_over();
             return moved;
         }
-        if self.still_since.elapsed() < PATIENCE || self.has_told {
+        if self.still_since.elapsed() < self.patience || self.has_told {
             return false;
         }
         if holds.is_empty() && !self.quiet.look(&self.threads) {
             self.start_over();
         } else {
             self.has_told = true;
-            // Not `eprintln`, which a test harness keeps until the test ends, as this one may not.
-            let _ = std::io::stderr().write_all(report(clock).as_bytes());
+            (self.tell)(&report(clock, self.patience));
         }
         false
     }
@@ -137,8 +141,8 @@ impl Moves {
 }
 
 /// Why a clock does not move.
-fn report(clock: &ManualClock) -> String {
-    let mut text = format!("hairspring: the paused clock has not moved for {PATIENCE:?}: ");
+fn report(clock: &ManualClock, patience: Duration) -> String {
+    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: ");
     let holds = clock.holds();
     if holds.is_empty() {
         text.push_str("every task waits, and no timer is left to wake one.\n");
@@ -153,4 +157,61 @@ fn report(clock: &ManualClock) -> String {
         let _ = writeln!(text, "  timers that wait: {}, the next for {next:?} from now", clock.pending());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use crate::Timer;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    /// Steps a mover of `clock` until it says why nothing moves.
+    fn wait_for_report(clock: &ManualClock) -> String {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (sender, told) = mpsc::channel();
+        let mut moves = Moves {
+            clock: clock.downgrade(),
+            quiet: Quiet::of(runtime.handle()),
+            threads: Arc::default(),
+            stopped: Arc::default(),
+            still_since: Instant::now(),
+            has_told: false,
+            patience: SOON,
+            tell: Box::new(move |text| sender.send(text.to_owned()).unwrap()),
+        };
+        let report = loop {
+            assert!(!moves.step(clock), "nothing can move");
+            if let Ok(report) = told.try_recv() {
+                break report;
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        thread::sleep(SOON);
+        moves.step(clock);
+        assert!(told.try_recv().is_err(), "it says so once");
+        report
+    }
+
+    #[test]
+    fn a_clock_that_nothing_can_move_is_reported() {
+        let report = wait_for_report(&ManualClock::new());
+        assert!(report.contains("every task waits, and no timer is left"), "{report}");
+    }
+
+    #[test]
+    fn a_hold_that_is_never_released_is_reported_with_its_place_and_what_waits() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let (_hold, line) = (clock.hold(), line!());
+        let report = wait_for_report(&clock);
+        let taken = format!("taken at {}:{line}:", file!());
+        assert!(report.contains(&taken), "{report}");
+        assert!(report.contains("timers that wait: 1, the next for 7s"), "{report}");
+    }
 }

@@ -1,4 +1,5 @@
 //! Control over time in tests. Needs the feature `test-util`.
+#![doc = include_str!("../docs/testing.md")]
 //!
 //! Must not know: the driver, futures.
 
@@ -18,13 +19,15 @@ use crate::paused;
 use crate::shard::Batch;
 use crate::timer::current;
 
-/// Stops the clock of the current runtime, this crate's and tokio's.
+/// Stops the clock of the current runtime: this crate's, and on a current-thread runtime tokio's with it.
 ///
-/// It then moves on by [`advance`], and by itself where every task waits: to the next deadline of either crate, in
-/// tokio's steps of a millisecond.
+/// It then moves on by [`advance`], and by itself where nothing in the runtime can go on: to the next deadline. The
+/// [module](self) says when that is, and what cannot be seen. On a current-thread runtime tokio's clock moves, to the next
+/// deadline of either crate, in tokio's steps of a millisecond. On a multi-thread runtime, where tokio's cannot be
+/// paused, it is this crate's timers on that runtime that follow, and [`Instant::now`] there.
 ///
 /// # Panics
-/// As [`tokio::time::pause`]: where the clock is paused already, and outside a current-thread runtime.
+/// Where the clock is paused already, and outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};
@@ -54,7 +57,7 @@ pub fn pause() {
 /// Lets the clock of the current runtime run again, from what it shows.
 ///
 /// # Panics
-/// As [`tokio::time::resume`]: where the clock is not paused, and outside a runtime.
+/// Where the clock is not paused, and outside a runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -75,12 +78,12 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime on, exactly by `duration`.
 ///
-/// Timers on the runtime's own timer that are due by then fire on the way: in the order of their deadlines, the clock showing each
-/// one's deadline as it fires. When this returns, their tasks have been woken; they have not run, but for those that ran
+/// Timers that are due by then fire on the way, in the order of their deadlines, the clock showing each one's deadline as
+/// it fires: those of the runtime's own timer, and on a multi-thread runtime of every timer that follows its clock. When this returns, their tasks have been woken; they have not run, but for those that ran
 /// before this task had its turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
 ///
 /// # Panics
-/// As [`tokio::time::advance`]: where the clock is not paused, and outside a runtime.
+/// Where the clock is not paused, and outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};
