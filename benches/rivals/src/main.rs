@@ -7,6 +7,7 @@ mod gate;
 mod late;
 mod machine;
 mod memory;
+mod now;
 mod record;
 mod rival;
 mod rivals;
@@ -27,9 +28,11 @@ use rivals::Hairspring;
 const USAGE: &str = "\
 usage: run [--quick] [--only NAME]...
        run late [--seconds N]
+       run now
   --quick       a smoke run of some seconds; its figures are worth little
   --only NAME   arming and cancelling only, by hairspring and by the rivals whose name has NAME in it
   late          how late sleeps end, beside tokio and async-io, and nothing else
+  now           what reading the time costs, beside std and tokio, and nothing else
   --seconds N   how many turns of a second each of them has in each scenario, 1 to 60 (default 5)";
 
 fn main() -> ExitCode {
@@ -37,6 +40,10 @@ fn main() -> ExitCode {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some((memory::CHILD, rest)) => memory::child(rest),
         Some((late::COMMAND, rest)) => return late::run(rest),
+        Some((now::COMMAND, [])) => {
+            now::run();
+            return ExitCode::SUCCESS;
+        }
         _ => {}
     }
     let options = Options::parse(arguments);
