@@ -5,18 +5,19 @@
 //! 2. No lock of the clock is held while timers fire: their wakers may use the clock.
 //! 3. When a clock goes, its timers end.
 //!
-//! Must not know: tasks, runtimes, futures.
+//! Must not know: futures; of runtimes no more than which is the current one.
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock;
 use crate::hub::{Allowance, Held, Hub};
 use crate::instant::Instant;
 use crate::mover::Mover;
+use crate::quiet::Threads;
 use crate::shard::{Batch, Epoch};
 use crate::tick::Tick;
 
@@ -216,7 +217,17 @@ impl ManualClock {
         let runtime = Handle::current();
         let moved = std::mem::replace(&mut self.lock().moves_by_itself, true);
         assert!(!moved, "this clock moves by itself already");
-        Mover::start(self, &runtime, Arc::default());
+        let threads = Arc::<Threads>::default();
+        // A worker waits for sockets, too; it is known by its counts.
+        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
+            threads.add_current();
+        }
+        Mover::start(self, &runtime, threads);
+    }
+
+    /// Nothing moves this by itself any more.
+    pub(crate) fn stand(&self) {
+        self.lock().moves_by_itself = false;
     }
 
     /// Where the holds that live were taken.

@@ -27,7 +27,7 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// How long nothing may move before it says why, in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Moves a clock on as long as this is not dropped, and the runtime lives.
+/// What moves a clock on until it is told to stop, or the runtime ends.
 #[derive(Debug)]
 pub(crate) struct Mover(Arc<AtomicBool>);
 
@@ -108,6 +108,7 @@ impl Moves {
                 thread::sleep((busy / 4).min(LONGEST_NAP));
             }
         }
+        self.clock.upgrade().inspect(ManualClock::stand);
     }
 
     /// Moves the clock on where it may. `false` where there is nothing to do yet.

@@ -387,3 +387,24 @@ fn a_clock_of_ones_own_moves_by_itself_on_every_runtime() {
         });
     }
 }
+
+#[test]
+fn a_clock_that_moved_with_one_runtime_can_move_with_another() {
+    let clock = ManualClock::new();
+    for _ in 0..2 {
+        let clock = clock.clone();
+        must_end(move || {
+            let runtime = multi_thread(2);
+            runtime.block_on(async {
+                clock.auto_advance();
+                assert!(panic_message(|| clock.auto_advance()).contains("already"));
+                Timer::builder().clock(&clock).build().unwrap().sleep(DAY).await;
+            });
+            drop(runtime);
+            // Its thread sees that within a moment.
+            while format!("{clock:?}").contains("moves_by_itself: true") {
+                thread::sleep(ms(1));
+            }
+        });
+    }
+}

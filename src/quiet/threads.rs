@@ -22,9 +22,14 @@ impl Threads {
     /// Whether one of the threads does anything but wait to be woken.
     pub(super) fn any_runs(&self) -> bool {
         let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that cannot be asked any more has ended.
-        threads.retain_mut(|(_, probe)| probe.ask().is_some());
-        threads.iter().any(|(_, probe)| probe.runs)
+        let mut any_runs = false;
+        threads.retain_mut(|(_, probe)| {
+            let runs = probe.runs();
+            any_runs |= runs == Some(true);
+            // One that cannot be asked any more has ended.
+            runs.is_some()
+        });
+        any_runs
     }
 }
 
@@ -63,7 +68,6 @@ mod linux {
         known: Vec<u64>,
         /// The place that it waited in when it was last asked, and since when.
         waits: Option<(u64, Instant)>,
-        pub(super) runs: bool,
     }
 
     impl Probe {
@@ -71,19 +75,18 @@ mod linux {
         pub(super) fn of_current() -> Option<Probe> {
             let thread = rustix::thread::gettid().as_raw_nonzero();
             let doing = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
-            Some(Probe { doing, known: Vec::new(), waits: None, runs: true })
+            Some(Probe { doing, known: Vec::new(), waits: None })
         }
 
-        /// Asks whether the thread runs; `None` where it has ended.
-        pub(super) fn ask(&mut self) -> Option<()> {
+        /// Whether the thread does anything but wait to be woken; `None` where it has ended.
+        pub(super) fn runs(&mut self) -> Option<bool> {
             let mut line = [0; 192];
             let length = self.doing.read_at(&mut line, 0).ok().filter(|&length| length > 0)?;
             let place = std::str::from_utf8(&line[..length]).ok().and_then(waits_at);
-            self.runs = place.is_none_or(|place| !self.is_known(place));
             if place.is_none() {
                 self.waits = None;
             }
-            Some(())
+            Some(place.is_none_or(|place| !self.is_known(place)))
         }
 
         fn is_known(&mut self, place: u64) -> bool {
@@ -111,18 +114,17 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
+    /// There is none.
     #[derive(Debug)]
-    pub(super) struct Probe {
-        pub(super) runs: bool,
-    }
+    pub(super) enum Probe {}
 
     impl Probe {
         pub(super) fn of_current() -> Option<Probe> {
             None
         }
 
-        pub(super) fn ask(&mut self) -> Option<()> {
-            Some(())
+        pub(super) fn runs(&mut self) -> Option<bool> {
+            match *self {}
         }
     }
 }
