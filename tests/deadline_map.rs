@@ -59,8 +59,8 @@ fn a_map_may_be_made_and_used_where_there_is_no_runtime() {
     assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "what is due takes no waiting");
     let said = panic_message(|| poll(&mut expirations));
     assert!(said.contains("no tokio runtime"), "{said}");
-    for runtime in bare() {
-        map.insert("next", 3, ms(1));
+    for (runtime, key) in bare().into_iter().zip(["next", "last"]) {
+        map.insert(key, 3, ms(1));
         assert!(runtime.block_on(expirations.recv()).is_some());
     }
     drop(map);
