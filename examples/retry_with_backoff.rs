@@ -5,12 +5,9 @@
 //! and is spread by chance, gives the whole request a deadline, and stops asking for a while when too much has failed in
 //! a row. All of it is ordinary code with `sleep`, `timeout` and `Instant`; nothing in it knows that it is tested.
 //!
-//! `main` runs three days of that on paused clocks, on runtimes with 1, 2 and 4 workers and on a current-thread runtime
-//! in turn, and asserts that every run leaves the same trace: what happened, in order, to the nanosecond. What makes
+//! `main` runs three days of that on paused clocks, on runtimes with 1, 2 and 4 workers in turn, and asserts that every run leaves the same trace: what happened, in order, to the nanosecond. What makes
 //! that hold is that all chance comes from seeds, and that no two clients wait for the same instant: tasks that are woken
 //! at the same instant run side by side, on several workers, and who comes first is the scheduler's choice.
-//!
-//! A paused current-thread runtime has tokio's clock, which moves in milliseconds, and so has a trace of its own.
 //!
 //! ```text
 //! cargo run --release --features test-util --example retry_with_backoff
@@ -53,26 +50,24 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let kinds = [Workers::Many(1), Workers::Many(2), Workers::Many(4), Workers::CurrentThread];
-    let (mut first, mut took) = ([const { None }; 2], [Duration::ZERO; 4]);
+    let kinds = [1, 2, 4];
+    let (mut first, mut took) = (None, [Duration::ZERO; 3]);
     for run in 0..runs {
         let (kind, start) = (run % kinds.len(), std::time::Instant::now());
         let trace = run_once(kinds[kind], DAY * DAYS);
         took[kind] += start.elapsed();
-        let first = first[usize::from(kinds[kind] == Workers::CurrentThread)].get_or_insert_with(|| trace.clone());
+        let first = first.get_or_insert_with(|| trace.clone());
         if let Some(at) = first_difference(first, &trace) {
-            eprintln!("BAD: run {run}, on {:?}, differs from the first in event {at}:", kinds[kind]);
+            eprintln!("BAD: run {run}, on {} workers, differs from the first in event {at}:", kinds[kind]);
             eprintln!("    {:?}, not {:?}", trace.get(at), first.get(at));
             return ExitCode::FAILURE;
         }
     }
-    let [exact, in_millis] = first.map(Option::unwrap_or_default);
-    print_summary("on 1, 2 and 4 workers", &exact);
-    print_summary("on a current thread  ", &in_millis);
+    print_summary(&first.unwrap_or_default());
     for (kind, (workers, took)) in kinds.iter().zip(took).enumerate() {
         let times = (runs + kinds.len() - 1 - kind) / kinds.len();
         let times = u32::try_from(times.max(1)).expect("there are 10,000 runs at most");
-        println!("{workers:?}: {:.0?} a run", took / times);
+        println!("{workers} workers: {:.0?} a run", took / times);
     }
     println!("good: {runs} runs of {DAYS} days, and the traces are the same to the nanosecond");
     ExitCode::SUCCESS
@@ -89,23 +84,11 @@ fn runs_asked_for(mut arguments: impl Iterator<Item = String>) -> Result<usize, 
     runs.ok_or_else(|| format!("--runs cannot be `{value}`; {allowed}"))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Workers {
-    CurrentThread,
-    Many(usize),
-}
-
 /// Runs the clients for some virtual time on a runtime of its own, and returns what happened.
-pub(crate) fn run_once(workers: Workers, span: Duration) -> Vec<Event> {
-    let runtime = match workers {
-        // Paused from the start: tokio rounds to milliseconds that count from there.
-        Workers::CurrentThread => Builder::new_current_thread().enable_all().start_paused(true).build(),
-        Workers::Many(workers) => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
-    };
+pub(crate) fn run_once(workers: usize, span: Duration) -> Vec<Event> {
+    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     runtime.expect("a runtime can be built").block_on(async {
-        if workers != Workers::CurrentThread {
-            hairspring::pause();
-        }
+        hairspring::pause();
         let trace = Trace { start: Instant::now(), events: Arc::default() };
         let server = start_server(span);
         let mut clients = JoinSet::new();
@@ -164,10 +147,10 @@ impl Trace {
     }
 }
 
-fn print_summary(on: &str, trace: &[Event]) {
+fn print_summary(trace: &[Event]) {
     let count = |wanted: fn(What) -> bool| trace.iter().filter(|event| wanted(event.what)).count();
     println!(
-        "{on}: {} events; {} requests, {} retries, {} answered, breaker opened {} times, {} deadlines missed",
+        "{} events; {} requests, {} retries, {} answered, breaker opened {} times, {} deadlines missed",
         trace.len(),
         count(|what| what == What::Attempt(1)),
         count(|what| matches!(what, What::Attempt(2..))),
