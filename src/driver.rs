@@ -15,9 +15,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::alarm::Alarm;
 use crate::alarm::own::{OwnAlarm, Serves};
 use crate::clock;
-use crate::hub::{Allowance, Fired, Held, Hub};
+use crate::hub::{Allowance, Fired, Held, HubLease};
 use crate::instant;
-use crate::shard::{Batch, Epoch};
+use crate::shard::Batch;
 use crate::signal::{CLOCK_MAY_PAUSE, WakesBy};
 use crate::tick::{Tick, Ticks};
 
@@ -48,8 +48,7 @@ const LONGEST_PAUSE: u64 = 800_000;
 /// ```
 #[must_use = "a timer fires only while its driver is polled"]
 pub struct Driver {
-    hub: &'static Hub,
-    epoch: Epoch,
+    timer: HubLease,
     batch: Batch,
     /// What wakes it, where that is not the alarm thread.
     alarm: OwnAlarm,
@@ -67,16 +66,16 @@ struct FireInline {
 }
 
 impl Driver {
-    pub(crate) fn new(hub: &'static Hub, epoch: Epoch, alarm: Alarm, gathers: bool) -> Self {
-        let inline = Arc::new(FireInline { held: hub.hold(), wakes: AtomicUsize::new(0) });
+    pub(crate) fn new(timer: HubLease, alarm: Alarm, gathers: bool) -> Self {
+        let inline = Arc::new(FireInline { held: timer.hub.hold(), wakes: AtomicUsize::new(0) });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
-        Driver { hub, epoch, batch: Batch::default(), alarm, inline, gathers }
+        Driver { timer, batch: Batch::default(), alarm, inline, gathers }
     }
 
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.
     fn sleep_after(&mut self, fired: &Fired) -> bool {
-        let signal = self.hub.signal;
-        let earliest = self.hub.earliest();
+        let signal = self.timer.hub.signal;
+        let earliest = self.timer.hub.earliest();
         let wakes = fired.wakes + self.inline.wakes.swap(0, Ordering::Relaxed);
         let pause = if self.gathers { pause_after(wakes) } else { Ticks(0) };
         if let Serves::Own(alarm) = self.alarm.serves() {
@@ -110,24 +109,25 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        let hub = this.timer.hub;
         let mut left = Allowance::OF_A_TURN;
         for _ in 0..LOOKS {
-            if !this.hub.serves(this.epoch) {
+            if this.timer.is_over() {
                 return Poll::Ready(());
             }
             #[cfg(feature = "test-util")]
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                crate::paused::adopt(runtime.id(), this.hub, this.epoch);
+                crate::paused::adopt(runtime.id(), this.timer);
             }
             #[cfg(feature = "test-util")]
-            if this.hub.signal.only_waits_for_close(cx.waker()) {
+            if hub.signal.only_waits_for_close(cx.waker()) {
                 return Poll::Pending;
             }
-            this.hub.signal.begin_turn(cx.waker().clone());
-            if !this.hub.serves(this.epoch) {
+            hub.signal.begin_turn(cx.waker().clone());
+            if this.timer.is_over() {
                 return Poll::Ready(());
             }
-            let fired = this.hub.fire_due(&mut this.batch, left);
+            let fired = hub.fire_due(&mut this.batch, left);
             left.wakes = left.wakes.saturating_sub(fired.wakes);
             if !fired.all {
                 break;
@@ -136,7 +136,7 @@ impl Future for Driver {
                 return Poll::Pending;
             }
         }
-        this.hub.signal.interrupt_turn();
+        hub.signal.interrupt_turn();
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -144,13 +144,13 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.hub.close(self.epoch);
+        self.timer.hub.close(self.timer.epoch);
     }
 }
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("hub", &self.hub).finish_non_exhaustive()
+        f.debug_struct("Driver").field("hub", &self.timer.hub).finish_non_exhaustive()
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Error(Kind);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shutdown,
-    AtCapacity,
+    AtCapacity { pending: Option<usize> },
     Invalid,
     NoRuntime,
 }
@@ -92,7 +92,11 @@ impl Error {
     /// ```
     #[must_use]
     pub fn at_capacity() -> Error {
-        Error(Kind::AtCapacity)
+        Error(Kind::AtCapacity { pending: None })
+    }
+
+    pub(crate) fn full(pending: usize) -> Error {
+        Error(Kind::AtCapacity { pending: Some(pending) })
     }
 
     /// Whether the timer is full: asking again later may succeed.
@@ -102,7 +106,32 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_at_capacity(&self) -> bool {
-        matches!(self.0, Kind::AtCapacity)
+        matches!(self.0, Kind::AtCapacity { .. })
+    }
+
+    /// How many sleeps waited on the timer when it was found to be full; `None` for another error, and for one that was
+    /// made by [`at_capacity`](Error::at_capacity).
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let mut first = timer.try_sleep(Duration::from_millis(5));
+    /// assert!(futures::poll!(&mut first).is_pending());
+    /// let full = timer.try_sleep(Duration::from_millis(5)).await.unwrap_err();
+    /// assert_eq!(full.pending(), Some(1));
+    /// assert_eq!(full.to_string(), "the timer is at capacity: 1 pending, and it takes no more");
+    /// first.await.unwrap();
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn pending(&self) -> Option<usize> {
+        match self.0 {
+            Kind::AtCapacity { pending } => pending,
+            _ => None,
+        }
     }
 
     /// The error of a deadline that a timer does not take. No timer of this crate refuses any; tokio's has the name.
@@ -133,8 +162,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Kind::Shutdown => "the timer was shut down, or its runtime was: poll from a runtime that lives",
-            Kind::AtCapacity => "the timer is at capacity: it holds as many sleeps as it may",
+            Kind::Shutdown => {
+                "the timer was shut down, its last handle dropped, or its runtime has gone: poll from a runtime that lives"
+            }
+            Kind::AtCapacity { pending: Some(pending) } => {
+                return write!(f, "the timer is at capacity: {pending} pending, and it takes no more");
+            }
+            Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
             Kind::Invalid => "the deadline is not one that the timer takes",
             Kind::NoRuntime => {
                 "there is no tokio runtime here to turn the timer: poll inside one (in `block_on`, in a spawned task \

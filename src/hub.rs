@@ -17,19 +17,38 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::alarm::thread::{self, Bell};
-use crate::shard::{Batch, Counts, Epoch, Shard};
+use crate::limit::Limit;
+use crate::shard::{Batch, Epoch, Lease, Shard, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::tick::{Tick, Ticks};
 
 pub(crate) struct Hub {
     pub(crate) signal: &'static Signal,
     shards: Vec<&'static Shard>,
+    limit: &'static Limit,
     /// How many of the shards the timer uses.
     used: AtomicUsize,
     epoch: AtomicU32,
     turns: AtomicU64,
     /// How many may still use the hub for the timer it serves, or served last.
     holders: AtomicU32,
+}
+
+/// A hub, as one timer has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HubLease {
+    pub(crate) hub: &'static Hub,
+    pub(crate) epoch: Epoch,
+}
+
+/// What a timer asks of its hub.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) shards: usize,
+    /// Deadlines are rounded up to multiples of two to the power of this many ticks.
+    pub(crate) grain: u32,
+    /// How many entries there may be, where that is limited.
+    pub(crate) capacity: Option<usize>,
 }
 
 /// Keeps a hub from being given to another timer.
@@ -75,24 +94,23 @@ impl Allowance {
 }
 
 impl Hub {
-    /// A hub for a new timer, with that many shards, and the epoch that names the timer. Deadlines are rounded up to
-    /// multiples of two to the power of `grain` ticks.
+    /// A hub for a new timer.
     ///
     /// # Panics
     /// Where the system refuses the alarm thread.
-    pub(crate) fn open(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
+    pub(crate) fn open(wanted: Wanted) -> HubLease {
         thread::start();
-        let (hub, epoch) = Hub::take(shards, grain);
-        hub.signal.open(hub);
-        (hub, epoch)
+        let lease = Hub::take(wanted);
+        lease.hub.signal.open(lease.hub);
+        lease
     }
 
     /// As [`open`](Hub::open), on a manual clock that shows `now`.
     #[cfg(feature = "test-util")]
-    pub(crate) fn open_by_hand(now: Tick, shards: usize, grain: u32) -> (&'static Hub, Epoch) {
-        let (hub, epoch) = Hub::take(shards, grain);
-        hub.signal.open_by_hand(now);
-        (hub, epoch)
+    pub(crate) fn open_by_hand(now: Tick, wanted: Wanted) -> HubLease {
+        let lease = Hub::take(wanted);
+        lease.hub.signal.open_by_hand(now);
+        lease
     }
 
     /// A manual clock shows another time.
@@ -103,7 +121,8 @@ impl Hub {
         }
     }
 
-    fn take(shards: usize, grain: u32) -> (&'static Hub, Epoch) {
+    fn take(wanted: Wanted) -> HubLease {
+        let Wanted { shards, grain, capacity } = wanted;
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         // Powers of two, so that timers of all sizes can use each other's hubs.
         let room = shards.next_power_of_two();
@@ -115,18 +134,21 @@ impl Hub {
         hub.holders.store(1, Ordering::SeqCst);
         hub.used.store(shards, Ordering::SeqCst);
         hub.turns.store(0, Ordering::Relaxed);
+        hub.limit.open(capacity);
         for shard in hub.shards() {
             shard.open(epoch, grain);
         }
-        (hub, epoch)
+        HubLease { hub, epoch }
     }
 
     fn new(shards: usize) -> &'static Hub {
         let signal: &Signal = Box::leak(Box::new(Signal::new()));
-        let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal)))).collect();
+        let limit: &Limit = Box::leak(Box::new(Limit::new()));
+        let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal, limit)))).collect();
         let hub = Box::leak(Box::new(Hub {
             signal,
             shards,
+            limit,
             used: AtomicUsize::new(0),
             epoch: AtomicU32::new(0),
             turns: AtomicU64::new(0),
@@ -207,14 +229,11 @@ impl Hub {
         if self.shard(0).was_opened_for(epoch) { turns } else { 0 }
     }
 
-    /// A timer's counts over all shards.
-    pub(crate) fn counts(&self, epoch: Epoch) -> Counts {
-        self.shards().iter().map(|shard| shard.counts(epoch)).fold(Counts::default(), |sum, shard| Counts {
-            registered: sum.registered + shard.registered,
-            fired: sum.fired + shard.fired,
-            pending: sum.pending + shard.pending,
-            cascaded: sum.cascaded + shard.cascaded,
-        })
+    /// What was done for a timer and is held for it; nothing where the hub serves another by now.
+    pub(crate) fn snapshot(&self, epoch: Epoch) -> Snapshot {
+        let mut sum = Snapshot::empty();
+        self.shards().iter().for_each(|shard| shard.add_to(&mut sum, epoch));
+        sum
     }
 
     /// When there next is something to do.
@@ -235,6 +254,30 @@ impl Hub {
         }
     }
 }
+
+impl HubLease {
+    /// Whether the timer has ended.
+    #[inline]
+    pub(crate) fn is_over(self) -> bool {
+        !self.hub.serves(self.epoch)
+    }
+
+    /// The shard that thread number `number` keeps to.
+    pub(crate) fn shard(self, number: usize) -> Lease {
+        // One wheel where a test moves the clock: what is due at one instant is fired in the order it was armed.
+        #[cfg(feature = "test-util")]
+        let number = if self.hub.signal.is_by_hand() { 0 } else { number };
+        Lease { shard: self.hub.shard(number), epoch: self.epoch }
+    }
+}
+
+impl PartialEq for HubLease {
+    fn eq(&self, other: &HubLease) -> bool {
+        std::ptr::eq(self.hub, other.hub) && self.epoch == other.epoch
+    }
+}
+
+impl Eq for HubLease {}
 
 impl Held {
     pub(crate) fn hub(&self) -> &'static Hub {

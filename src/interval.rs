@@ -16,6 +16,7 @@ use futures_core::Stream;
 use crate::clock;
 use crate::instant::Instant;
 use crate::sleep::{Sleep, sleep_until};
+use crate::timer::Timer;
 
 /// A tick that comes no later than this after its time was not missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
@@ -60,7 +61,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(sleep_until(start), period)
+    Interval::new(sleep_until(start), period, None)
 }
 
 /// What an [`Interval`] does about ticks that it missed.
@@ -126,13 +127,20 @@ pub struct Interval {
     delay: Sleep,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
+    /// Keeps the timer that it was made on.
+    _timer: Option<Timer>,
 }
 
 impl Interval {
     #[track_caller]
-    pub(crate) fn new(delay: Sleep, period: Duration) -> Self {
+    fn new(delay: Sleep, period: Duration, timer: Option<Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        Interval { delay, period, missed_tick_behavior: MissedTickBehavior::default() }
+        Interval { delay, period, missed_tick_behavior: MissedTickBehavior::default(), _timer: timer }
+    }
+
+    #[track_caller]
+    pub(crate) fn on(timer: Timer, start: Instant, period: Duration) -> Self {
+        Interval::new(timer.sleep_until(start), period, Some(timer))
     }
 
     /// Completes at the next tick, with the instant that it was scheduled for.

@@ -11,6 +11,8 @@ mod future_ext;
 mod hub;
 mod instant;
 mod interval;
+mod lateness;
+mod limit;
 #[cfg(feature = "test-util")]
 mod manual;
 #[cfg(feature = "test-util")]
@@ -27,6 +29,7 @@ pub mod test_util;
 mod tick;
 mod timeout;
 pub mod timer;
+mod try_sleep;
 pub mod wheel;
 
 pub use std::time::Duration;
@@ -41,3 +44,4 @@ pub use crate::sleep::{Sleep, sleep, sleep_until};
 pub use crate::test_util::{advance, pause, resume};
 pub use crate::timeout::{Timeout, timeout, timeout_at};
 pub use crate::timer::Timer;
+pub use crate::try_sleep::TrySleep;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock;
-use crate::hub::{Allowance, Held, Hub};
+use crate::hub::{Allowance, Held, Hub, HubLease, Wanted};
 use crate::instant::Instant;
 use crate::mover::Mover;
 use crate::quiet::Threads;
@@ -161,7 +161,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending = |(held, epoch): &(Held, Epoch)| held.hub().counts(*epoch).pending;
+        let pending = |(held, epoch): &(Held, Epoch)| held.hub().snapshot(*epoch).counts.pending;
         let pending: u64 = State::timers(self.lock()).iter().map(pending).sum();
         usize::try_from(pending).unwrap_or(usize::MAX)
     }
@@ -251,7 +251,7 @@ impl ManualClock {
     }
 
     /// Takes over a timer that was on another clock.
-    pub(crate) fn adopt(&self, hub: &'static Hub, epoch: Epoch) {
+    pub(crate) fn adopt(&self, HubLease { hub, epoch }: HubLease) {
         let mut state = self.lock();
         let is_ours = |(held, of): &(Held, Epoch)| std::ptr::eq(held.hub(), hub) && *of == epoch;
         if !state.timers.iter().any(is_ours) && hub.signal.take_by_hand(state.now) {
@@ -285,11 +285,11 @@ impl ManualClock {
     }
 
     /// Opens a hub on this clock.
-    pub(crate) fn open(&self, shards: usize, grain: u32) -> (&'static Hub, Epoch) {
+    pub(crate) fn open(&self, wanted: Wanted) -> HubLease {
         let mut state = self.lock();
-        let opened = Hub::open_by_hand(state.now, shards, grain);
-        state.timers.push((opened.0.hold(), opened.1));
-        opened
+        let lease = Hub::open_by_hand(state.now, wanted);
+        state.timers.push((lease.hub.hold(), lease.epoch));
+        lease
     }
 }
 

@@ -18,12 +18,11 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
 use crate::clock;
-use crate::hub::Hub;
+use crate::hub::HubLease;
 use crate::instant;
 use crate::manual::ManualClock;
 use crate::mover::{Mover, with_runtime};
 use crate::quiet::Threads;
-use crate::shard::Epoch;
 use crate::tick::Tick;
 
 static RUNTIMES: RwLock<Vec<Paused>> = RwLock::new(Vec::new());
@@ -94,11 +93,11 @@ pub(crate) fn clock(runtime: &Handle) -> Option<ManualClock> {
 }
 
 /// Has a runtime's timer follow the runtime's clock, where that is paused.
-pub(crate) fn adopt(runtime: runtime::Id, hub: &'static Hub, epoch: Epoch) {
+pub(crate) fn adopt(runtime: runtime::Id, timer: HubLease) {
     if ANY.load(Ordering::SeqCst) {
         with_time(runtime, |time| {
             if let Time::Stands { clock, .. } = time {
-                clock.adopt(hub, epoch);
+                clock.adopt(timer);
             }
         });
     }

@@ -16,10 +16,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use crate::contain::contain;
+use crate::lateness::Lateness;
+use crate::limit::Limit;
 use crate::signal::Signal;
 use crate::tick::Tick;
 pub(crate) use crate::wheel::Key;
-use crate::wheel::{Step, Wheel};
+use crate::wheel::{LEVELS, Step, Wheel};
 
 /// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
 const STEPS: usize = 128;
@@ -39,6 +41,7 @@ pub(crate) struct Shard {
     /// Deadlines are rounded up to multiples of two to the power of this.
     grain: AtomicU32,
     signal: &'static Signal,
+    limit: &'static Limit,
 }
 
 struct State {
@@ -47,6 +50,7 @@ struct State {
     epoch: Epoch,
     open: bool,
     fired: u64,
+    lateness: Lateness,
     /// What the wheel had counted when the shard was opened.
     before: Counts,
 }
@@ -58,6 +62,15 @@ pub(crate) struct Counts {
     pub(crate) fired: u64,
     pub(crate) pending: u64,
     pub(crate) cascaded: u64,
+}
+
+/// What a shard, or all of a timer, has done and holds. See [`Metrics`](crate::timer::Metrics).
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) counts: Counts,
+    pub(crate) lateness: Lateness,
+    /// For each level, a bit for each slot that has entries.
+    pub(crate) occupancy: [u64; LEVELS],
 }
 
 /// Names one timer among those that a shard serves, one after the other.
@@ -78,6 +91,8 @@ pub(crate) enum Refused {
     Past,
     /// The timer has gone.
     Closed,
+    /// The timer has as many entries as it may, which is this many.
+    Full(usize),
 }
 
 /// What has become of an entry.
@@ -96,13 +111,14 @@ pub(crate) struct Batch {
 }
 
 impl Shard {
-    pub(crate) fn new(signal: &'static Signal) -> Self {
+    pub(crate) fn new(signal: &'static Signal, limit: &'static Limit) -> Self {
         Shard {
             state: Mutex::new(State {
                 wheel: Wheel::new(),
                 epoch: Epoch(0),
                 open: false,
                 fired: 0,
+                lateness: Lateness::new(),
                 before: Counts::default(),
             }),
             next: AtomicU64::new(u64::MAX),
@@ -110,6 +126,7 @@ impl Shard {
             serves: AtomicU32::new(0),
             grain: AtomicU32::new(0),
             signal,
+            limit,
         }
     }
 
@@ -147,14 +164,14 @@ impl Shard {
     pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
-        let refused = if !state.serves(epoch) {
-            Some(Refused::Closed)
+        let admitted = if !state.serves(epoch) {
+            Err(Refused::Closed)
         } else if self.is_past(&state, deadline) {
-            Some(Refused::Past)
+            Err(Refused::Past)
         } else {
-            None
+            self.limit.take().map_err(Refused::Full)
         };
-        if let Some(refused) = refused {
+        if let Err(refused) = admitted {
             drop(state);
             drop(waker);
             return Err(refused);
@@ -166,8 +183,15 @@ impl Shard {
 
     #[inline]
     pub(crate) fn remove(&self, key: Key) {
-        let waker = self.lock().wheel.remove(key);
+        let waker = self.take_out(&mut self.lock(), key);
         drop(waker);
+    }
+
+    #[inline]
+    fn take_out(&self, state: &mut State, key: Key) -> Option<Waker> {
+        let waker = state.wheel.remove(key)?;
+        self.limit.give(1);
+        Some(waker)
     }
 
     /// Moves an entry, and says whether it waits there. One whose new deadline is in the past is woken at once.
@@ -175,7 +199,7 @@ impl Shard {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
         if self.is_past(&state, deadline) {
-            let waker = state.wheel.remove(key);
+            let waker = self.take_out(&mut state, key);
             drop(state);
             if let Some(waker) = waker {
                 waker.wake();
@@ -239,7 +263,10 @@ impl Shard {
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
         let mut state = self.lock();
-        match take_due(&mut state.wheel, now, &mut batch.wakers) {
+        let State { wheel, lateness, .. } = &mut *state;
+        let taken = take_due(wheel, now, &mut batch.wakers, |deadline| lateness.record(now - deadline));
+        self.limit.give(batch.wakers.len());
+        match taken {
             Taken::All => {
                 let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
                 self.next.store(next.0, Ordering::SeqCst);
@@ -259,15 +286,21 @@ impl Shard {
         self.lock().epoch == epoch
     }
 
-    /// Counts of a timer; none where the shard serves another by now.
-    pub(crate) fn counts(&self, epoch: Epoch) -> Counts {
+    /// What was done for a timer and is held for it; nothing where the shard serves another by now.
+    pub(crate) fn add_to(&self, sum: &mut Snapshot, epoch: Epoch) {
         let state = self.lock();
-        let (served, now, before) = (state.epoch, state.count(), state.before);
-        drop(state);
-        if served != epoch {
-            return Counts::default();
+        if state.epoch != epoch {
+            return;
         }
-        Counts { registered: now.registered - before.registered, cascaded: now.cascaded - before.cascaded, ..now }
+        let counts = state.count();
+        sum.counts.registered += counts.registered - state.before.registered;
+        sum.counts.cascaded += counts.cascaded - state.before.cascaded;
+        sum.counts.fired += counts.fired;
+        sum.counts.pending += counts.pending;
+        sum.lateness.add(&state.lateness);
+        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
+            *sum |= slots;
+        }
     }
 
     /// Takes entries for a timer from now on.
@@ -277,6 +310,7 @@ impl Shard {
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;
+        state.lateness = Lateness::new();
         state.before = state.count();
         self.next.store(u64::MAX, Ordering::SeqCst);
         self.fired_through.store(0, Ordering::Release);
@@ -292,7 +326,8 @@ impl Shard {
             let mut state = self.lock();
             state.open = false;
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
-            let taken = take_due(&mut state.wheel, Tick::MAX, &mut batch.wakers);
+            let taken = take_due(&mut state.wheel, Tick::MAX, &mut batch.wakers, |_| ());
+            self.limit.give(batch.wakers.len());
             drop(state);
             pending += batch.wake_all();
             if let Taken::All = taken {
@@ -310,13 +345,14 @@ enum Taken {
     Through(Tick),
 }
 
-/// Takes some wakers out that are due at `now`.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> Taken {
+/// Takes some wakers out that are due at `now`, and tells of the deadline of each.
+fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut tell: impl FnMut(Tick)) -> Taken {
     let mut through = Tick::ZERO;
     for _ in 0..STEPS {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
                 through = deadline;
+                tell(deadline);
                 wakers.push(value);
                 if wakers.len() == BATCH {
                     break;
@@ -327,6 +363,13 @@ fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>) -> Tak
         }
     }
     Taken::Through(through)
+}
+
+impl Snapshot {
+    pub(crate) const fn empty() -> Self {
+        let counts = Counts { registered: 0, fired: 0, pending: 0, cascaded: 0 };
+        Snapshot { counts, lateness: Lateness::new(), occupancy: [0; LEVELS] }
+    }
 }
 
 impl State {

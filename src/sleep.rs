@@ -308,6 +308,7 @@ impl Sleep {
                 Err(Refused::Past) => return self.complete(),
                 Err(Refused::Closed) if fixed => break,
                 Err(Refused::Closed) => {}
+                Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
             }
         }
         let polled = self.without_timer(Error::shutdown());

@@ -268,7 +268,10 @@ fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
             wheel.insert(deadline, deadline);
         }
         if elapsed == hour {
-            assert_eq!(wheel.occupancy()[4..], [0; 7], "a level above 3 holds what is more than 64^4 ticks away");
+            assert!(
+                wheel.occupancy()[4..].iter().all(|&slots| slots == 0),
+                "a level above 3 holds what is more than 64^4 ticks away"
+            );
         }
         let (mut fired, mut wakes) = (Vec::new(), 0);
         while let Some(next) = wheel.next_expiration() {

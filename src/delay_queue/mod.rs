@@ -86,6 +86,8 @@ pub struct DelayQueue<T> {
     reserved: usize,
     told: Told,
     waker: Option<Waker>,
+    /// Keeps the timer that it was made on.
+    _timer: Option<Timer>,
 }
 
 /// What the last poller goes by.
@@ -108,7 +110,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        DelayQueue::on(Sleep::new(Tick::MAX))
+        DelayQueue::on(Sleep::new(Tick::MAX), None)
     }
 
     /// An empty queue with room for `capacity` entries.
@@ -142,10 +144,10 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn with_timer(timer: &Timer) -> Self {
-        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)))
+        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)), Some(timer.clone()))
     }
 
-    fn on(sleep: Sleep) -> Self {
+    fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::without_memory()),
             sorter: Sorter::default(),
@@ -155,6 +157,7 @@ impl<T> DelayQueue<T> {
             reserved: 0,
             told: Told::Nothing,
             waker: None,
+            _timer: timer,
         }
     }
 

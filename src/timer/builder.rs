@@ -10,9 +10,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::{Timer, current};
 use crate::alarm::{Alarm, own};
 use crate::driver::Driver;
-use crate::hub::Hub;
+use crate::hub::{Hub, HubLease, Wanted};
 #[cfg(feature = "test-util")]
-use crate::{manual::ManualClock, shard::Epoch};
+use crate::manual::ManualClock;
 
 /// The most shards a timer may have.
 const MOST_SHARDS: usize = 1024;
@@ -37,6 +37,7 @@ const COARSEST: Duration = Duration::from_secs(1);
 pub struct Builder {
     shards: Option<usize>,
     resolution: Option<Duration>,
+    capacity: Option<usize>,
     alarm: Alarm,
     #[cfg(feature = "test-util")]
     clock: Option<ManualClock>,
@@ -47,6 +48,7 @@ pub(super) struct Settings {
     shards: usize,
     /// Resolution, as a power of two of nanoseconds; `None` for the finest, with dense timers gathered.
     grain: Option<u32>,
+    capacity: Option<usize>,
     alarm: Alarm,
 }
 
@@ -57,12 +59,16 @@ impl Settings {
             RuntimeFlavor::CurrentThread => 1,
             _ => runtime.metrics().num_workers().min(MOST_SHARDS),
         };
-        Settings { shards, grain: None, alarm: Alarm::Thread }
+        Settings { shards, grain: None, capacity: None, alarm: Alarm::Thread }
     }
 
-    pub(super) fn make(self) -> (Timer, Driver) {
-        let (hub, epoch) = Hub::open(self.shards, self.grain.unwrap_or(0));
-        (Timer { hub, epoch }, Driver::new(hub, epoch, self.alarm, self.grain.is_none()))
+    pub(super) fn make(&self) -> (HubLease, Driver) {
+        let lease = Hub::open(self.wanted());
+        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
     }
 }
 
@@ -80,6 +86,7 @@ pub struct BuildError(Wrong);
 enum Wrong {
     Shards(usize),
     Resolution(Duration),
+    Capacity,
     Alarm(Alarm),
     NoRuntime,
 }
@@ -117,6 +124,33 @@ impl Builder {
         self
     }
 
+    /// How many sleeps may wait on the timer at a time, at least 1. Without this there is no limit but memory.
+    ///
+    /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. Where
+    /// the timer is full, [`try_sleep`](Timer::try_sleep) resolves to an [error](crate::error::Error::is_at_capacity),
+    /// and the other sleeps, timeouts and intervals panic when they are polled for the first time. A queue or map on the
+    /// timer counts as one sleep. Those that wait are not disturbed, and what is ready at its first poll needs no room.
+    ///
+    /// The limit holds over all shards, so threads that arm timers share a counter: some nanoseconds each time.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
+    /// match timer.try_sleep(Duration::from_millis(1)).await {
+    ///     Ok(()) => {}
+    ///     Err(error) if error.is_at_capacity() => eprintln!("shedding load: {error}"),
+    ///     Err(error) => panic!("{error}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn capacity(mut self, sleeps: usize) -> Self {
+        self.capacity = Some(sleeps);
+        self
+    }
+
     /// What wakes the driver when a deadline is reached. The alarm thread where this is not called.
     ///
     /// ```
@@ -145,7 +179,10 @@ impl Builder {
         self
     }
 
-    /// Makes the timer, and spawns its driver on the current runtime. It ends with that runtime.
+    /// Makes the timer, and spawns its driver on the current runtime.
+    ///
+    /// It ends with that runtime, when it is [shut down](Timer::shutdown), and when the last handle on it is dropped:
+    /// clones of the [`Timer`], and intervals, queues and maps made on it. Sleeps and timeouts are no handles.
     ///
     /// # Errors
     /// For a setting out of its range, for an alarm that the runtime lacks something for, and outside a tokio runtime.
@@ -159,23 +196,27 @@ impl Builder {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
             // Its driver has nothing to do, and is not to end the timer by being dropped.
-            return Ok(self.by_hand()?.0);
+            return Ok(Timer::owning(self.by_hand()?));
         }
         let (runtime, timer, driver) = self.build_here()?;
+        let timer = Timer::owning(timer);
         runtime.spawn(driver);
         Ok(timer)
     }
 
-    fn build_here(self) -> Result<(Handle, Timer, Driver), BuildError> {
+    fn build_here(self) -> Result<(Handle, HubLease, Driver), BuildError> {
         let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
         if !own::fits(self.alarm) {
             return Err(BuildError(Wrong::Alarm(self.alarm)));
         }
-        let (timer, driver) = self.build_with_driver()?;
+        let (timer, driver) = self.make()?;
         Ok((runtime, timer, driver))
     }
 
     /// Makes the timer, and the driver that has to be polled for the timer to fire, on whatever executor.
+    ///
+    /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
+    /// told at [`build`](Builder::build). The driver then completes.
     ///
     /// # Errors
     /// For a setting out of its range.
@@ -189,22 +230,25 @@ impl Builder {
     /// # }
     /// ```
     pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
+        let (timer, driver) = self.make()?;
+        Ok((Timer::owning(timer), driver))
+    }
+
+    fn make(self) -> Result<(HubLease, Driver), BuildError> {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
-            let (timer, hub, epoch) = self.by_hand()?;
-            return Ok((timer, Driver::new(hub, epoch, Alarm::Thread, false)));
+            let timer = self.by_hand()?;
+            return Ok((timer, Driver::new(timer, Alarm::Thread, false)));
         }
         Ok(self.settings()?.make())
     }
 
-    /// A timer on the manual clock that was given, and its hub.
+    /// A timer on the manual clock that was given.
     #[cfg(feature = "test-util")]
-    fn by_hand(mut self) -> Result<(Timer, &'static Hub, Epoch), BuildError> {
+    fn by_hand(mut self) -> Result<HubLease, BuildError> {
         let clock = self.clock.take().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
-        let settings = self.shards(shards).settings()?;
-        let (hub, epoch) = clock.open(settings.shards, settings.grain.unwrap_or(0));
-        Ok((Timer { hub, epoch }, hub, epoch))
+        Ok(clock.open(self.shards(shards).settings()?.wanted()))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {
@@ -218,14 +262,19 @@ impl Builder {
             Some(resolution) if (FINEST..=COARSEST).contains(&resolution) => Some(resolution.as_nanos().ilog2()),
             Some(resolution) => return Err(BuildError(Wrong::Resolution(resolution))),
         };
+        if self.capacity == Some(0) {
+            return Err(BuildError(Wrong::Capacity));
+        }
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
             return Err(BuildError(Wrong::Alarm(self.alarm)));
         }
-        Ok(Settings { shards, grain, alarm: self.alarm })
+        Ok(Settings { shards, grain, capacity: self.capacity, alarm: self.alarm })
     }
 
-    /// As [`build`](Builder::build), and makes the timer the one that this runtime's sleeps go to from now on, wherever
-    /// they do not name another. Sleeps that wait already stay with the timer they wait on.
+    /// Makes the timer the one that this runtime's sleeps go to from now on, wherever they do not name another. Sleeps
+    /// that wait already stay with the timer they wait on.
+    ///
+    /// It lives as long as the runtime, unless it is [shut down](Timer::shutdown); handles do not matter to it.
     ///
     /// # Errors
     /// As [`build`](Builder::build).
@@ -239,8 +288,8 @@ impl Builder {
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, timer, driver) = self.build_here()?;
-        current::install(&runtime, timer.clone(), driver);
-        Ok(timer)
+        current::install(&runtime, timer, driver);
+        Ok(Timer::of_runtime(timer))
     }
 }
 
@@ -251,6 +300,7 @@ impl fmt::Display for BuildError {
             Wrong::Resolution(resolution) => {
                 write!(f, "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}")
             }
+            Wrong::Capacity => write!(f, "capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX),
             Wrong::Alarm(Alarm::Timerfd) => {
                 f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
             }

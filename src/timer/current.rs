@@ -23,10 +23,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
-use super::Timer;
 use super::builder::Settings;
 use crate::driver::Driver;
+#[cfg(feature = "test-util")]
 use crate::hub::Hub;
+use crate::hub::HubLease;
 use crate::shard::Lease;
 
 /// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
@@ -51,7 +52,7 @@ static TIMERS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
 struct Remembered {
-    hub: &'static Hub,
+    timer: HubLease,
     lease: Lease,
     /// The task that it is right for; `None` where it is right for the whole thread.
     task: Option<task::Id>,
@@ -63,22 +64,21 @@ struct Remembered {
 #[derive(Clone)]
 struct Listed {
     runtime: runtime::Id,
-    timer: Timer,
+    timer: HubLease,
     /// The threads that tasks of it have armed timers on. Each keeps to the shard of its place here, so that no two
     /// workers share one.
     threads: Vec<usize>,
 }
 
 /// The timer of the current runtime; `None` outside of any.
-pub(crate) fn timer() -> Option<Timer> {
+pub(super) fn timer() -> Option<HubLease> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
 /// Has a runtime's timer follow the runtime's clock, which was paused.
 #[cfg(feature = "test-util")]
 pub(crate) fn follow_paused(runtime: &Handle) {
-    let timer = timer_of(runtime);
-    crate::paused::adopt(runtime.id(), timer.hub, timer.epoch);
+    crate::paused::adopt(runtime.id(), timer_of(runtime));
 }
 
 /// The hub of the current runtime's timer, where it has one already.
@@ -104,19 +104,19 @@ fn ask(task: Option<task::Id>) -> Option<Lease> {
     let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
     let timer = timer_of(&runtime);
-    let lease = timer.lease(if task.is_some() { place(runtime.id(), &timer) } else { thread() });
+    let lease = timer.shard(if task.is_some() { place(runtime.id(), timer) } else { thread() });
     if task.is_some() {
-        remember(Remembered { hub: timer.hub, lease, task, installed });
+        remember(Remembered { timer, lease, task, installed });
     }
     probe(&runtime, timer, installed);
     Some(lease)
 }
 
 /// This thread's shard of a timer.
-pub(crate) fn lease_of(timer: &Timer) -> Lease {
+pub(super) fn lease_of(timer: HubLease) -> Lease {
     match remembered() {
-        Some(known) if known.lease.epoch == timer.epoch && std::ptr::eq(known.hub, timer.hub) => known.lease,
-        _ => timer.lease(thread()),
+        Some(known) if known.timer == timer => known.lease,
+        _ => timer.shard(thread()),
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn may_be_shutting_down() -> bool {
 #[inline]
 fn remembered() -> Option<Remembered> {
     let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
-    let valid = known.hub.serves(known.lease.epoch) && known.installed == INSTALLED.load(Ordering::Relaxed);
+    let valid = !known.timer.is_over() && known.installed == INSTALLED.load(Ordering::Relaxed);
     valid.then_some(known)
 }
 
@@ -145,7 +145,7 @@ fn thread() -> usize {
 }
 
 /// Spawns a task that marks the worker thread it runs on, which is most often this one.
-fn probe(runtime: &Handle, timer: Timer, installed: u64) {
+fn probe(runtime: &Handle, timer: HubLease, installed: u64) {
     if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
     }
@@ -154,8 +154,8 @@ fn probe(runtime: &Handle, timer: Timer, installed: u64) {
         let id = runtime.id();
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
-                let lease = timer.lease(place(id, &timer));
-                remember(Remembered { hub: timer.hub, lease, task: None, installed });
+                let lease = timer.shard(place(id, timer));
+                remember(Remembered { timer, lease, task: None, installed });
             }
         });
     }
@@ -166,9 +166,9 @@ fn timers() -> MutexGuard<'static, Vec<Listed>> {
 }
 
 /// This thread's place among those that tasks of a runtime run on.
-fn place(runtime: runtime::Id, timer: &Timer) -> usize {
+fn place(runtime: runtime::Id, timer: HubLease) -> usize {
     let (mut timers, thread) = (timers(), thread());
-    let listed = timers.iter_mut().find(|listed| listed.runtime == runtime && listed.timer == *timer);
+    let listed = timers.iter_mut().find(|listed| listed.runtime == runtime && listed.timer == timer);
     let Some(Listed { threads, .. }) = listed else { return thread };
     let known = threads.iter().position(|&known| known == thread);
     known.unwrap_or_else(|| {
@@ -181,27 +181,27 @@ fn place(runtime: runtime::Id, timer: &Timer) -> usize {
 }
 
 /// A runtime's timer, where it has one that was not shut down.
-fn live(timers: &[Listed], runtime: runtime::Id) -> Option<&Timer> {
-    let mut listed = timers.iter().filter(|listed| listed.runtime == runtime && !listed.timer.is_closed());
-    listed.next().map(|listed| &listed.timer)
+fn live(timers: &[Listed], runtime: runtime::Id) -> Option<HubLease> {
+    let mut listed = timers.iter().filter(|listed| listed.runtime == runtime && !listed.timer.is_over());
+    listed.next().map(|listed| listed.timer)
 }
 
 /// Finds a runtime's timer, or makes one and spawns its driver there.
-fn timer_of(runtime: &Handle) -> Timer {
+fn timer_of(runtime: &Handle) -> HubLease {
     let id = runtime.id();
     let timers = timers();
     if let Some(timer) = live(&timers, id) {
-        return timer.clone();
+        return timer;
     }
     let (timer, driver) = Settings::of(runtime).make();
     #[cfg(feature = "test-util")]
-    crate::paused::adopt(id, timer.hub, timer.epoch);
-    list(timers, runtime, timer.clone(), driver);
+    crate::paused::adopt(id, timer);
+    list(timers, runtime, timer, driver);
     timer
 }
 
 /// Makes a timer the one that a runtime's sleeps go to.
-pub(super) fn install(runtime: &Handle, timer: Timer, driver: Driver) {
+pub(super) fn install(runtime: &Handle, timer: HubLease, driver: Driver) {
     let mut timers = timers();
     let id = runtime.id();
     timers.retain(|listed| listed.runtime != id);
@@ -210,7 +210,7 @@ pub(super) fn install(runtime: &Handle, timer: Timer, driver: Driver) {
 }
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.
-fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: Timer, driver: Driver) {
+fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: HubLease, driver: Driver) {
     let listed = Listed { runtime: runtime.id(), timer, threads: Vec::new() };
     timers.push(listed.clone());
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.

@@ -2,14 +2,19 @@
 //!
 //! Must not know: the inside of the futures.
 
-use crate::hub::Hub;
-use crate::shard::{Counts, Epoch};
+use crate::clock;
+use crate::hub::HubLease;
+use crate::instant::Instant;
+use crate::lateness::Lateness;
+use crate::shard::Snapshot;
+use crate::tick::Tick;
 
 /// A snapshot of what a timer has done, from [`Timer::metrics`](super::Timer::metrics).
 ///
 /// Each timer that was registered is in the end fired or cancelled: `registered() == fired() + cancelled() + pending()`
 /// holds in every snapshot. Those that a shutdown ended count as cancelled. A sleep that was ready at its first poll was
-/// never registered. All is zero for a timer that has ended and whose place another has taken.
+/// never registered. A timer that was built can be asked as long as there is a handle on it, shut down or not; of a
+/// runtime's own timer all is zero when the runtime has gone and another timer has taken its place.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -22,39 +27,47 @@ use crate::shard::{Counts, Epoch};
 /// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Metrics {
-    counts: Counts,
+    snapshot: Box<Snapshot>,
     turns: u64,
+    next: Tick,
+    elapsed: Tick,
 }
 
 impl Metrics {
-    pub(super) fn of(hub: &Hub, epoch: Epoch) -> Self {
-        Metrics { counts: hub.counts(epoch), turns: hub.turns(epoch) }
+    pub(super) fn of(timer: HubLease) -> Self {
+        let HubLease { hub, epoch } = timer;
+        Metrics {
+            snapshot: Box::new(hub.snapshot(epoch)),
+            turns: hub.turns(epoch),
+            next: if timer.is_over() { Tick::MAX } else { hub.earliest() },
+            elapsed: hub.signal.now(),
+        }
     }
 
     /// Timers that wait.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.counts.pending
+        self.snapshot.counts.pending
     }
 
     /// Timers that were armed so far.
     #[must_use]
     pub fn registered(&self) -> u64 {
-        self.counts.registered
+        self.snapshot.counts.registered
     }
 
     /// Timers that were fired so far.
     #[must_use]
     pub fn fired(&self) -> u64 {
-        self.counts.fired
+        self.snapshot.counts.fired
     }
 
     /// Timers that were cancelled so far: dropped, or found past their deadline by a poll before they were fired.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
-        self.counts.registered - self.counts.fired - self.counts.pending
+        self.registered() - self.fired() - self.pending()
     }
 
     /// How often the wheels were turned: looked at for something due.
@@ -66,6 +79,65 @@ impl Metrics {
     /// How many times an entry moved down a level of a wheel.
     #[must_use]
     pub fn cascaded(&self) -> u64 {
-        self.counts.cascaded
+        self.snapshot.counts.cascaded
+    }
+
+    /// How long after their deadlines timers fired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// hairspring::sleep(hairspring::Duration::from_millis(1)).await;
+    /// let metrics = hairspring::Timer::current().metrics();
+    /// println!("99 in 100 fired within {:?}", metrics.lateness().quantile(0.99));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lateness(&self) -> &Lateness {
+        &self.snapshot.lateness
+    }
+
+    /// Which slots of the wheels are occupied, for each level from the finest up: bit `n` is set where slot `n` of the
+    /// level has entries in any of the timer's shards.
+    ///
+    /// A slot of level `n` spans 64^`n` ticks of a nanosecond. An entry stands where its deadline's base 64 digits first
+    /// differ from the time when the wheel last looked.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let metrics = hairspring::Timer::current().metrics();
+    /// assert!(metrics.occupancy().iter().all(|&slots| slots == 0), "no timer waits");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn occupancy(&self) -> &[u64] {
+        &self.snapshot.occupancy
+    }
+
+    /// The tick at which this was read, in nanoseconds from an origin that the process keeps. Its base 64 digits, from
+    /// the last one on, are where the hands of the levels in [`occupancy`](Metrics::occupancy) stand.
+    #[must_use]
+    pub fn elapsed(&self) -> Tick {
+        self.elapsed
+    }
+
+    /// The earliest deadline, rounded up to the timer's resolution; `None` where no timer waits.
+    ///
+    /// It may be an instant before that, never one after it: where the wheel has to move entries down a level first, and
+    /// where the earliest was cancelled since the wheel last looked.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// let mut sleep = sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(Timer::current().metrics().next_deadline(), Some(sleep.deadline()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.next < Tick::MAX && self.pending() > 0).then(|| clock::instant_of(self.next))
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod current;
 mod metrics;
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use builder::{BuildError, Builder};
@@ -17,17 +18,20 @@ pub use metrics::Metrics;
 use crate::clock;
 pub use crate::driver::Driver;
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::hub::{Held, HubLease};
 use crate::instant::Instant;
 use crate::interval::Interval;
-use crate::shard::{Epoch, Lease};
+pub use crate::lateness::Lateness;
+use crate::shard::Epoch;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::timeout::Timeout;
+use crate::try_sleep::TrySleep;
 
 /// A handle on a timer: what the free functions find by themselves, to be held and passed on.
 ///
-/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. Cloning is cheap.
+/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. Those of a
+/// [`Builder`] come on top, and end with their last handle. Cloning is cheap.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -41,11 +45,35 @@ use crate::timeout::Timeout;
 /// ```
 #[derive(Clone)]
 pub struct Timer {
-    hub: &'static Hub,
+    lease: HubLease,
+    /// Of a timer that is gone when its last handle is.
+    _owned: Option<Arc<Owned>>,
+}
+
+/// Ends a timer when it is dropped. Until then its counts can be read, though it was shut down.
+struct Owned {
+    held: Held,
     epoch: Epoch,
 }
 
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.held.hub().close(self.epoch);
+    }
+}
+
 impl Timer {
+    /// A handle on a timer that lives as long as its runtime.
+    fn of_runtime(lease: HubLease) -> Timer {
+        Timer { lease, _owned: None }
+    }
+
+    /// The first handle on a timer that ends with its last. For a timer that is certainly there.
+    fn owning(lease: HubLease) -> Timer {
+        let owned = Owned { held: lease.hub.hold(), epoch: lease.epoch };
+        Timer { lease, _owned: Some(Arc::new(owned)) }
+    }
+
     /// Makes a timer with settings of its own.
     ///
     /// ```
@@ -85,7 +113,7 @@ impl Timer {
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
-        let timer = current::timer().ok_or_else(Error::no_runtime)?;
+        let timer = Timer::of_runtime(current::timer().ok_or_else(Error::no_runtime)?);
         if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
     }
 
@@ -99,7 +127,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(current::lease_of(self), clock::later(self.tick(), duration))
+        Sleep::on(current::lease_of(self.lease), clock::later(self.tick(), duration))
     }
 
     /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
@@ -113,7 +141,38 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::on(current::lease_of(self), clock::tick_of(deadline))
+        Sleep::on(current::lease_of(self.lease), clock::tick_of(deadline))
+    }
+
+    /// As [`sleep`](Timer::sleep), with an error in place of the panic where the timer is full or was shut down.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// assert_eq!(timer.try_sleep(Duration::from_millis(1)).await, Ok(()));
+    /// timer.shutdown();
+    /// assert!(timer.try_sleep(Duration::from_secs(1)).await.unwrap_err().is_shutdown());
+    /// # }
+    /// ```
+    pub fn try_sleep(&self, duration: Duration) -> TrySleep {
+        TrySleep::new(self.sleep(duration))
+    }
+
+    /// As [`sleep_until`](Timer::sleep_until), with an error in place of the panic where the timer is full or was shut
+    /// down.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// assert_eq!(timer.try_sleep_until(timer.now() + Duration::from_millis(1)).await, Ok(()));
+    /// # }
+    /// ```
+    pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
+        TrySleep::new(self.sleep_until(deadline))
     }
 
     /// As [`hairspring::timeout`](crate::timeout()), on this timer.
@@ -181,7 +240,7 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(self.sleep_until(start), period)
+        Interval::on(self.clone(), start, period)
     }
 
     /// The time on this timer's clock.
@@ -200,7 +259,7 @@ impl Timer {
 
     /// The time on this timer's clock.
     pub(crate) fn tick(&self) -> Tick {
-        self.hub.signal.now()
+        self.lease.hub.signal.now()
     }
 
     /// What this timer has done so far. Locks each shard for a moment.
@@ -213,7 +272,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        Metrics::of(self.hub, self.epoch)
+        Metrics::of(self.lease)
     }
 
     /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were.
@@ -230,25 +289,18 @@ impl Timer {
     /// ```
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
     pub fn shutdown(&self) -> usize {
-        self.hub.close(self.epoch).unwrap_or(0)
+        let HubLease { hub, epoch } = self.lease;
+        hub.close(epoch).unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {
-        !self.hub.serves(self.epoch)
-    }
-
-    /// The shard that thread number `number` keeps to.
-    fn lease(&self, number: usize) -> Lease {
-        // One wheel where a test moves the clock: what is due at one instant is fired in the order it was armed.
-        #[cfg(feature = "test-util")]
-        let number = if self.hub.signal.is_by_hand() { 0 } else { number };
-        Lease { shard: self.hub.shard(number), epoch: self.epoch }
+        self.lease.is_over()
     }
 }
 
 impl PartialEq for Timer {
     fn eq(&self, other: &Timer) -> bool {
-        std::ptr::eq(self.hub, other.hub) && self.epoch == other.epoch
+        self.lease == other.lease
     }
 }
 
@@ -257,7 +309,7 @@ impl Eq for Timer {}
 impl std::fmt::Debug for Timer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Timer")
-            .field("shards", &self.hub.shards().len())
+            .field("shards", &self.lease.hub.shards().len())
             .field("is_shutdown", &self.is_closed())
             .finish_non_exhaustive()
     }

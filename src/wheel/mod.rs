@@ -58,7 +58,7 @@ pub use crate::tick::{Tick, Ticks};
 /// Bits in a digit: a level has `1 << DIGIT` slots.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
-const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
+pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
 /// The row of lists behind those of the levels. Its first list holds what is due.
 const DUE: usize = LEVELS;
 const ROWS: usize = LEVELS + 1;
@@ -385,10 +385,20 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// How many slots of each level have an entry, from level 0 up.
+    /// Which slots of each level hold entries, from level 0 up: bit `n` stands for slot `n`.
+    ///
+    /// What is due and not handed out yet is in no slot.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(3), 'a');
+    /// wheel.insert(Tick(2 * 64 + 5), 'b');
+    /// assert_eq!(wheel.occupancy()[..2], [1 << 3, 1 << 2]);
+    /// ```
     #[must_use]
-    pub fn occupancy(&self) -> [u32; 11] {
-        std::array::from_fn(|level| self.occupied[level].count_ones())
+    pub fn occupancy(&self) -> &[u64] {
+        &self.occupied[..LEVELS]
     }
 
     #[inline]

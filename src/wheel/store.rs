@@ -28,7 +28,9 @@ const MOST: usize = (NIL - NIL % PAGE) as usize;
 ///
 /// A key of an entry that has fired or was removed is refused by every operation: it never names a newer entry, however
 /// often the cell behind it was used again.
+// Packed to 12 bytes, which keeps a sleep at 40.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(Rust, packed(4))]
 pub struct Key {
     generation: u64,
     pub(super) index: u32,

@@ -1,0 +1,286 @@
+//! A timer that takes no more than so many sleeps: what is refused, what is not disturbed, and that the count is right.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use common::{
+    HOUR, Random, Wakes, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll, poll_with,
+};
+use hairspring::{DelayQueue, Duration, Timer, TrySleep};
+
+/// A timer that nobody drives but the alarm thread, or none where timers are long.
+fn holding(capacity: usize) -> (Timer, hairspring::timer::Driver) {
+    Timer::builder().shards(3).capacity(capacity).build_with_driver().unwrap()
+}
+
+/// `count` sleeps that wait.
+fn waiting(timer: &Timer, count: usize) -> Vec<TrySleep> {
+    let mut sleeps: Vec<_> = (0..count).map(|_| timer.try_sleep(HOUR)).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    sleeps
+}
+
+fn refused(timer: &Timer) -> Option<usize> {
+    match poll(&mut timer.try_sleep(HOUR)) {
+        std::task::Poll::Pending => None,
+        std::task::Poll::Ready(result) => Some(result.unwrap_err().pending().expect("it says how many are pending")),
+    }
+}
+
+#[test]
+fn a_capacity_of_nothing_is_refused() {
+    let error = Timer::builder().capacity(0).build_with_driver().unwrap_err().to_string();
+    assert!(error.starts_with("capacity is 0: ") && error.contains("from 1 to"), "{error}");
+}
+
+#[test]
+fn a_full_timer_says_so_and_how_many_are_pending() {
+    for capacity in [1, 2, 1000] {
+        let (timer, _driver) = holding(capacity);
+        let _waiting = waiting(&timer, capacity);
+        for _ in 0..3 {
+            let std::task::Poll::Ready(Err(error)) = poll(&mut timer.try_sleep(HOUR)) else {
+                panic!("a full timer took a sleep");
+            };
+            assert!(error.is_at_capacity() && !error.is_shutdown());
+            assert_eq!(error.pending(), Some(capacity));
+            assert_eq!(
+                error.to_string(),
+                format!("the timer is at capacity: {capacity} pending, and it takes no more")
+            );
+        }
+        assert_eq!(timer.metrics().pending(), capacity as u64);
+        assert_eq!(timer.metrics().registered(), capacity as u64, "what was refused was not registered");
+    }
+}
+
+#[test]
+fn those_that_wait_are_not_disturbed_by_those_that_are_refused() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                let timer = Timer::builder().capacity(10).build().unwrap();
+                let mut sleeps = waiting(&timer, 10);
+                for _ in 0..100 {
+                    assert_eq!(refused(&timer), Some(10));
+                }
+                let deadline = timer.now() + ms(5);
+                for sleep in &mut sleeps {
+                    sleep.reset_to(deadline);
+                }
+                for sleep in sleeps {
+                    assert_eq!(sleep.await, Ok(()));
+                }
+                assert!(timer.now() >= deadline);
+                assert_eq!(timer.metrics().registered(), 10);
+            });
+        });
+    }
+}
+
+/// A full timer's place comes free in each way that a sleep can end.
+#[test]
+fn there_is_room_again_as_soon_as_one_ends() {
+    must_end(|| {
+        let (timer, _driver) = holding(3);
+        let mut sleeps = waiting(&timer, 3);
+        assert_eq!(refused(&timer), Some(3));
+        // Dropped.
+        drop(sleeps.pop());
+        assert_eq!(refused(&timer), None);
+        // Reset into the past, where a poll finds it over.
+        sleeps.extend(waiting(&timer, 1));
+        sleeps[0].reset_to(timer.now());
+        assert_eq!(poll(&mut sleeps[0]), std::task::Poll::Ready(Ok(())));
+        assert_eq!(refused(&timer), None);
+        // Fired, and not polled yet: the alarm thread stands in for the driver.
+        sleeps.extend(waiting(&timer, 1));
+        assert_eq!(refused(&timer), Some(3));
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut sleeps[1], &waker).is_pending());
+        sleeps[1].reset_to(timer.now() + ms(5));
+        if !cfg!(feature = "test-util") {
+            woken.wait();
+            assert_eq!(refused(&timer), None);
+        }
+    });
+}
+
+/// One that waits keeps its place when it is reset, and one that has ended asks for a new one.
+#[test]
+fn a_reset_keeps_the_place_of_one_that_waits() {
+    let (timer, _driver) = holding(2);
+    let mut sleeps = waiting(&timer, 2);
+    for hours in [1, 5, 2] {
+        sleeps[0].reset_to(timer.now() + hours * HOUR);
+        assert!(poll(&mut sleeps[0]).is_pending());
+        assert_eq!(timer.metrics().pending(), 2);
+    }
+    let mut late = timer.try_sleep(Duration::ZERO);
+    assert_eq!(poll(&mut late), std::task::Poll::Ready(Ok(())), "what is over needs no place");
+    late.reset_to(timer.now() + HOUR);
+    assert!(matches!(poll(&mut late), std::task::Poll::Ready(Err(error)) if error.is_at_capacity()));
+    // The same future may ask again.
+    sleeps.pop();
+    assert!(poll(&mut late).is_pending());
+}
+
+#[test]
+fn the_infallible_ones_panic_on_a_full_timer() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let timer = Timer::builder().capacity(1).build().unwrap();
+            let _first = waiting(&timer, 1);
+            let full = "at capacity: 1 pending";
+            assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains(full));
+            let mut limited = Box::pin(timer.timeout(HOUR, std::future::pending::<()>()));
+            assert!(panic_message(|| poll(&mut limited)).contains(full));
+            let mut ticks = timer.interval_at(timer.now() + HOUR, HOUR);
+            assert!(panic_message(|| poll(&mut Box::pin(ticks.tick()))).contains(full));
+            // None of them needs a place for what is there already.
+            timer.sleep(Duration::ZERO).await;
+            assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
+            timer.interval(HOUR).tick().await;
+        });
+    });
+}
+
+/// Queues are there to hold many entries with one sleep.
+#[test]
+fn a_queue_takes_one_place_whatever_it_holds() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let timer = Timer::builder().capacity(1).build().unwrap();
+            let mut queue = DelayQueue::with_timer(&timer);
+            for n in 0..1000 {
+                queue.insert(n, HOUR);
+            }
+            let next = futures::future::poll_fn(|cx| queue.poll_expired(cx));
+            assert!(futures::poll!(Box::pin(next)).is_pending());
+            assert_eq!(timer.metrics().pending(), 1);
+        });
+    });
+}
+
+/// A timer's place in memory is used again by the next, whose capacity is its own.
+#[test]
+fn the_next_timer_has_a_count_of_its_own() {
+    for _ in 0..5 {
+        let (timer, driver) = holding(2);
+        let _sleeps = waiting(&timer, 2);
+        assert_eq!(refused(&timer), Some(2));
+        drop(driver);
+        let (timer, driver) = Timer::builder().shards(3).build_with_driver().unwrap();
+        let _sleeps = waiting(&timer, 100);
+        drop(driver);
+    }
+}
+
+#[cfg(feature = "test-util")]
+#[test]
+fn a_sleep_is_refused_exactly_where_a_model_is_full() {
+    use hairspring::test_util::ManualClock;
+
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let capacity = 1 + usize::try_from(random.below(12)).unwrap();
+        let shards = 1 + usize::try_from(random.below(3)).unwrap();
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).capacity(capacity).shards(shards).build().unwrap();
+        let mut sleeps: Vec<TrySleep> = Vec::new();
+        let (mut registered, mut fired) = (0, 0);
+        for _ in 0..400 {
+            match random.below(10) {
+                0..=4 => {
+                    let mut sleep = timer.try_sleep(Duration::from_nanos(1) + random.duration(ms(50)));
+                    match poll(&mut sleep) {
+                        std::task::Poll::Pending => {
+                            assert!(sleeps.len() < capacity);
+                            sleeps.push(sleep);
+                            registered += 1;
+                        }
+                        std::task::Poll::Ready(result) => {
+                            assert_eq!(result.unwrap_err().pending(), Some(capacity));
+                            assert_eq!(sleeps.len(), capacity);
+                        }
+                    }
+                }
+                5..=6 if !sleeps.is_empty() => {
+                    let at = usize::try_from(random.below(sleeps.len() as u64)).unwrap();
+                    drop(sleeps.swap_remove(at));
+                }
+                7 if !sleeps.is_empty() => {
+                    let at = usize::try_from(random.below(sleeps.len() as u64)).unwrap();
+                    sleeps[at].reset_to(timer.now() + Duration::from_nanos(1) + random.duration(ms(50)));
+                }
+                _ => {
+                    clock.advance(random.duration(ms(20)));
+                    let now = clock.now();
+                    let before = sleeps.len();
+                    sleeps.retain(|sleep| sleep.deadline() > now);
+                    fired += before - sleeps.len();
+                }
+            }
+            let metrics = timer.metrics();
+            assert_eq!(metrics.pending(), sleeps.len() as u64);
+            assert_eq!(metrics.registered(), registered);
+            assert_eq!(metrics.fired(), fired as u64);
+            assert_eq!(metrics.cancelled(), registered - fired as u64 - sleeps.len() as u64);
+        }
+    }
+}
+
+/// netty 14959, 6947: "full" though it is not
+#[test]
+fn the_count_is_right_after_threads_have_fought_for_the_last_places() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let capacity = 50;
+        let timer = runtime.block_on(async { Timer::builder().shards(2).capacity(capacity).build().unwrap() });
+        let over = Arc::new(AtomicBool::new(false));
+        let refusals = Arc::new(AtomicU64::new(0));
+        let fight = |seed| {
+            let (timer, refusals) = (timer.clone(), refusals.clone());
+            let mut random = Random::new(seed);
+            thread::spawn(move || {
+                let mut sleeps = Vec::new();
+                for _ in 0..20_000 {
+                    let mut sleep =
+                        timer.try_sleep(if random.below(4) == 0 { Duration::from_micros(50) } else { HOUR });
+                    match poll(&mut sleep) {
+                        std::task::Poll::Pending => sleeps.push(sleep),
+                        std::task::Poll::Ready(Ok(())) => {}
+                        std::task::Poll::Ready(Err(error)) => {
+                            assert_eq!(error.pending(), Some(capacity));
+                            refusals.fetch_add(1, SeqCst);
+                        }
+                    }
+                    if sleeps.len() > 40 || random.below(8) == 0 {
+                        sleeps.clear();
+                    }
+                }
+            })
+        };
+        let threads: Vec<_> = (1..=3).map(fight).collect();
+        let (reads, until) = (timer.clone(), over.clone());
+        let reader = thread::spawn(move || {
+            while !until.load(SeqCst) {
+                let metrics = reads.metrics();
+                assert!(metrics.pending() <= capacity as u64);
+                assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
+            }
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        over.store(true, SeqCst);
+        reader.join().unwrap();
+        assert!(refusals.load(SeqCst) > 0, "the places were never fought for");
+        assert_eq!(timer.metrics().pending(), 0);
+        let _all = waiting(&timer, capacity);
+        assert_eq!(refused(&timer), Some(capacity), "as many places as ever");
+    });
+}

@@ -1,0 +1,132 @@
+//! What `Timer::metrics` tells an operator, and that it tells the truth at any moment.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use common::{HOUR, Random, Wakes, current_thread, ms, multi_thread, must_end, poll, poll_with};
+use hairspring::{Duration, Instant, Timer, timer::Alarm};
+
+#[test]
+fn the_counts_balance_at_every_moment_that_they_are_read() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async { Timer::builder().shards(3).build().unwrap() });
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(SeqCst) {
+                    let metrics = timer.metrics();
+                    assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
+                    assert_eq!(metrics.lateness().count(), metrics.fired());
+                }
+            });
+            let load = |seed| {
+                let timer = &timer;
+                move || {
+                    let mut random = Random::new(seed);
+                    let mut sleeps = std::collections::VecDeque::new();
+                    for _ in 0..30_000 {
+                        let mut sleep = timer.sleep(random.duration(ms(2)));
+                        let _ = poll(&mut sleep);
+                        sleeps.push_back(sleep);
+                        if random.below(3) == 0 {
+                            sleeps.pop_front();
+                        }
+                    }
+                }
+            };
+            for thread in [scope.spawn(load(1)), scope.spawn(load(2))] {
+                thread.join().unwrap();
+            }
+            over.store(true, SeqCst);
+        });
+        let metrics = timer.metrics();
+        assert_eq!(metrics.pending(), 0);
+        assert!(metrics.fired() > 0 && metrics.cancelled() > 0 && metrics.turns() > 0);
+    });
+}
+
+/// Lateness is from the deadline to the turn. With tokio's alarm nobody stands in for a driver that is not polled.
+#[test]
+fn lateness_is_how_long_after_its_deadline_a_timer_fires() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let (timer, mut driver) = Timer::builder().alarm(Alarm::Tokio).build_with_driver().unwrap();
+            assert!(futures::poll!(&mut driver).is_pending());
+            let (woken, waker) = Wakes::new();
+            let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(HOUR)).collect();
+            assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+            let deadline = timer.now() + ms(10);
+            for sleep in &mut sleeps {
+                sleep.reset_to(deadline);
+            }
+            while timer.now() < deadline + ms(20) {
+                thread::sleep(ms(5));
+            }
+            assert_eq!(woken.count(), 0, "nobody has driven it");
+            let least = timer.now() - deadline;
+            assert!(futures::poll!(&mut driver).is_pending());
+            let most = timer.now() - deadline;
+
+            let metrics = timer.metrics();
+            let lateness = metrics.lateness();
+            assert_eq!((lateness.count(), metrics.fired(), woken.count()), (10, 10, 10));
+            assert!((least..=most).contains(&lateness.max()), "{least:?} <= {:?} <= {most:?}", lateness.max());
+            for share in [0.0, 0.1, 0.5, 0.99, 1.0] {
+                assert!((least..=most).contains(&lateness.quantile(share)), "{share}: {lateness:?}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_new_timer_in_the_place_of_another_begins_at_zero() {
+    must_end(|| {
+        current_thread().block_on(async {
+            for _ in 0..3 {
+                let timer = Timer::builder().shards(7).build().unwrap();
+                let metrics = timer.metrics();
+                assert_eq!((metrics.registered(), metrics.fired(), metrics.turns()), (0, 0, 0));
+                assert_eq!((metrics.lateness().count(), metrics.lateness().max()), (0, Duration::ZERO));
+                assert_eq!(metrics.next_deadline(), None);
+                timer.sleep(ms(1)).await;
+                assert_eq!(timer.metrics().registered(), 1);
+            }
+        });
+    });
+}
+
+/// The dashboards' view: how full the levels are, and where their hands stand.
+#[test]
+fn occupancy_shows_each_entry_in_the_slot_of_its_level() {
+    let (timer, _driver) = Timer::builder().shards(2).build_with_driver().unwrap();
+    assert!(timer.metrics().occupancy().iter().all(|&slots| slots == 0));
+    let mut sleeps: Vec<_> = [1, 2, 3, 50].map(|hours| timer.sleep(hours * HOUR)).into_iter().collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let slots = || timer.metrics().occupancy().iter().map(|slots| slots.count_ones()).sum::<u32>();
+    assert!((1..=4).contains(&slots()), "several may share a slot");
+    let occupied = timer.metrics().occupancy().to_vec();
+    // 64^6 ns are 69 s, so none is further down than level 6.
+    assert!(occupied[..6].iter().all(|&slots| slots == 0), "{occupied:?}");
+    sleeps.clear();
+    assert_eq!(slots(), 0);
+}
+
+#[test]
+fn the_next_deadline_is_the_earliest_that_waits() {
+    let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    assert_eq!(timer.metrics().next_deadline(), None);
+    let mut late = timer.sleep(5 * HOUR);
+    assert!(poll(&mut late).is_pending());
+    assert_eq!(timer.metrics().next_deadline(), Some(late.deadline()));
+    let mut early = timer.sleep(3 * HOUR);
+    assert!(poll(&mut early).is_pending());
+    assert_eq!(timer.metrics().next_deadline(), Some(early.deadline()));
+    // After a cancellation it may lie before the earliest, never after it.
+    drop(early);
+    assert!(timer.metrics().next_deadline().is_some_and(|next| next <= late.deadline() && next > Instant::now()));
+    drop(late);
+    assert_eq!(timer.metrics().next_deadline(), None);
+}
