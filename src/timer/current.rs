@@ -231,3 +231,34 @@ impl Drop for Unlist {
         timers().retain(|listed| listed.runtime != gone.runtime || listed.timer != gone.timer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    /// tokio 6504, kafka 6431: one lock for all threads.
+    #[test]
+    fn no_two_workers_arm_timers_under_one_lock() {
+        const WORKERS: usize = 3;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
+        // One task on each worker at a time.
+        let meet = Arc::new(Barrier::new(WORKERS));
+        let tasks = (0..WORKERS).map(|_| {
+            let meet = meet.clone();
+            runtime.spawn(async move {
+                meet.wait();
+                let shards = [lease(), lease()].map(|lease| std::ptr::from_ref(lease.unwrap().shard).addr());
+                assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
+                meet.wait();
+                shards[0]
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let mut shards: Vec<_> = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        assert_eq!(shards.len(), WORKERS);
+    }
+}
