@@ -7,6 +7,9 @@
 //!   on another;
 //! - elsewhere, inside a task, for that task: a task never changes its runtime.
 //!
+//! Where tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
+//! on the list of all timers.
+//!
 //! Invariants
 //! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
 //! 2. A closed timer is never remembered as the answer.
@@ -38,6 +41,7 @@ const MOST_THREADS: usize = 1024;
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
+    static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
     static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
@@ -56,6 +60,18 @@ struct Remembered {
     lease: Lease,
     /// The task that it is right for; `None` where it is right for the whole thread.
     task: Option<task::Id>,
+    /// How many timers had been installed.
+    installed: u64,
+}
+
+/// This thread's shard of a runtime's timer, as it was looked up.
+#[derive(Clone, Copy)]
+struct Found {
+    runtime: runtime::Id,
+    /// Threads that run the runtime's tasks have places of their own.
+    in_task: bool,
+    timer: HubLease,
+    lease: Lease,
     /// How many timers had been installed.
     installed: u64,
 }
@@ -103,13 +119,30 @@ fn ask(task: Option<task::Id>) -> Option<Lease> {
     // Read first, so that an answer from before an installation is never taken for one from after it.
     let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
-    let timer = timer_of(&runtime);
-    let lease = timer.shard(if task.is_some() { place(runtime.id(), timer) } else { thread() });
+    let Found { timer, lease, .. } = find(&runtime, task.is_some(), installed);
     if task.is_some() {
         remember(Remembered { timer, lease, task, installed });
     }
     probe(&runtime, timer, installed);
     Some(lease)
+}
+
+fn find(runtime: &Handle, in_task: bool, installed: u64) -> Found {
+    let id = runtime.id();
+    let last = FOUND.try_with(Cell::get).ok().flatten();
+    let valid = |found: &Found| {
+        found.runtime == id && found.in_task == in_task && found.installed == installed && !found.timer.is_over()
+    };
+    last.filter(valid).unwrap_or_else(|| {
+        let timer = timer_of(runtime);
+        let lease = timer.shard(if in_task { place(id, timer) } else { thread() });
+        let found = Found { runtime: id, in_task, timer, lease, installed };
+        // A clock that is paused meanwhile has all its timers in one shard.
+        if !cfg!(feature = "test-util") {
+            let _ = FOUND.try_with(|last| last.set(Some(found)));
+        }
+        found
+    })
 }
 
 /// This thread's shard of a timer.
