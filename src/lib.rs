@@ -9,6 +9,8 @@ mod driver;
 pub mod error;
 mod future_ext;
 mod hub;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod instant;
 mod interval;
 mod lateness;
@@ -29,6 +31,8 @@ pub mod test_util;
 mod tick;
 mod timeout;
 pub mod timer;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod try_sleep;
 pub mod wheel;
 

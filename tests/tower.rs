@@ -1,0 +1,152 @@
+//! `tower::Timeout` and `TimeoutLayer`, beside tower's own where the two should agree. The clock is paused.
+
+mod common;
+
+use std::convert::Infallible;
+use std::future::{Ready, pending, ready};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::{ms, paused};
+use hairspring::error::Elapsed;
+use hairspring::tower::{BoxError, Timeout, TimeoutLayer};
+use hairspring::{Instant, Timer, sleep};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+/// Answers with the time that it is asked to take, after that time.
+async fn take(millis: u64) -> io::Result<u64> {
+    sleep(ms(millis)).await;
+    if millis == 13 { Err(io::ErrorKind::InvalidData.into()) } else { Ok(millis) }
+}
+
+#[test]
+fn a_request_that_takes_longer_fails_at_the_limit_and_others_are_left_alone() {
+    paused().block_on(async {
+        let own = Timer::builder().build().unwrap();
+        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::new(ms(100)).on(&own)] {
+            let mut service = ServiceBuilder::new().layer(layer).service(service_fn(take));
+            let start = Instant::now();
+            assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
+            assert_eq!(start.elapsed(), ms(99));
+
+            let start = Instant::now();
+            let error = service.ready().await.unwrap().call(101).await.unwrap_err();
+            assert_eq!(start.elapsed(), ms(100));
+            assert!(error.is::<Elapsed>());
+            // The limit is each request's.
+            assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
+        }
+    });
+}
+
+#[test]
+fn an_error_of_the_service_is_handed_on() {
+    paused().block_on(async {
+        let error = Timeout::new(service_fn(take), ms(100)).oneshot(13).await.unwrap_err();
+        assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::InvalidData);
+    });
+}
+
+#[test]
+fn the_time_counts_from_the_call() {
+    paused().block_on(async {
+        let mut service = Timeout::new(service_fn(take), ms(100));
+        let response = service.call(99);
+        sleep(ms(150)).await;
+        let start = Instant::now();
+        assert!(response.await.unwrap_err().is::<Elapsed>());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+#[test]
+fn a_response_that_is_ready_is_taken_whatever_the_limit() {
+    // There is no runtime here: no timer is armed.
+    let mut service = Timeout::new(service_fn(|()| ready(Ok::<_, Infallible>(1))), Duration::ZERO);
+    let mut response = service.call(());
+    assert!(matches!(common::poll(&mut response), Poll::Ready(Ok(1))));
+}
+
+#[test]
+fn a_request_that_took_too_long_is_dropped() {
+    paused().block_on(async {
+        let request = Arc::new(());
+        let service = service_fn(|request: Arc<()>| async move {
+            pending::<()>().await;
+            Ok::<_, Infallible>(request)
+        });
+        let response = Timeout::new(service, ms(100)).oneshot(Arc::clone(&request)).await;
+        assert!(response.unwrap_err().is::<Elapsed>());
+        assert_eq!(Arc::strong_count(&request), 1);
+    });
+}
+
+/// Ready when it likes.
+#[derive(Debug, Clone)]
+struct Busy(Poll<Result<(), io::ErrorKind>>);
+
+impl Service<()> for Busy {
+    type Response = ();
+    type Error = io::Error;
+    type Future = Ready<io::Result<()>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.map_err(io::Error::from)
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        ready(Ok(()))
+    }
+}
+
+#[test]
+fn it_is_ready_when_the_service_is() {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut service = Timeout::new(Busy(Poll::Pending), ms(100));
+    assert!(service.poll_ready(&mut cx).is_pending());
+    service.get_mut().0 = Poll::Ready(Ok(()));
+    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))));
+    service.get_mut().0 = Poll::Ready(Err(io::ErrorKind::Other));
+    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Err(error)) if error.is::<io::Error>()));
+    assert!(matches!(service.get_ref(), Busy(Poll::Ready(Err(_)))));
+    assert!(matches!(service.into_inner(), Busy(Poll::Ready(Err(_)))));
+}
+
+/// A program that names the layer, the service and the error compiles with tower's and with ours.
+macro_rules! program {
+    ($name:ident, $timeout:path, $layer:path, $elapsed:path) => {
+        mod $name {
+            use super::*;
+            use $elapsed as Elapsed;
+            use $layer as TimeoutLayer;
+            use $timeout as Timeout;
+
+            const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_millis(100));
+
+            pub(super) async fn outcome(millis: u64) -> (Result<u64, &'static str>, Duration) {
+                let start = Instant::now();
+                let service: Timeout<_> = LAYER.layer(service_fn(take));
+                let result: Result<u64, BoxError> = service.oneshot(millis).await;
+                let result = result.map_err(|error| if error.is::<Elapsed>() { "too slow" } else { "failed" });
+                (result, start.elapsed())
+            }
+        }
+    };
+}
+
+program!(theirs, tower::timeout::Timeout, tower::timeout::TimeoutLayer, tower::timeout::error::Elapsed);
+program!(ours, hairspring::tower::Timeout, hairspring::tower::TimeoutLayer, hairspring::error::Elapsed);
+
+#[test]
+fn a_program_does_the_same_with_towers_and_with_ours() {
+    paused().block_on(async {
+        for millis in [0, 1, 13, 99, 200, 100_000] {
+            let (theirs, _) = theirs::outcome(millis).await;
+            let (ours, took) = ours::outcome(millis).await;
+            assert_eq!(ours, theirs, "{millis}");
+            assert_eq!(took, ms(millis.min(100)));
+        }
+    });
+}
