@@ -20,6 +20,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -174,16 +175,33 @@ fn an_http2_client_gives_up_on_a_mute_server() {
 fn hyper_utils_server_of_both_versions_takes_it() {
     paused().block_on(async {
         for timer in timers() {
-            let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+            let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(timer.clone()).header_read_timeout(LIMIT);
             builder.http2().timer(timer);
-            let (mut client, io) = duplex(4096);
-            tokio::spawn(async move {
-                let _ = builder.serve_connection(TokioIo::new(io), service_fn(hello)).await;
-            });
-            ask(&mut client).await.unwrap();
+            let serve = |builder: &auto::Builder<TokioExecutor>, io| {
+                let builder = builder.clone();
+                tokio::spawn(async move { builder.serve_connection(TokioIo::new(io), service_fn(hello)).await })
+            };
+
+            let (mut idle, io) = duplex(4096);
+            serve(&builder, io);
+            ask(&mut idle).await.unwrap();
             let start = Instant::now();
-            closed(&mut client).await;
+            closed(&mut idle).await;
+            assert_eq!(start.elapsed(), LIMIT);
+
+            let (mut slow, io) = duplex(4096);
+            serve(&builder, io);
+            slow.write_all(&REQUEST[..9]).await.unwrap();
+            let start = Instant::now();
+            closed(&mut slow).await;
+            assert_eq!(start.elapsed(), LIMIT);
+
+            // With a client that says nothing, it waits without limit for bytes that tell the version, where that is open.
+            let (mut silent, io) = duplex(4096);
+            serve(&builder.http1_only(), io);
+            let start = Instant::now();
+            closed(&mut silent).await;
             assert_eq!(start.elapsed(), LIMIT);
         }
     });

@@ -91,7 +91,7 @@ async fn client(kind: Kind, arrives: Duration, address: SocketAddr, options: Opt
         Kind::Silent => outcome.cut_off_after = wait(&mut server, start, options, b"").await,
         Kind::SilentLater => {
             start = Instant::now();
-            outcome.error = ask(&mut server, &["/"], &mut outcome).await.err();
+            outcome.error = ask(&mut server, "/", 1, &mut outcome).await.err();
             outcome.cut_off_after = wait(&mut server, start, options, b"").await;
         }
     }
@@ -103,20 +103,22 @@ async fn behave(server: &mut BufReader<TcpStream>, options: Options, outcome: &m
     let mut left = options.requests - 1;
     while left > 0 {
         let batch = left.min(PIPELINED);
-        ask(server, &["/"; PIPELINED as usize][..usize::try_from(batch).unwrap_or(0)], outcome).await?;
+        ask(server, "/", batch, outcome).await?;
         left -= batch;
         sleep(pause(options)).await;
     }
-    ask(server, &[STUCK], outcome).await
+    ask(server, STUCK, 1, outcome).await
 }
 
-/// Sends a request for each path at once, and reads the responses.
-async fn ask(server: &mut BufReader<TcpStream>, paths: &[&str], outcome: &mut Outcome) -> io::Result<()> {
-    let requests: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nhost: loopback\r\n\r\n")).collect();
-    server.write_all(requests.as_bytes()).await?;
-    for &path in paths {
+/// Sends so many requests for `path`, and then reads the responses.
+async fn ask(server: &mut BufReader<TcpStream>, path: &str, count: u64, outcome: &mut Outcome) -> io::Result<()> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: loopback\r\n\r\n");
+    for _ in 0..count {
+        server.write_all(request.as_bytes()).await?;
+    }
+    let expected = if path == STUCK { 503 } else { 200 };
+    for _ in 0..count {
         let status = response(server).await?;
-        let expected = if path == STUCK { 503 } else { 200 };
         if status != expected {
             return Err(io::Error::other(format!("the server said {status} to {path}, not {expected}")));
         }
