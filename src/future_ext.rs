@@ -34,6 +34,7 @@ pub trait FutureExt: Future {
     /// assert_eq!(async { 5 }.timeout(Duration::from_secs(1)).await, Ok(5));
     /// # }
     /// ```
+    #[track_caller]
     fn timeout(self, duration: Duration) -> Timeout<Self>
     where
         Self: Sized,
@@ -57,6 +58,7 @@ pub trait FutureExt: Future {
     /// assert!(std::future::pending::<()>().timeout_at(deadline).await.is_err());
     /// # }
     /// ```
+    #[track_caller]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
     where
         Self: Sized,

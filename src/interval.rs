@@ -17,6 +17,7 @@ use crate::clock;
 use crate::instant::Instant;
 use crate::sleep::{Sleep, sleep_until};
 use crate::timer::Timer;
+use crate::trace::Spans;
 
 /// A tick that comes no later than this after its time was not missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
@@ -127,6 +128,7 @@ pub struct Interval {
     delay: Sleep,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
+    spans: Spans,
     /// Keeps the timer that it was made on.
     _timer: Option<Timer>,
 }
@@ -135,7 +137,8 @@ impl Interval {
     #[track_caller]
     fn new(delay: Sleep, period: Duration, timer: Option<Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        Interval { delay, period, missed_tick_behavior: MissedTickBehavior::default(), _timer: timer }
+        let missed_tick_behavior = MissedTickBehavior::default();
+        Interval { delay, period, missed_tick_behavior, spans: Spans::new("Interval"), _timer: timer }
     }
 
     #[track_caller]
@@ -158,7 +161,8 @@ impl Interval {
     /// # }
     /// ```
     pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
+        let spans = self.spans.operation("Interval::tick");
+        poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
 
     /// Polls for the next tick. The task of the last poll is the one that is woken.

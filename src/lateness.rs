@@ -56,6 +56,17 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
+    /// What came in since `before` was read: how late, rounded up as in [`quantile`](Lateness::quantile), and how many.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn since(&self, before: &Lateness) -> impl Iterator<Item = (Duration, usize)> {
+        let counts = self.counts.iter().zip(&before.counts).enumerate();
+        counts.filter_map(|(bucket, (now, before))| {
+            // Less than before where the timer has ended and its place was taken.
+            let count = usize::try_from(now.saturating_sub(*before)).unwrap_or(usize::MAX);
+            (count > 0).then(|| (Duration::from_nanos(last_of(bucket).min(self.max).0), count))
+        })
+    }
+
     /// How many timers fired.
     ///
     /// ```

@@ -33,6 +33,7 @@ mod timeout;
 pub mod timer;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod trace;
 mod try_sleep;
 pub mod wheel;
 

@@ -24,6 +24,7 @@ use crate::instant::Instant;
 use crate::shard::{Entry, Key, Lease, Refused};
 use crate::tick::Tick;
 use crate::timer::current;
+use crate::trace::Spans;
 
 /// How often a poll looks for a timer, where the one it found was shut down meanwhile.
 const FINDS: usize = 3;
@@ -52,6 +53,7 @@ const FINDS: usize = 3;
 /// # }
 /// ```
 #[inline]
+#[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
@@ -72,6 +74,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// # }
 /// ```
 #[inline]
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(clock::tick_of(deadline))
 }
@@ -100,6 +103,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub struct Sleep {
     deadline: Tick,
     stage: Stage,
+    spans: Spans,
 }
 
 enum Stage {
@@ -123,15 +127,25 @@ enum Home {
 
 impl Sleep {
     #[inline]
+    #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
         // It may be polled where there is no runtime.
-        let home = current::lease().map_or(Home::Current, Home::Made);
-        Sleep { deadline, stage: Stage::Idle(home) }
+        Sleep::at(current::lease().map_or(Home::Current, Home::Made), deadline)
     }
 
     /// A sleep on a timer of the caller's choice.
+    #[track_caller]
     pub(crate) fn on(lease: Lease, deadline: Tick) -> Sleep {
-        Sleep { deadline, stage: Stage::Idle(Home::Fixed(lease)) }
+        Sleep::at(Home::Fixed(lease), deadline)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn at(home: Home, deadline: Tick) -> Sleep {
+        let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
+        let sleep = Sleep { deadline, stage: Stage::Idle(home), spans };
+        sleep.spans.due(deadline, || sleep.now());
+        sleep
     }
 
     /// The instant at which this completes.
@@ -205,7 +219,7 @@ impl Sleep {
     pub(crate) fn move_to(&mut self, deadline: Tick) {
         if let Stage::Waiting { lease, key, .. } = self.stage {
             if deadline == self.deadline || lease.shard.reset(key, deadline) {
-                self.deadline = deadline;
+                self.note(deadline);
                 return;
             }
         }
@@ -215,8 +229,17 @@ impl Sleep {
     /// Gives this another deadline that counts from the next poll on: nothing waits for it before.
     pub(crate) fn rewind(&mut self, deadline: Tick) {
         self.cancel();
-        self.deadline = deadline;
+        self.note(deadline);
         self.stage = Stage::Idle(self.leave());
+    }
+
+    /// Keeps a deadline, and tells of it where it is another.
+    fn note(&mut self, deadline: Tick) {
+        if deadline != self.deadline {
+            self.deadline = deadline;
+            self.spans = self.spans.operation("Sleep::reset");
+            self.spans.due(deadline, || self.now());
+        }
     }
 
     /// Gives this a deadline that never comes, and takes it out of its shard.
@@ -257,11 +280,14 @@ impl Sleep {
 
     /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        match &self.stage {
+        let spans = mem::replace(&mut self.spans, Spans::none());
+        let elapsed = spans.poll("poll_elapsed", || match &self.stage {
             Stage::Done(_) => Poll::Ready(Ok(())),
             Stage::Waiting { .. } => self.poll_waiting(cx),
             Stage::Idle(_) => self.poll_idle(cx),
-        }
+        });
+        self.spans = spans;
+        elapsed
     }
 
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {

@@ -37,6 +37,7 @@ use crate::sleep::{Sleep, sleep, sleep_until};
 /// assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+#[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(duration))
 }
@@ -58,6 +59,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+#[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }

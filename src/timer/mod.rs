@@ -5,6 +5,8 @@
 mod builder;
 pub(crate) mod current;
 mod metrics;
+#[cfg(feature = "metrics")]
+mod reporter;
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ pub use builder::{BuildError, Builder};
 
 pub use crate::alarm::Alarm;
 pub use metrics::Metrics;
+#[cfg(feature = "metrics")]
+pub use reporter::Reporter;
 
 use crate::clock;
 pub use crate::driver::Driver;
@@ -126,6 +130,7 @@ impl Timer {
     /// Timer::current().sleep(Duration::from_millis(1)).await;
     /// # }
     /// ```
+    #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::on(current::lease_of(self.lease), clock::later(self.tick(), duration))
     }
@@ -140,6 +145,7 @@ impl Timer {
     /// timer.sleep_until(timer.now() + Duration::from_millis(1)).await;
     /// # }
     /// ```
+    #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::on(current::lease_of(self.lease), clock::tick_of(deadline))
     }
@@ -156,6 +162,7 @@ impl Timer {
     /// assert!(timer.try_sleep(Duration::from_secs(1)).await.unwrap_err().is_shutdown());
     /// # }
     /// ```
+    #[track_caller]
     pub fn try_sleep(&self, duration: Duration) -> TrySleep {
         TrySleep::new(self.sleep(duration))
     }
@@ -171,6 +178,7 @@ impl Timer {
     /// assert_eq!(timer.try_sleep_until(timer.now() + Duration::from_millis(1)).await, Ok(()));
     /// # }
     /// ```
+    #[track_caller]
     pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
         TrySleep::new(self.sleep_until(deadline))
     }
@@ -184,6 +192,7 @@ impl Timer {
     /// assert_eq!(Timer::current().timeout(Duration::from_secs(1), async { 5 }).await, Ok(5));
     /// # }
     /// ```
+    #[track_caller]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
@@ -199,6 +208,7 @@ impl Timer {
     /// assert!(timer.timeout_at(deadline, std::future::pending::<()>()).await.is_err());
     /// # }
     /// ```
+    #[track_caller]
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
@@ -273,6 +283,24 @@ impl Timer {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::of(self.lease)
+    }
+
+    /// Reports what this timer does to the recorder of the crate `metrics`, with the label `timer` set to `name`. Needs
+    /// the feature `metrics`.
+    ///
+    /// Give each timer a name of its own, and report on it once: the counters of two with one name would show the larger,
+    /// and the histogram both.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer};
+    /// tokio::spawn(Timer::current().reporter("main").run(Duration::from_secs(10)));
+    /// # }
+    /// ```
+    #[cfg(feature = "metrics")]
+    pub fn reporter(&self, name: impl Into<String>) -> Reporter {
+        Reporter::new(self.lease, name.into())
     }
 
     /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were.
