@@ -1,7 +1,7 @@
 //! [`HyperTimer`]: the timer of hyper's servers and clients, with the feature `hyper`.
 //!
-//! hyper has no timer of its own: without one its `header_read_timeout`, its HTTP/2 keep-alive and the idle limit of
-//! hyper-util's connection pool do nothing, or panic. Each of their builders takes one: `timer`, `pool_timer`.
+//! hyper has no timer of its own: its builders take one with `timer`, hyper-util's connection pool with `pool_timer`.
+//! Without one, `header_read_timeout` and the keep-alive of HTTP/2 panic where they were asked for.
 //!
 //! Must not know: shards, the driver, the wheel.
 
@@ -16,8 +16,8 @@ use crate::timer::Timer;
 
 /// A timer for hyper: hairspring's in the place of hyper-util's `TokioTimer`.
 ///
-/// Limits end at their deadline, to the nanosecond, and never before it; a limit that is renewed, as for each ping of an
-/// HTTP/2 connection, keeps its allocation. Runs on runtimes without `enable_time`.
+/// Limits count in nanoseconds and never end early. One that is put off, as for each ping of an HTTP/2 connection, keeps
+/// its allocation. Runs on runtimes without `enable_time`.
 ///
 /// # Panics
 /// hyper's connections panic when polled outside a tokio runtime, as [`sleep`] does, or on a [`Timer`] that was shut
