@@ -21,6 +21,9 @@ use crate::quiet::Threads;
 use crate::shard::{Batch, Epoch};
 use crate::tick::Tick;
 
+/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
+const LAST: Tick = Tick(u64::MAX - 1);
+
 /// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
 ///
 /// Any number of them can be in a process; they do not touch each other, nor the runtime's clock. A
@@ -121,8 +124,10 @@ impl ManualClock {
     /// Moves the clock on, exactly by `duration`. When it returns, every timer due by then has been fired: in the order
     /// of their deadlines, the clock showing each one's deadline as it fires. Their tasks have been woken, and not yet
     /// been polled.
+    ///
+    /// A clock goes no further than some 530 years from now.
     pub fn advance(&self, duration: Duration) {
-        let target = self.lock().now + clock::ticks_in(duration);
+        let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
         while let Some(next) = self.next().filter(|&next| next <= target) {
             self.move_to(next);
         }
@@ -130,7 +135,7 @@ impl ManualClock {
     }
 
     /// Moves the clock on to the next deadline and fires what is due there. Returns what the clock shows then; `None`,
-    /// with the clock left as it is, where no timer waits.
+    /// with the clock left as it is, where no timer waits for anything that comes.
     ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};

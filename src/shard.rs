@@ -147,17 +147,19 @@ impl Shard {
             && !self.signal.is_doubtful()
     }
 
-    /// The tick at which a deadline fires: itself, or the next multiple of the resolution.
+    /// The tick at which a deadline fires: itself, or the next multiple of the resolution; the last tick where there is
+    /// none left.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
         let below = (1 << self.grain.load(Ordering::Relaxed)) - 1;
-        Tick(deadline.0.saturating_add(below) & !below)
+        deadline.0.checked_add(below).map_or(Tick::MAX, |sum| Tick(sum & !below))
     }
 
-    /// Whether the wheel has gone by a tick.
+    /// Whether the wheel has gone by a tick, or would have if it had had anything to do. A manual clock that stands
+    /// still turns no wheel, so what is past is not put into one.
     #[inline]
     fn is_past(&self, state: &State, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() && !self.signal.is_doubtful()
+        (tick <= state.wheel.elapsed() && !self.signal.is_doubtful()) || self.signal.was_shown(tick)
     }
 
     #[inline]
@@ -202,7 +204,8 @@ impl Shard {
             let waker = self.take_out(&mut state, key);
             drop(state);
             if let Some(waker) = waker {
-                waker.wake();
+                // A panic would leave the sleep as it was, and it has no entry any more.
+                contain(|| waker.wake());
             }
             return false;
         }

@@ -165,6 +165,19 @@ impl Signal {
         Some(Tick(self.manual.load(SeqCst))).filter(|&shown| shown < Tick::MAX)
     }
 
+    /// Whether this is on a manual clock, and that has come to a tick.
+    #[inline]
+    #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
+    pub(crate) fn was_shown(&self, tick: Tick) -> bool {
+        #[cfg(feature = "test-util")]
+        return self.shown().is_some_and(|shown| tick <= shown);
+        #[cfg(not(feature = "test-util"))]
+        {
+            let _ = tick;
+            false
+        }
+    }
+
     /// Whether the timer is on a manual clock.
     #[cfg(feature = "test-util")]
     pub(crate) fn is_by_hand(&self) -> bool {

@@ -266,3 +266,66 @@ fn a_timer_ten_hours_away_takes_two_turns_at_most() {
     assert_eq!(clock.advance_to_next(), Some(nap.deadline()));
     assert!(timer.metrics().turns() <= 2, "{} turns", timer.metrics().turns());
 }
+
+/// As tokio 2290. A wheel that had nothing to fire was behind its clock, and took the past for the future.
+#[test]
+fn a_reset_into_the_past_wakes_at_once_while_the_clock_stands() {
+    for shards in [1, 4] {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).shards(shards).build().unwrap();
+        clock.advance(DAY);
+        let mut nap = task::spawn(timer.sleep(DAY));
+        assert_pending!(nap.poll());
+        nap.reset_to(clock.now() - ms(1));
+        assert!(nap.is_woken());
+        assert_eq!(clock.pending(), 0);
+        assert_ready!(nap.poll());
+    }
+}
+
+/// The last tick stands for "never". A clock that came to it had its timers read the system's time.
+#[test]
+fn at_the_end_of_time_a_clock_stands() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    clock.advance(Duration::MAX);
+    let end = clock.now();
+    assert_eq!(timer.now(), end);
+    clock.advance(Duration::MAX);
+    assert_eq!((clock.now(), timer.now()), (end, end));
+    assert!(poll(&mut timer.sleep_until(end)).is_ready());
+    assert_pending!(task::spawn(timer.sleep(DAY)).poll());
+}
+
+/// The last multiple of a resolution comes before the last deadline, which was taken for that.
+#[test]
+fn a_coarse_timer_is_not_early_at_the_end_of_time() {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(&clock).resolution(Duration::from_secs(1)).build().unwrap();
+    let mut nap = task::spawn(timer.sleep_until(clock.now() + Duration::MAX));
+    assert_pending!(nap.poll());
+    let left = nap.deadline() - clock.now();
+    clock.advance(left - ms(1));
+    assert!(clock.now() < nap.deadline() && !nap.is_woken());
+    assert_pending!(nap.poll());
+}
+
+/// A reset into the past was left half done where the waker panicked: the sleep had its old deadline, and was ready.
+#[test]
+fn where_a_waker_panics_in_a_reset_the_sleep_is_reset() {
+    let clock = ManualClock::new();
+    let timer = timer_on(&clock);
+    clock.advance(DAY);
+    // Turns the wheel.
+    let mut other = timer.sleep(ms(1));
+    assert!(poll(&mut other).is_pending());
+    clock.advance(ms(1));
+
+    let mut nap = timer.sleep(DAY);
+    assert!(poll_with(&mut nap, &common::on_wake(|| panic!("on purpose"))).is_pending());
+    let past = clock.now() - ms(1);
+    nap.reset_to(past);
+    assert_eq!(nap.deadline(), past);
+    nap.reset_to(clock.now() + DAY);
+    assert!(poll(&mut nap).is_pending(), "a day early");
+}
