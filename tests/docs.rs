@@ -21,3 +21,87 @@ fn the_tests_that_the_table_of_bugs_names_exist() {
         assert!(row.contains("[`"), "no test is named for this bug: {row}");
     }
 }
+
+/// One row of the table of parts in DESIGN.md.
+struct Row {
+    parts: Vec<String>,
+    must_not_know: Vec<String>,
+}
+
+/// What stands between backticks.
+fn code(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn table_of_parts(root: &Path) -> Vec<Row> {
+    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
+    let table = design.lines().skip_while(|line| !line.starts_with("| part |")).skip(2);
+    let rows = table.take_while(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
+        Row { parts: code(cells[0]), must_not_know: code(cells[cells.len() - 1]) }
+    });
+    rows.collect()
+}
+
+/// Each source file with the part that it is of: `src/timer/builder.rs` is of `timer`.
+fn sources(root: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let inside = path.strip_prefix(root.join("src")).unwrap().to_str().unwrap();
+                let part = inside.split('/').next().unwrap().trim_end_matches(".rs");
+                found.push((part.to_owned(), inside.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The parts that a file's own code names: not its tests, nor its comments.
+fn used_by(source: &str) -> Vec<String> {
+    let own = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let code: Vec<&str> = own.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let mut used = Vec::new();
+    for after in code.split("crate::").skip(1) {
+        // `use crate::{one::.., two::..};` or `crate::one`.
+        let names = after.strip_prefix('{').map_or(after, |list| list.split('}').next().unwrap());
+        let listed = if after.starts_with('{') { names.split(", ").collect() } else { vec![names] };
+        for name in listed {
+            let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            used.push(name);
+        }
+    }
+    used
+}
+
+/// The arrows between the parts are as the table says, so that each can be read without those below it.
+#[test]
+fn no_part_uses_one_that_it_must_not_know() {
+    const KNOW_EACH_OTHER: [&str; 5] = ["timer", "sleep", "try_sleep", "timeout", "interval"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rows = table_of_parts(root);
+    let place = |part: &str| rows.iter().position(|row| row.parts.iter().any(|known| known == part));
+    let mut arrows = 0;
+    for (part, file) in sources(root) {
+        if matches!(file.as_str(), "lib.rs") || file.ends_with("models.rs") || part == "models" {
+            continue;
+        }
+        let at = place(&part).unwrap_or_else(|| panic!("DESIGN.md has no row for {file}"));
+        for used in used_by(&fs::read_to_string(root.join("src").join(&file)).unwrap()) {
+            if used == part || KNOW_EACH_OTHER.contains(&part.as_str()) && KNOW_EACH_OTHER.contains(&used.as_str()) {
+                continue;
+            }
+            let of = place(&used).unwrap_or_else(|| panic!("DESIGN.md has no row for {used}, which {file} uses"));
+            assert!(of <= at, "{file} uses {used}, which stands below it in DESIGN.md");
+            assert!(!rows[at].must_not_know.contains(&used), "{file} uses {used}, which it must not know");
+            arrows += 1;
+        }
+    }
+    assert!(arrows > 100, "{arrows} arrows");
+}
