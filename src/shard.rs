@@ -266,6 +266,11 @@ impl Shard {
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
         let mut state = self.lock();
+        if !state.open {
+            // What is left belongs to whoever closes the shard, who has moved the wheel beyond any time.
+            self.next.store(u64::MAX, Ordering::SeqCst);
+            return 0;
+        }
         let State { wheel, lateness, .. } = &mut *state;
         let taken = take_due(wheel, now, &mut batch.wakers, |deadline| lateness.record(now - deadline));
         self.limit.give(batch.wakers.len());
@@ -403,5 +408,43 @@ impl Batch {
 impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shard").field("next", &self.next()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct FiresToo(&'static Shard);
+
+    impl Wake for FiresToo {
+        fn wake(self: Arc<Self>) {
+            while self.0.next() <= Tick(10) {
+                self.0.fire(Tick(10), &mut Batch::default());
+            }
+        }
+    }
+
+    /// A driver may be in the middle of a turn while another thread shuts its timer down.
+    #[test]
+    fn a_turn_during_a_shutdown_fires_nothing_early() {
+        const EPOCH: Epoch = Epoch(7);
+        let (signal, limit) = (Box::leak(Box::new(Signal::new())), Box::leak(Box::new(Limit::new())));
+        let shard: &Shard = Box::leak(Box::new(Shard::new(signal, limit)));
+        shard.open(EPOCH, 0);
+        shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
+        shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
+        // More of one deadline than one hold of the lock takes out.
+        for _ in 0..3 * BATCH {
+            shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
+        }
+        assert_eq!(shard.close(), 2 + 3 * BATCH, "each is shut down");
+        assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
+        let mut sum = Snapshot::empty();
+        shard.add_to(&mut sum, EPOCH);
+        assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
     }
 }
