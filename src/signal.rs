@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::alarm::thread::{self, Bell, BellId};
 use crate::clock;
+use crate::contain::contain;
 use crate::instant;
 use crate::tick::{Tick, Ticks};
 
@@ -272,7 +273,8 @@ impl Signal {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            // What waits on the timer is yet to be told.
+            contain(|| waker.wake());
         }
     }
 
@@ -326,7 +328,8 @@ impl Signal {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            // It is no fault of whoever arms a timer or shuts it down.
+            contain(|| waker.wake());
         }
     }
 

@@ -272,6 +272,23 @@ fn a_driver_that_is_dropped_ends_its_timer() {
     });
 }
 
+/// A driver may be polled by an executor whose wakers panic.
+#[test]
+fn a_driver_whose_waker_panics_keeps_nobody_from_waiting_or_being_told() {
+    must_end(|| {
+        let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
+        let bad = common::on_wake(|| panic!("on purpose"));
+        assert!(poll_with(&mut driver, &bad).is_pending());
+        let mut waits = timer.try_sleep(HOUR);
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut waits, &waker).is_pending());
+        assert!(poll_with(&mut driver, &bad).is_pending());
+        assert_eq!(timer.shutdown(), 1);
+        assert_eq!(woken.count(), 1);
+        assert!(matches!(poll(&mut waits), Poll::Ready(Err(error)) if error.is_shutdown()));
+    });
+}
+
 /// Shutting down from inside a wake-up of the same timer, twice over.
 #[test]
 fn a_waker_may_shut_its_timer_down() {
