@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn no_two_workers_arm_timers_under_one_lock() {
         const WORKERS: usize = 3;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
         // One task on each worker at a time.
         let meet = Arc::new(Barrier::new(WORKERS));
         let tasks = (0..WORKERS).map(|_| {
