@@ -133,6 +133,8 @@ fn the_infallible_ones_panic_on_a_full_timer() {
     must_end(|| {
         current_thread().block_on(async {
             let timer = Timer::builder().capacity(1).build().unwrap();
+            let mut started = timer.interval_at(timer.now() + ms(1), ms(1));
+            started.tick().await;
             let _first = waiting(&timer, 1);
             let full = "at capacity: 1 pending";
             assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains(full));
@@ -140,6 +142,8 @@ fn the_infallible_ones_panic_on_a_full_timer() {
             assert!(panic_message(|| poll(&mut limited)).contains(full));
             let mut ticks = timer.interval_at(timer.now() + HOUR, HOUR);
             assert!(panic_message(|| poll(&mut Box::pin(ticks.tick()))).contains(full));
+            started.reset_after(HOUR);
+            assert!(panic_message(|| poll(&mut Box::pin(started.tick()))).contains(full), "each tick asks for room");
             // None of them needs a place for what is there already.
             timer.sleep(Duration::ZERO).await;
             assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
@@ -238,7 +242,8 @@ fn a_sleep_is_refused_exactly_where_a_model_is_full() {
 fn the_count_is_right_after_threads_have_fought_for_the_last_places() {
     must_end(|| {
         let runtime = multi_thread(2);
-        let capacity = 50;
+        // So few that one thread alone comes to the limit, should the others not run beside it.
+        let capacity = 20;
         let timer = runtime.block_on(async { Timer::builder().shards(2).capacity(capacity).build().unwrap() });
         let over = Arc::new(AtomicBool::new(false));
         let refusals = Arc::new(AtomicU64::new(0));

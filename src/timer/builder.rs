@@ -128,8 +128,9 @@ impl Builder {
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. Where
     /// the timer is full, [`try_sleep`](Timer::try_sleep) resolves to an [error](crate::error::Error::is_at_capacity),
-    /// and the other sleeps, timeouts and intervals panic when they are polled for the first time. A queue or map on the
-    /// timer counts as one sleep. Those that wait are not disturbed, and what is ready at its first poll needs no room.
+    /// and what cannot tell of an error panics when it is polled: a sleep or timeout for the first time or after a reset,
+    /// an interval at any tick, as each asks for room anew. A queue or map counts as one sleep while it waits, and asks
+    /// anew each time. Those that wait are not disturbed, and what is ready at its first poll needs no room.
     ///
     /// The limit holds over all shards, so threads that arm timers share a counter: some nanoseconds each time.
     ///
