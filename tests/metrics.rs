@@ -88,11 +88,16 @@ fn a_new_timer_in_the_place_of_another_begins_at_zero() {
             for _ in 0..3 {
                 let timer = Timer::builder().shards(7).build().unwrap();
                 let metrics = timer.metrics();
-                assert_eq!((metrics.registered(), metrics.fired(), metrics.turns()), (0, 0, 0));
+                assert_eq!((metrics.registered(), metrics.fired()), (0, 0));
+                // The alarm thread looks after a driver that does not come for a millisecond.
+                assert!(metrics.turns() < 5, "{} turns of the timer before", metrics.turns());
                 assert_eq!((metrics.lateness().count(), metrics.lateness().max()), (0, Duration::ZERO));
                 assert_eq!(metrics.next_deadline(), None);
-                timer.sleep(ms(1)).await;
+                assert!(poll(&mut timer.sleep(HOUR)).is_pending());
                 assert_eq!(timer.metrics().registered(), 1);
+                while timer.metrics().turns() < 10 || timer.metrics().fired() == 0 {
+                    timer.sleep(ms(1)).await;
+                }
             }
         });
     });
