@@ -291,15 +291,14 @@ impl Sleep {
     }
 
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Stage::Waiting { lease: Lease { shard, epoch }, key, .. } = self.stage else {
-            unreachable!("only called when waiting")
-        };
+        let Stage::Waiting { lease, key, .. } = self.stage else { unreachable!("only called when waiting") };
+        let Lease { shard, epoch } = lease;
         let signal = shard.signal();
         let deadline = self.deadline;
         if shard.has_fired(epoch, deadline) {
             return self.complete();
         }
-        if !signal.is_surely_future(deadline) && signal.now() >= deadline {
+        if !signal.is_surely_future(deadline) && lease.now() >= deadline {
             shard.remove(key);
             return self.complete();
         }
@@ -323,7 +322,7 @@ impl Sleep {
             };
             let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
             let Lease { shard, epoch } = lease;
-            if !shard.signal().is_surely_future(self.deadline) && shard.signal().now() >= self.deadline {
+            if !shard.signal().is_surely_future(self.deadline) && lease.now() >= self.deadline {
                 return self.complete();
             }
             match shard.insert(epoch, self.deadline, cx.waker().clone()) {
@@ -360,7 +359,7 @@ impl Sleep {
         match &self.stage {
             Stage::Idle(Home::Made(lease) | Home::Fixed(lease))
             | Stage::Done(Home::Made(lease) | Home::Fixed(lease))
-            | Stage::Waiting { lease, .. } => lease.shard.signal().now(),
+            | Stage::Waiting { lease, .. } => lease.now(),
             Stage::Idle(Home::Current) | Stage::Done(Home::Current) => clock::now(),
         }
     }

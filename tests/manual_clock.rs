@@ -169,6 +169,37 @@ fn when_a_clock_goes_its_timers_end() {
     assert!(common::panic_message(|| poll(&mut nap)).contains("shut down"));
 }
 
+/// A builder may be the last to hold a clock.
+#[test]
+fn a_timer_whose_clock_goes_while_it_is_built_has_ended() {
+    let last_of_its_clock = || Timer::builder().clock(&ManualClock::new()).shards(20);
+    let builders = [last_of_its_clock(), last_of_its_clock()];
+    let [first, second] = builders;
+    for timer in [first.build().unwrap(), second.build_with_driver().unwrap().0] {
+        assert!(common::panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
+    }
+    let clock = ManualClock::new();
+    let others: Vec<_> = (0..4).map(|_| Timer::builder().clock(&clock).shards(20).build().unwrap()).collect();
+    for (number, timer) in others.iter().enumerate() {
+        assert!(!others[..number].contains(timer), "one timer's place in memory was given to two");
+    }
+}
+
+/// The next timer may have a clock of its own, which shows any time.
+#[test]
+fn a_sleep_whose_timer_has_gone_does_not_go_by_the_clock_of_the_next() {
+    let (timer, driver) = Timer::builder().shards(40).build_with_driver().unwrap();
+    let (mut polled, mut idle) = (timer.try_sleep(DAY), timer.try_sleep(DAY));
+    assert!(poll(&mut polled).is_pending());
+    drop((timer, driver));
+    let clock = ManualClock::new();
+    let _next = Timer::builder().clock(&clock).shards(40).build().unwrap();
+    clock.advance(2 * DAY);
+    for sleep in [&mut polled, &mut idle] {
+        assert!(assert_ready_err!(poll(sleep)).is_shutdown(), "it ends early");
+    }
+}
+
 #[test]
 fn a_driver_of_a_manual_clock_ends_with_the_timer_and_ends_it() {
     current_thread().block_on(async {

@@ -246,10 +246,11 @@ impl Builder {
 
     /// A timer on the manual clock that was given.
     #[cfg(feature = "test-util")]
-    fn by_hand(mut self) -> Result<HubLease, BuildError> {
-        let clock = self.clock.take().expect("only called with a clock");
+    fn by_hand(&self) -> Result<HubLease, BuildError> {
+        // Only borrowed: a clock that goes ends its timers, which is not to be before somebody holds the new one.
+        let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
-        Ok(clock.open(self.shards(shards).settings()?.wanted()))
+        Ok(clock.open(self.clone().shards(shards).settings()?.wanted()))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {
