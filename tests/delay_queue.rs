@@ -381,6 +381,12 @@ fn room_that_is_reserved_stays_until_it_is_given_back() {
     assert!(panic_message(|| queue.reserve(usize::MAX)).contains("at most"));
 }
 
+/// A page of these would take 2 GB.
+#[test]
+fn an_empty_queue_has_no_room_for_entries() {
+    assert_eq!(DelayQueue::<[u8; 1 << 24]>::new().capacity(), 0);
+}
+
 // Where it may be used
 
 #[test]

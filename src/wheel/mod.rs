@@ -170,6 +170,10 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn starting_at(elapsed: Tick) -> Self {
+        Wheel::with_store(elapsed, Store::new())
+    }
+
+    fn with_store(elapsed: Tick, store: Store<T>) -> Self {
         Wheel {
             elapsed,
             current: [Current { place: Place(0), last: Tick::ZERO }; LEVELS],
@@ -178,7 +182,7 @@ impl<T> Wheel<T> {
             occupied: [0; ROWS],
             sorted: [0; ROWS],
             lists: [List::EMPTY; ROWS * SLOTS],
-            store: Store::new(),
+            store,
             cascaded: 0,
         }
     }
@@ -230,7 +234,7 @@ impl<T> Wheel<T> {
     /// Takes a few nanoseconds, whatever the population.
     ///
     /// # Panics
-    /// Where the wheel would hold more than 2^32 - 1 entries.
+    /// Where the wheel would hold more than 2^32 - 128 entries.
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let place = self.place_for_insert(deadline);

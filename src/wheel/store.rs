@@ -306,6 +306,7 @@ impl<T> Store<T> {
     }
 
     /// Has room for `entries` in all, and keeps it.
+    #[track_caller]
     pub(super) fn reserve(&mut self, entries: usize) {
         assert!(entries <= MOST, "a wheel holds at most {MOST} entries");
         self.kept = self.kept.max(entries.div_ceil(PAGE as usize));

@@ -11,7 +11,7 @@ use super::{Key, List, Place, ROWS, SLOTS, Step, Tick, Wheel};
 impl<T> Wheel<T> {
     /// As [`starting_at`](Wheel::starting_at) tick 0, with no memory for entries until the first comes.
     pub(crate) fn without_memory() -> Self {
-        Wheel { store: Store::without_memory(), ..Wheel::new() }
+        Wheel::with_store(Tick::ZERO, Store::without_memory())
     }
 
     /// The entry that is handed out next; `None` where the wheel is empty.
@@ -61,6 +61,7 @@ impl<T> Wheel<T> {
     /// wheel.reserve(10_000);
     /// assert!(wheel.capacity() >= 10_000);
     /// ```
+    #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         self.store.reserve(self.len().saturating_add(additional));
     }
