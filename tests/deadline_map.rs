@@ -302,6 +302,25 @@ fn a_consumer_that_waits_on_a_timer_that_was_shut_down_panics() {
     });
 }
 
+#[test]
+fn a_consumer_that_waits_on_a_full_timer_panics_and_loses_nothing() {
+    both_flavours()[0].block_on(async {
+        let timer = Timer::builder().capacity(1).build().unwrap();
+        let mut other = timer.sleep(HOUR);
+        assert!(futures::poll!(&mut other).is_pending());
+        let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+        map.insert(1, (), Duration::ZERO);
+        map.insert(2, (), HOUR);
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "what is due takes no room");
+        let said = panic_message(|| poll(&mut expirations));
+        assert!(said.contains("at capacity"), "{said}");
+        drop(other);
+        assert!(poll(&mut expirations).is_pending());
+        map.touch(&2, ms(1));
+        assert_eq!(expirations.recv().await, Some((2, ())));
+    });
+}
+
 /// A stream with more in it than a task may take at a time lets the others run.
 #[test]
 fn a_mass_expiry_lets_other_tasks_run() {

@@ -214,21 +214,30 @@ fn a_mass_expiry_comes_in_order_and_lets_other_tasks_run() {
 #[test]
 fn a_mass_expiry_in_no_order_is_sorted_a_part_at_a_time() {
     const MANY: u64 = 100_000;
-    current_thread().block_on(async {
-        let mut queue = DelayQueue::new();
-        let start = Instant::now() - ms(200);
-        for value in 0..MANY {
-            queue.insert_at(value, start + Duration::from_nanos((value * 7_919) % MANY));
+    // Outside of a task, where no budget ends a poll.
+    let mut queue = DelayQueue::new();
+    let start = Instant::now() - ms(200);
+    for value in 0..MANY {
+        queue.insert_at(value, start + Duration::from_nanos((value * 7_919) % MANY));
+    }
+    let (woken, waker) = Wakes::new();
+    let (mut before, mut count, mut pauses) = (start, 0, 0);
+    loop {
+        match poll_with(&mut queue, &waker) {
+            Poll::Ready(Some(expired)) => {
+                assert!(expired.deadline() >= before);
+                before = expired.deadline();
+                count += 1;
+            }
+            Poll::Ready(None) => break,
+            Poll::Pending => {
+                pauses += 1;
+                assert_eq!(woken.count(), pauses, "it is to be polled again");
+            }
         }
-        let mut before = start;
-        let mut count = 0;
-        while let Some(expired) = queue.next().await {
-            assert!(expired.deadline() >= before);
-            before = expired.deadline();
-            count += 1;
-        }
-        assert_eq!(count, MANY);
-    });
+    }
+    assert_eq!(count, MANY);
+    assert!(pauses >= 2, "{pauses} pauses");
 }
 
 // Keys
@@ -427,6 +436,24 @@ fn on_a_timer_that_was_shut_down_it_panics_and_never_hangs() {
         assert!(poll(&mut queue).is_pending());
         assert_eq!(timer.shutdown(), 1);
         assert!(panic_message(|| poll(&mut queue)).contains("shut down"));
+    });
+}
+
+#[test]
+fn on_a_full_timer_it_panics_and_keeps_its_entries() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().capacity(1).build().unwrap();
+        let mut other = timer.sleep(HOUR);
+        assert!(futures::poll!(&mut other).is_pending());
+        let mut queue = DelayQueue::with_timer(&timer);
+        queue.insert(1, Duration::ZERO);
+        let key = queue.insert(2, HOUR);
+        assert_eq!(poll(&mut queue), Poll::Ready(Some(1)), "what is due takes no room");
+        assert!(panic_message(|| poll(&mut queue)).contains("at capacity"));
+        drop(other);
+        assert!(poll(&mut queue).is_pending());
+        queue.reset(&key, ms(1));
+        assert_eq!(queue.next().await.unwrap().into_inner(), 2);
     });
 }
 

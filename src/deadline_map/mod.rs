@@ -87,7 +87,8 @@ const THROWN_AWAY: usize = 2;
 ///
 /// # What runs where
 /// Keys are hashed outside of the map's locks, and keys and values are dropped outside of them, so a `Hash` or `Drop`
-/// may use the map, and may panic. `Eq` runs under a lock: it may panic, but one that uses the same map can deadlock.
+/// may use the map, and may panic. `Eq` and `Borrow` run under a lock: they may panic, but may not use the same map,
+/// which can deadlock.
 /// When a key is inserted that is there already, the map keeps the old key and drops the new one.
 ///
 /// # Cost
@@ -177,7 +178,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// Wakes the consumer where this expires before anything else.
     ///
     /// # Panics
-    /// Where a shard would hold more than 2^32 - 1 entries.
+    /// Where a shard would hold more than 2^32 - 128 entries.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};

@@ -8,8 +8,8 @@
 //! 3. `next` is never later than the wheel's earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
 //!    changes only under the lock.
 //! 4. At most [`STEPS`] steps of the wheel are made per hold of the lock.
-//! 5. Of the user's code, only `Eq` of keys runs under the lock, before anything has changed. Keys and values are dropped
-//!    outside of it, and nobody is woken under it.
+//! 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and values
+//!    are dropped outside of it, and nobody is woken under it.
 //!
 //! Must not know: hashers, streams, clocks.
 

@@ -39,8 +39,9 @@ const STEPS: u32 = 16_384;
 /// A queue whose entries come out when their deadline has passed, as `tokio_util::time::DelayQueue`.
 ///
 /// Entries come in the order of their deadlines, to the nanosecond, and those of one deadline in the order in which they
-/// were inserted or reset; never early. Inserting, removing and resetting take a few nanoseconds beside the reading of a
-/// clock, whatever the number of entries, and allocate nothing for each.
+/// were inserted or reset; never early. Those whose deadline had passed already by then may come behind others that were
+/// due. Inserting, removing and resetting take a few nanoseconds beside the reading of a clock, whatever the number of
+/// entries, and allocate nothing for each.
 ///
 /// It is a [`Stream`] of [`Expired`], which ends when the queue is empty, and goes on when something is inserted. Whoever
 /// has polled it last is woken when there is something to poll for: an entry has fallen due, one was put in front of
@@ -216,7 +217,8 @@ impl<T> DelayQueue<T> {
     /// order near the present, which it sorts a part at a time.
     ///
     /// # Panics
-    /// Where it has to wait and there is no runtime, or the queue's timer was shut down.
+    /// Where it has to wait and there is no runtime, or the queue's timer was shut down or is
+    /// [full](crate::timer::Builder::capacity). The entries stay.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
