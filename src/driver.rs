@@ -9,7 +9,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::alarm::Alarm;
@@ -19,6 +18,7 @@ use crate::hub::{Allowance, Fired, Held, HubLease};
 use crate::instant;
 use crate::shard::Batch;
 use crate::signal::{CLOCK_MAY_PAUSE, WakesBy};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::tick::{Tick, Ticks};
 
 /// How far beyond a deadline tokio moves a paused clock: it rounds up to its ticks of a millisecond.

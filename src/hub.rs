@@ -13,13 +13,14 @@
 //!
 //! Must not know: tasks, futures.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use crate::alarm::thread::{self, Bell};
 use crate::limit::Limit;
 use crate::shard::{Batch, Epoch, Lease, Shard, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, global, keep};
 use crate::tick::{Tick, Ticks};
 
 pub(crate) struct Hub {
@@ -55,12 +56,16 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Held(&'static Hub);
 
-/// The hubs that serve no timer at present.
-static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+global! {
+    /// The hubs that serve no timer at present.
+    static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+}
 
-/// All hubs that were ever made.
 #[cfg(feature = "test-util")]
-static ALL: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+global! {
+    /// All hubs that were ever made.
+    static ALL: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+}
 
 /// Has all drivers polled, wherever they run, to look at their clocks.
 #[cfg(feature = "test-util")]
@@ -122,38 +127,55 @@ impl Hub {
     }
 
     fn take(wanted: Wanted) -> HubLease {
-        let Wanted { shards, grain, capacity } = wanted;
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         // Powers of two, so that timers of all sizes can use each other's hubs.
-        let room = shards.next_power_of_two();
+        let room = wanted.shards.next_power_of_two();
         let fitting = spare.iter().position(|hub| hub.shards.len() == room);
         let fitting = fitting.map(|at| spare.swap_remove(at));
         drop(spare);
         let hub = fitting.unwrap_or_else(|| Hub::new(room));
-        let epoch = Epoch(hub.epoch.load(Ordering::SeqCst));
-        hub.holders.store(1, Ordering::SeqCst);
-        hub.used.store(shards, Ordering::SeqCst);
-        hub.turns.store(0, Ordering::Relaxed);
-        hub.limit.open(capacity);
-        for shard in hub.shards() {
-            shard.open(epoch, grain);
+        HubLease { hub, epoch: hub.serve(wanted) }
+    }
+
+    /// A new timer begins; the answer names it.
+    fn serve(&self, wanted: Wanted) -> Epoch {
+        let epoch = Epoch(self.epoch.load(Ordering::SeqCst));
+        self.holders.store(1, Ordering::SeqCst);
+        self.used.store(wanted.shards, Ordering::SeqCst);
+        self.turns.store(0, Ordering::Relaxed);
+        self.limit.open(wanted.capacity);
+        for shard in self.shards() {
+            shard.open(epoch, wanted.grain);
         }
+        epoch
+    }
+
+    /// A hub that serves one model, and that no timer gets after it. The alarm thread rings `bell`, or the hub itself.
+    #[cfg(test)]
+    pub(crate) fn of_a_model(bell: Option<&'static dyn Bell>) -> HubLease {
+        let hub = Hub::new(1);
+        let epoch = hub.serve(Wanted { shards: 1, grain: 0, capacity: None });
+        std::mem::forget(hub.hold());
+        hub.signal.open(bell.unwrap_or(hub));
         HubLease { hub, epoch }
     }
 
     fn new(shards: usize) -> &'static Hub {
-        let signal: &Signal = Box::leak(Box::new(Signal::new()));
-        let limit: &Limit = Box::leak(Box::new(Limit::new()));
-        let shards = (0..shards).map(|_| &*Box::leak(Box::new(Shard::new(signal, limit)))).collect();
-        let hub = Box::leak(Box::new(Hub {
-            signal,
-            shards,
-            limit,
-            used: AtomicUsize::new(0),
-            epoch: AtomicU32::new(0),
-            turns: AtomicU64::new(0),
-            holders: AtomicU32::new(0),
-        }));
+        let signal = keep!(Signal, Signal::new());
+        let limit = keep!(Limit, Limit::new());
+        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(signal, limit))).collect();
+        let hub = keep!(
+            Hub,
+            Hub {
+                signal,
+                shards,
+                limit,
+                used: AtomicUsize::new(0),
+                epoch: AtomicU32::new(0),
+                turns: AtomicU64::new(0),
+                holders: AtomicU32::new(0),
+            }
+        );
         #[cfg(feature = "test-util")]
         ALL.lock().unwrap_or_else(PoisonError::into_inner).push(hub);
         hub

@@ -17,6 +17,8 @@ mod lateness;
 mod limit;
 #[cfg(feature = "test-util")]
 mod manual;
+#[cfg(test)]
+mod models;
 #[cfg(feature = "test-util")]
 mod mover;
 #[cfg(feature = "test-util")]
@@ -26,6 +28,7 @@ mod quiet;
 mod shard;
 mod signal;
 mod sleep;
+mod sync;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 mod tick;

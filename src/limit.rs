@@ -6,7 +6,7 @@
 //!
 //! Must not know: shards.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// A limit of this many is none.
 const NONE: usize = usize::MAX;
@@ -17,7 +17,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Limit { most: AtomicUsize::new(NONE), taken: AtomicUsize::new(0) }
     }
 

@@ -11,8 +11,7 @@
 //!
 //! Must not know: the driver, futures.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::clock;
@@ -20,6 +19,8 @@ use crate::contain::contain;
 use crate::lateness::Lateness;
 use crate::limit::Limit;
 use crate::signal::Signal;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tick::Tick;
 pub(crate) use crate::wheel::Key;
 use crate::wheel::{LEVELS, Step, Wheel};

@@ -16,8 +16,9 @@
 //!
 //! Must not know: wheel, shards, the driver's work.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+// No part of any handshake, so models share it.
+use std::sync::atomic::AtomicU64 as Counter;
+use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ use crate::alarm::thread::{self, Bell, BellId};
 use crate::clock;
 use crate::contain::contain;
 use crate::instant;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use crate::sync::{self, Mutex, MutexGuard};
 use crate::tick::{Tick, Ticks};
 
 /// How late the alarm thread may be before [`Signal::is_surely_future`] answers a poll wrongly: 134 ms. Even then only a
@@ -113,7 +116,7 @@ pub(crate) enum Rung {
 
 impl Signal {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: Counter = Counter::new(0);
         Signal {
             armed: AtomicU64::new(u64::MAX),
             certain: AtomicU64::new(u64::MAX),
@@ -124,7 +127,7 @@ impl Signal {
                 not_before: Tick::ZERO,
                 pause: Ticks(0),
                 rung_for: Tick::ZERO,
-                rung_at: Instant::now(),
+                rung_at: sync::now(),
             }),
             id: BellId(NEXT.fetch_add(1, SeqCst)),
             bell: OnceLock::new(),
@@ -344,7 +347,7 @@ impl Signal {
         if !STANDS_IN {
             return;
         }
-        state.rung_at = Instant::now();
+        state.rung_at = sync::now();
         // Where timers are dense, the next booking is known already, and the thread need not be told of it.
         let dense = state.pause >= DENSE;
         self.book(if dense { instant_of(state.rung_for + state.pause) } else { state.rung_at + GRACE });
@@ -368,15 +371,13 @@ impl Signal {
             }
             Phase::Awake { expected: true, .. } if STANDS_IN => {
                 let patience = state.rung_at + GRACE;
-                if Instant::now() >= patience {
+                if sync::now() >= patience {
                     return Rung::Overdue;
                 }
                 self.book(patience);
                 Rung::Served
             }
-            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + WATCHED_GRACE <= Instant::now() => {
-                Rung::Overdue
-            }
+            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + WATCHED_GRACE <= sync::now() => Rung::Overdue,
             Phase::Closed | Phase::Awake { .. } | Phase::Asleep(_) => Rung::Served,
         }
     }
@@ -409,7 +410,7 @@ impl Signal {
     /// The alarm thread was not through, and rings again once it has rung what else is due.
     pub(crate) fn ring_again(&self) {
         if let Phase::Awake { expected: true, .. } = self.lock().phase {
-            self.book(Instant::now());
+            self.book(sync::now());
         }
     }
 
@@ -489,6 +490,12 @@ impl Signal {
         } else {
             self.book(self.instant_of(deadline).into_std());
         }
+    }
+
+    /// When the alarm thread is to ring.
+    #[cfg(test)]
+    pub(crate) fn booked(&self) -> Option<Instant> {
+        thread::booked(self.id)
     }
 
     fn publish(&self, armed: Tick, certain: Tick) {

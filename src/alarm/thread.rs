@@ -12,10 +12,11 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::contain::contain;
+use crate::sync::{self, Condvar, Mutex, MutexGuard, global};
 
 /// What the thread rings.
 pub(crate) trait Bell: Send + Sync {
@@ -61,13 +62,22 @@ impl Thread {
     }
 }
 
-static ALARM: AlarmThread = AlarmThread::new();
+global! {
+    static ALARM: AlarmThread = AlarmThread {
+        bookings: Mutex::new(Bookings { all: Vec::new(), thread: Thread::Awake }),
+        changed: Condvar::new(),
+    };
+}
 
 /// Starts the thread, so that booking cannot fail later.
 ///
 /// # Panics
 /// Where the system refuses another thread.
 pub(crate) fn start() {
+    // A model rings by itself.
+    if cfg!(hairspring_loom) {
+        return;
+    }
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
         let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| ALARM.run());
@@ -87,6 +97,33 @@ pub(crate) fn cancel(id: BellId) {
     ALARM.cancel(id);
 }
 
+/// When a bell is to ring.
+#[cfg(test)]
+pub(crate) fn booked(id: BellId) -> Option<Instant> {
+    ALARM.lock().all.iter().find(|booking| booking.id == id).map(|booking| booking.at)
+}
+
+/// Does the thread's work until it is `done`, in a model.
+#[cfg(all(test, hairspring_loom))]
+pub(crate) fn run_until(done: impl Fn() -> bool) {
+    let mut bookings = ALARM.lock();
+    while !done() {
+        bookings = ALARM.round(bookings);
+    }
+}
+
+/// Rings all that is due, in a model. Returns whether anything was.
+#[cfg(all(test, hairspring_loom))]
+pub(crate) fn ring_due() -> bool {
+    let mut rung = false;
+    loop {
+        let due = ALARM.lock().take_due(sync::now());
+        let Some(due) = due else { return rung };
+        due.bell.ring();
+        rung = true;
+    }
+}
+
 impl Bookings {
     /// Takes out the earliest booking, where it is due.
     fn take_due(&mut self, now: Instant) -> Option<Booking> {
@@ -96,13 +133,6 @@ impl Bookings {
 }
 
 impl AlarmThread {
-    const fn new() -> Self {
-        AlarmThread {
-            bookings: Mutex::new(Bookings { all: Vec::new(), thread: Thread::Awake }),
-            changed: Condvar::new(),
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Bookings> {
         // Nothing that can panic runs under this lock.
         self.bookings.lock().unwrap_or_else(PoisonError::into_inner)
@@ -129,24 +159,29 @@ impl AlarmThread {
         sleep_precisely();
         let mut bookings = self.lock();
         loop {
-            let now = Instant::now();
-            if let Some(due) = bookings.take_due(now) {
-                drop(bookings);
-                contain(|| due.bell.ring());
-                bookings = self.lock();
-                continue;
-            }
-            let until = bookings.all.iter().map(|booking| booking.at).min();
-            bookings.thread = Thread::Asleep { until };
-            bookings = match until {
-                None => self.changed.wait(bookings).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let wait = self.changed.wait_timeout(bookings, until.duration_since(now));
-                    wait.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-            bookings.thread = Thread::Awake;
+            bookings = self.round(bookings);
         }
+    }
+
+    /// Rings what is due first; where nothing is, sleeps until something may be.
+    fn round<'a>(&'a self, mut bookings: MutexGuard<'a, Bookings>) -> MutexGuard<'a, Bookings> {
+        let now = sync::now();
+        if let Some(due) = bookings.take_due(now) {
+            drop(bookings);
+            contain(|| due.bell.ring());
+            return self.lock();
+        }
+        let until = bookings.all.iter().map(|booking| booking.at).min();
+        bookings.thread = Thread::Asleep { until };
+        bookings = match until {
+            None => self.changed.wait(bookings).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let wait = self.changed.wait_timeout(bookings, until.duration_since(now));
+                wait.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        bookings.thread = Thread::Awake;
+        bookings
     }
 }
 

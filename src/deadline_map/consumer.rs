@@ -13,11 +13,12 @@
 //!
 //! Must not know: keys, values, shards.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::contain::contain;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tick::Tick;
 
 // A cache line of its own: those who insert read it, and it is rarely written.
@@ -82,6 +83,12 @@ impl Consumer {
     pub(super) fn leave(&self) {
         self.gone.store(true, SeqCst);
         self.stop_waiting();
+    }
+
+    /// The tick that a waiting consumer wakes at.
+    #[cfg(test)]
+    pub(super) fn armed(&self) -> Tick {
+        Tick(self.armed.load(SeqCst))
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -13,12 +13,13 @@
 
 mod consumer;
 mod expirations;
+#[cfg(test)]
+mod models;
 mod shard;
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use expirations::Expirations;
 use shard::{Shard, Term};
 
 use crate::clock;
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use crate::tick::Tick;
 use crate::timer::Timer;
 

@@ -15,14 +15,15 @@
 
 use std::borrow::Borrow;
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use hashbrown::HashTable;
 
 use super::consumer::Consumer;
 use crate::clock;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tick::{Tick, Ticks};
 use crate::wheel::{self, Step, Wheel};
 

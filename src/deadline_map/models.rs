@@ -1,0 +1,213 @@
+//! Models of the map's handshake with its consumer: what [`crate::models`] says of models holds for these.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::{Consumer, DeadlineMap, Expirations, RandomState, Shard, Shared, Term};
+use crate::driver::Driver;
+use crate::models::{Woken, check, far, near, poll, race, race_three};
+use crate::sync::atomic::AtomicUsize;
+use crate::tick::Tick;
+use crate::timer::Timer;
+
+type Map = DeadlineMap<u64, ()>;
+
+/// A map of two shards, on a timer of its own, and its consumer.
+fn map() -> (Map, Task) {
+    let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    let shared = Arc::new(Shared {
+        shards: (0..2).map(|_| Shard::new()).collect(),
+        consumer: Consumer::new(),
+        hasher: RandomState::new(),
+        timer: Some(timer),
+        handles: AtomicUsize::new(1),
+    });
+    let expirations = Expirations::of(shared.clone());
+    (DeadlineMap { shared }, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
+}
+
+impl Map {
+    /// Some key that belongs in a shard.
+    fn key(&self, shard: usize) -> u64 {
+        let there = |key: &u64| std::ptr::eq(self.shared.shard(self.hash(key)), &raw const self.shared.shards[shard]);
+        (0..).find(there).unwrap()
+    }
+
+    /// As `insert` does, with a deadline that does not come from a clock.
+    fn insert_at(&self, key: u64, deadline: Tick) {
+        let hash = self.hash(&key);
+        let term = Term { now: deadline, duration: Duration::ZERO };
+        self.shared.shard(hash).insert(&self.shared.consumer, hash, key, (), term);
+    }
+
+    /// As `touch` does.
+    fn touch_at(&self, key: u64, deadline: Tick) {
+        let hash = self.hash(&key);
+        let term = Term { now: deadline, duration: Duration::ZERO };
+        assert!(self.shared.shard(hash).touch(&self.shared.consumer, hash, &key, term));
+    }
+}
+
+/// The consumer's task.
+struct Task {
+    expirations: Expirations<u64, ()>,
+    woken: Arc<Woken>,
+    /// The keys that it was handed out.
+    taken: Vec<u64>,
+    /// Whether the stream has ended.
+    done: bool,
+    _driver: Driver,
+}
+
+impl Task {
+    /// Polls until that is pending, and again where it was woken.
+    #[must_use]
+    fn run(mut self) -> Task {
+        loop {
+            let polled = poll(&mut Box::pin(self.expirations.recv()), &self.woken);
+            match polled {
+                Poll::Ready(Some((key, ()))) => self.taken.push(key),
+                Poll::Ready(None) => {
+                    self.done = true;
+                    return self;
+                }
+                Poll::Pending if self.woken.take() > 0 => {}
+                Poll::Pending => return self,
+            }
+        }
+    }
+
+    /// Goes on where it was woken.
+    #[must_use]
+    fn go_on(self) -> Task {
+        if self.woken.take() > 0 { self.run() } else { self }
+    }
+}
+
+#[test]
+fn insert_against_waiting() {
+    check("map: insert against waiting", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let (task, _map) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(key, near(1));
+                map
+            },
+        );
+        assert_eq!(task.go_on().taken, [key]);
+    });
+}
+
+/// Each of the two may wake the consumer, which may come round in between.
+#[test]
+fn two_inserts_against_waiting() {
+    check("map: two inserts against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        let second = map.clone();
+        let (task, (), ()) = race_three(
+            move || task.run(),
+            move || second.insert_at(other, near(2)),
+            move || map.insert_at(one, near(1)),
+        );
+        // The handles have gone.
+        let mut taken = task.go_on().taken;
+        taken.sort_unstable();
+        let mut both = [one, other];
+        both.sort_unstable();
+        assert_eq!(taken, both);
+    });
+}
+
+/// The second comes after the consumer was woken for the first, and waits again.
+#[test]
+fn one_insert_after_the_other_against_waiting() {
+    check("map: one insert after the other against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        let (task, _map) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(one, near(1));
+                map.insert_at(other, near(2));
+                map
+            },
+        );
+        assert_eq!(task.go_on().taken.len(), 2);
+    });
+}
+
+/// What is earlier than what the consumer waits for, inserted and touched.
+#[test]
+fn earlier_against_waiting() {
+    check("map: earlier against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(4));
+        let task = task.run();
+        let toucher = map.clone();
+        let (task, (), map) = race_three(
+            move || task.run(),
+            move || toucher.touch_at(one, far(1)),
+            move || {
+                map.insert_at(other, far(3));
+                map
+            },
+        );
+        let task = task.go_on();
+        assert!(task.taken.is_empty() && !task.done);
+        assert_eq!(map.shared.consumer.armed(), far(1), "it wakes by itself for the earliest");
+        assert!(map.shared.timer.as_ref().is_some_and(|timer| timer.metrics().pending() == 1));
+    });
+}
+
+#[test]
+fn remove_against_taking() {
+    check("map: remove against taking", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        map.insert_at(key, near(1));
+        let (task, (removed, _map)) = race(move || task.run(), move || (map.remove(&key).is_some(), map));
+        assert_eq!(task.taken.len() + usize::from(removed), 1, "one of them gets it");
+    });
+}
+
+#[test]
+fn the_last_handle_against_waiting() {
+    check("map: the last handle against waiting", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let (task, ()) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(key, near(1));
+                drop(map);
+            },
+        );
+        let task = task.go_on();
+        assert_eq!((&task.taken[..], task.done), (&[key][..], true));
+        assert!(!task.woken.is_held(), "no waker is left");
+    });
+}
+
+#[test]
+fn insert_against_the_drop_of_the_stream() {
+    check("map: insert against the drop of the stream", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let task = task.run();
+        let woken = task.woken.clone();
+        let (_map, ()) = race(
+            move || {
+                map.insert_at(key, near(1));
+                map
+            },
+            move || drop(task),
+        );
+        assert!(woken.take() <= 1);
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}

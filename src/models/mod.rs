@@ -1,0 +1,297 @@
+//! Models: what threads do to each other's timers, in little, on the code that timers run.
+//!
+//! With `--cfg hairspring_loom` each runs in every order that its threads' steps can come in, and with every value that
+//! their loads may see, up to so many preemptions; without, some hundred times on real threads. Each says how many
+//! runs it took. CONTRIBUTING.md has the commands.
+//!
+//! Time does not pass in a model. A deadline is [`near`], and has long come, or [`far`]; what is far is fired by saying
+//! that its time has come, as an alarm of the driver's own does.
+//!
+//! Must not know: what the tests outside of the crate check.
+
+mod alarm;
+mod timer;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize as PlainUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+#[cfg(not(hairspring_loom))]
+use std::time::Instant;
+
+#[cfg(hairspring_loom)]
+use loom::thread;
+#[cfg(not(hairspring_loom))]
+use std::thread;
+
+use crate::alarm::Alarm;
+use crate::alarm::thread::{self as alarm_thread, Bell};
+use crate::clock;
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::hub::{Allowance, Hub};
+use crate::shard::{Batch, Epoch, Lease};
+use crate::sleep::Sleep;
+#[cfg(hairspring_loom)]
+use crate::sync;
+use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::tick::{Tick, Ticks};
+
+/// How long anything may take before it counts as hung.
+#[cfg(not(hairspring_loom))]
+const HUNG: Duration = Duration::from_secs(60);
+
+const HOUR: Ticks = Ticks(3_600_000_000_000);
+
+/// A deadline that has passed long ago; a greater number is a later one.
+pub(crate) fn near(number: u64) -> Tick {
+    Tick(1_000_000 + number)
+}
+
+/// A deadline that is years away; a greater number is a later one.
+pub(crate) fn far(number: u64) -> Tick {
+    // The first century of the clock has 50 years of the past.
+    Tick(HOUR.0 * 24 * 365 * 100 + number * HOUR.0)
+}
+
+/// Runs a model.
+#[cfg(hairspring_loom)]
+pub(crate) fn check(name: &str, model: fn()) {
+    /// In words. Loom's own stacks are too small for a wheel.
+    const STACK: usize = 0x8000;
+    let mut builder = loom::model::Builder::new();
+    let bound = *builder.preemption_bound.get_or_insert(2);
+    builder.max_branches = 10_000;
+    let (runs, start) = (Arc::new(PlainUsize::new(0)), std::time::Instant::now());
+    let counted = runs.clone();
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        thread::Builder::new().stack_size(STACK).spawn(model).unwrap().join().unwrap();
+    });
+    let runs = runs.load(Relaxed);
+    println!("{name}: {runs} interleavings with up to {bound} preemptions, in {:.1?}", start.elapsed());
+}
+
+/// Runs a model.
+#[cfg(not(hairspring_loom))]
+pub(crate) fn check(name: &str, model: fn()) {
+    const RUNS: usize = 300;
+    (0..RUNS).for_each(|_| model());
+    println!("{name}: {RUNS} runs on real threads");
+}
+
+/// Runs both at the same time.
+pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B) -> (A, B)
+where
+    A: Send + 'static,
+{
+    let start = Start::of(2);
+    let one = start.spawn(one);
+    let other = start.together(other);
+    (one.join().unwrap(), other)
+}
+
+/// Runs the three at the same time.
+pub(crate) fn race_three<A, B, C>(
+    first: impl FnOnce() -> A + Send + 'static,
+    second: impl FnOnce() -> B + Send + 'static,
+    third: impl FnOnce() -> C,
+) -> (A, B, C)
+where
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    let start = Start::of(3);
+    let (first, second) = (start.spawn(first), start.spawn(second));
+    let third = start.together(third);
+    (first.join().unwrap(), second.join().unwrap(), third)
+}
+
+/// How many threads are still missing. Real ones take longer to start than what they are to do.
+#[derive(Clone)]
+struct Start(Arc<PlainUsize>);
+
+impl Start {
+    fn of(threads: usize) -> Start {
+        Start(Arc::new(PlainUsize::new(threads)))
+    }
+
+    fn spawn<T: Send + 'static>(&self, side: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
+        let start = self.clone();
+        thread::spawn(move || start.together(side))
+    }
+
+    fn together<T>(&self, side: impl FnOnce() -> T) -> T {
+        self.0.fetch_sub(1, Relaxed);
+        while cfg!(not(hairspring_loom)) && self.0.load(Relaxed) > 0 {
+            thread::yield_now();
+        }
+        side()
+    }
+}
+
+/// Counts how often it is woken.
+pub(crate) struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Woken {
+    pub(crate) fn new() -> Arc<Woken> {
+        Arc::new(Woken(AtomicUsize::new(0)))
+    }
+
+    /// Whether it was woken, as is not yet asked.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.0.load(SeqCst) > 0
+    }
+
+    /// How often it was woken since this was last asked.
+    pub(crate) fn take(&self) -> usize {
+        self.0.swap(0, SeqCst)
+    }
+
+    /// Whether a waker is left somewhere.
+    pub(crate) fn is_held(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+
+/// A timer with one shard.
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    pub(crate) hub: &'static Hub,
+    pub(crate) lease: Lease,
+}
+
+/// A bell that rings nothing: nothing far comes.
+struct Mute;
+
+impl Bell for Mute {
+    fn ring(&self) {}
+}
+
+impl World {
+    /// Where all is far.
+    pub(crate) fn new() -> World {
+        World::with_bell(Some(&Mute))
+    }
+
+    /// Where the alarm thread rings; in a model that is to be done by hand.
+    pub(crate) fn with_alarm() -> World {
+        World::with_bell(None)
+    }
+
+    fn with_bell(bell: Option<&'static dyn Bell>) -> World {
+        let (hub, epoch) = Hub::of_a_model(bell);
+        World { hub, lease: Lease { shard: hub.shard(0), epoch } }
+    }
+
+    pub(crate) fn epoch(self) -> Epoch {
+        self.lease.epoch
+    }
+
+    /// A sleep that waits, and whom it wakes.
+    pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
+        let mut sleep = Sleep::on(self.lease, deadline);
+        let woken = Woken::new();
+        assert!(poll(&mut sleep, &woken).is_pending());
+        (sleep, woken)
+    }
+
+    /// An entry of the shard, and whom it wakes.
+    pub(crate) fn arm(self, deadline: Tick) -> Arc<Woken> {
+        let woken = Woken::new();
+        self.lease.shard.insert(self.epoch(), deadline, Waker::from(woken.clone())).unwrap();
+        woken
+    }
+
+    /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
+    pub(crate) fn fire(self, now: Tick) -> usize {
+        self.hub.fire_at(now, &mut Batch::default(), Allowance::UNBOUNDED).wakes
+    }
+
+    /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
+    pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
+        let armed = self.hub.signal.armed();
+        assert!(armed <= deadline, "the driver sleeps until {armed:?}, and a timer is due at {deadline:?}");
+        let by = clock::instant_of(deadline).into_std();
+        assert!(self.hub.signal.booked().is_some_and(|at| at <= by), "nothing wakes the driver by then");
+    }
+}
+
+/// A timer's driver, and whether its task is to be polled.
+pub(crate) struct Task {
+    driver: Driver,
+    woken: Arc<Woken>,
+    pub(crate) done: bool,
+}
+
+impl Task {
+    /// Spawned, not polled yet.
+    pub(crate) fn new(world: World) -> Task {
+        let driver = Driver::new(world.hub, world.epoch(), Alarm::Thread, false);
+        let task = Task { driver, woken: Woken::new(), done: false };
+        task.wake();
+        task
+    }
+
+    /// Has the driver polled again.
+    pub(crate) fn wake(&self) {
+        self.woken.wake_by_ref();
+    }
+
+    /// Polls the driver as long as it is woken.
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn run(mut self) -> Task {
+        while self.woken.take() > 0 {
+            self.done |= poll(&mut self.driver, &self.woken).is_ready();
+        }
+        self
+    }
+
+    /// Lets everything happen that is due: the alarm thread rings, and the driver comes where it is woken.
+    #[cfg(hairspring_loom)]
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn settle(mut self, _: impl Fn() -> bool) -> Task {
+        loop {
+            self = self.run();
+            // Longer than the alarm thread's patience, and shorter than what is far.
+            sync::pass(Duration::from_secs(1));
+            if !alarm_thread::ring_due() {
+                return self;
+            }
+        }
+    }
+
+    /// Lets everything happen that is due, until that has been seen.
+    #[cfg(not(hairspring_loom))]
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
+        alarm_thread::start();
+        let start = Instant::now();
+        while !seen() {
+            assert!(start.elapsed() < HUNG, "nothing happens");
+            self = self.run();
+            thread::yield_now();
+        }
+        self.run()
+    }
+}
+
+/// Polls a sleep, for an error in place of a panic.
+pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
+    sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())))
+}
+
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F, woken: &Arc<Woken>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
+}
