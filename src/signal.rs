@@ -291,7 +291,11 @@ impl Signal {
 
     #[cold]
     fn poke(&self, deadline: Tick) {
-        let mut state = self.lock();
+        self.look_by(self.lock(), deadline);
+    }
+
+    /// Has the driver look when `deadline` is reached.
+    fn look_by(&self, mut state: MutexGuard<'_, State>, deadline: Tick) {
         let deadline = deadline.max(state.not_before);
         match &mut state.phase {
             Phase::Closed => {}
@@ -407,11 +411,14 @@ impl Signal {
         true
     }
 
-    /// The alarm thread was not through, and rings again once it has rung what else is due.
+    /// The alarm thread was not through, and rings again once it has rung what else is due. What it leaves undone, no
+    /// other turn may have seen.
     pub(crate) fn ring_again(&self) {
-        if let Phase::Awake { expected: true, .. } = self.lock().phase {
+        let state = self.lock();
+        if let Phase::Awake { expected: true, .. } = state.phase {
             self.book(sync::now());
         }
+        self.look_by(state, Tick::ZERO);
     }
 
     /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but lets timers gather
@@ -425,12 +432,10 @@ impl Signal {
             _ => (state.rung_for + pause).max(now + Ticks(pause.0 / 2)),
         };
         let earliest = earliest.max(not_before);
-        match &mut state.phase {
+        match state.phase {
             Phase::Closed => return Some(Tick::MAX),
-            Phase::Awake { again, .. } if *again => {
-                *again = false;
-                return None;
-            }
+            // It stays so until a turn begins, which will look: another that is on may have looked too early as well.
+            Phase::Awake { again: true, .. } => return None,
             // Another turn has ended meanwhile, and may know of something earlier.
             Phase::Asleep(WakesBy::Thread) if self.armed.load(SeqCst) <= earliest.0 => return Some(earliest),
             Phase::Awake { .. } | Phase::Asleep(_) => {}
@@ -536,5 +541,43 @@ mod tests {
         signal.went_off(now);
         signal.begin_turn(Waker::noop().clone());
         assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
+    }
+
+    fn end_of_a_turn_that_saw_nothing(signal: &Signal) -> Option<Tick> {
+        signal.end_turn(clock::now(), Tick::MAX, Ticks(0), WakesBy::Thread)
+    }
+
+    /// Both had looked when it was armed. The alarm thread only rings again, and what it leaves to the driver, the driver
+    /// has to look for.
+    #[test]
+    fn what_two_turns_have_missed_neither_sleeps_through() {
+        let signal = Signal::new();
+        signal.lock().phase = Phase::Awake { again: false, expected: true };
+        assert!(signal.begin_turn_as_stand_in());
+        signal.begin_turn(Waker::noop().clone());
+        signal.inserted(Tick(1));
+        assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None, "the alarm thread's");
+        signal.ring_again();
+        assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None, "the driver's");
+    }
+
+    /// The alarm thread would have seen what the driver missed, but was not through.
+    #[test]
+    fn what_the_alarm_thread_leaves_undone_nobody_sleeps_through() {
+        for ends_first in [false, true] {
+            let signal = Signal::new();
+            signal.lock().phase = Phase::Awake { again: false, expected: true };
+            signal.begin_turn(Waker::noop().clone());
+            signal.inserted(Tick(1));
+            assert!(signal.begin_turn_as_stand_in());
+            if ends_first {
+                assert_eq!(end_of_a_turn_that_saw_nothing(&signal), Some(Tick::MAX));
+                signal.ring_again();
+                assert!(signal.armed() <= Tick(1));
+            } else {
+                signal.ring_again();
+                assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None);
+            }
+        }
     }
 }
