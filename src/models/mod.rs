@@ -82,34 +82,33 @@ pub(crate) fn check(name: &str, model: fn()) {
 }
 
 /// Runs both at the same time.
-pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B) -> (A, B)
+pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B + Send + 'static) -> (A, B)
 where
     A: Send + 'static,
+    B: Send + 'static,
 {
     let start = Start::of(2);
-    let one = start.spawn(one);
-    let other = start.together(other);
-    (one.join().unwrap(), other)
+    let (one, other) = (start.spawn(one), start.spawn(other));
+    (one.join().unwrap(), other.join().unwrap())
 }
 
 /// Runs the three at the same time.
 pub(crate) fn race_three<A, B, C>(
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
-    third: impl FnOnce() -> C,
+    third: impl FnOnce() -> C + Send + 'static,
 ) -> (A, B, C)
 where
     A: Send + 'static,
     B: Send + 'static,
+    C: Send + 'static,
 {
     let start = Start::of(3);
-    let (first, second) = (start.spawn(first), start.spawn(second));
-    let third = start.together(third);
-    (first.join().unwrap(), second.join().unwrap(), third)
+    let (first, second, third) = (start.spawn(first), start.spawn(second), start.spawn(third));
+    (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
 }
 
 /// How many threads are still missing. Real ones take longer to start than what they are to do.
-#[derive(Clone)]
 struct Start(Arc<PlainUsize>);
 
 impl Start {
@@ -118,16 +117,14 @@ impl Start {
     }
 
     fn spawn<T: Send + 'static>(&self, side: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
-        let start = self.clone();
-        thread::spawn(move || start.together(side))
-    }
-
-    fn together<T>(&self, side: impl FnOnce() -> T) -> T {
-        self.0.fetch_sub(1, Relaxed);
-        while cfg!(not(hairspring_loom)) && self.0.load(Relaxed) > 0 {
-            thread::yield_now();
-        }
-        side()
+        let missing = self.0.clone();
+        thread::spawn(move || {
+            missing.fetch_sub(1, Relaxed);
+            while cfg!(not(hairspring_loom)) && missing.load(Relaxed) > 0 {
+                thread::yield_now();
+            }
+            side()
+        })
     }
 }
 
