@@ -153,8 +153,8 @@ impl Hub {
     /// A hub that serves one model, and that no timer gets after it. The alarm thread rings `bell`, or the hub itself.
     #[cfg(test)]
     pub(crate) fn of_a_model(bell: Option<&'static dyn Bell>) -> HubLease {
-        let hub = Hub::new(1);
-        let epoch = hub.serve(Wanted { shards: 1, grain: 0, capacity: None });
+        let hub = Hub::new(2);
+        let epoch = hub.serve(Wanted { shards: 2, grain: 0, capacity: None });
         std::mem::forget(hub.hold());
         hub.signal.open(bell.unwrap_or(hub));
         HubLease { hub, epoch }

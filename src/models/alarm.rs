@@ -109,20 +109,39 @@ fn arming_against_ringing() {
     });
 }
 
-/// The alarm thread has stood in for a driver that had not come, and that comes as the next alarm rings.
+/// A driver that has not come, and the alarm thread in its place: asleep until `tick`, with nobody to wake.
+fn stood_in_until(world: World, tick: Tick) {
+    let signal = world.hub.signal;
+    assert!(signal.begin_turn_as_stand_in());
+    assert_eq!(signal.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
+}
+
+/// The alarm thread turns again as the driver comes round.
 #[test]
 fn the_thread_turns_while_the_driver_does() {
     check("the thread turns while the driver does", || {
         let world = World::with_alarm();
-        let signal = world.hub.signal;
         let due = world.arm(near(1));
-        assert!(signal.begin_turn_as_stand_in());
-        assert_eq!(signal.end_turn(Tick::ZERO, near(1), Ticks(0), WakesBy::Thread), Some(near(1)));
+        stood_in_until(world, near(1));
         let task = Task::new(world);
         let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
-        let _task = task.settle(|| signal.armed() == far(1));
+        let _task = task.settle(|| world.hub.signal.armed() == far(1));
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(1)), later.take()), (1, 1));
+    });
+}
+
+/// The same where there is nothing to fire any more.
+#[test]
+fn the_thread_turns_for_nothing_while_the_driver_does() {
+    check("the thread turns for nothing while the driver does", || {
+        let world = World::with_alarm();
+        stood_in_until(world, near(1));
+        let task = Task::new(world);
+        let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
+        let _task = task.settle(|| world.hub.signal.armed() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });

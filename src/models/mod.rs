@@ -30,7 +30,7 @@ use crate::alarm::thread::{self as alarm_thread, Bell};
 use crate::clock;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::hub::{Allowance, Hub};
+use crate::hub::{Allowance, Hub, HubLease};
 use crate::shard::{Batch, Epoch, Lease};
 use crate::sleep::Sleep;
 #[cfg(hairspring_loom)]
@@ -162,7 +162,7 @@ impl Woken {
     }
 }
 
-/// A timer with one shard.
+/// A timer with two shards; most models only use the first.
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     pub(crate) hub: &'static Hub,
@@ -188,7 +188,7 @@ impl World {
     }
 
     fn with_bell(bell: Option<&'static dyn Bell>) -> World {
-        let (hub, epoch) = Hub::of_a_model(bell);
+        let HubLease { hub, epoch } = Hub::of_a_model(bell);
         World { hub, lease: Lease { shard: hub.shard(0), epoch } }
     }
 
@@ -204,10 +204,15 @@ impl World {
         (sleep, woken)
     }
 
-    /// An entry of the shard, and whom it wakes.
+    /// An entry of the first shard, and whom it wakes.
     pub(crate) fn arm(self, deadline: Tick) -> Arc<Woken> {
+        self.arm_in(0, deadline)
+    }
+
+    /// An entry of a shard, and whom it wakes.
+    pub(crate) fn arm_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
         let woken = Woken::new();
-        self.lease.shard.insert(self.epoch(), deadline, Waker::from(woken.clone())).unwrap();
+        self.hub.shard(shard).insert(self.epoch(), deadline, Waker::from(woken.clone())).unwrap();
         woken
     }
 
@@ -235,7 +240,7 @@ pub(crate) struct Task {
 impl Task {
     /// Spawned, not polled yet.
     pub(crate) fn new(world: World) -> Task {
-        let driver = Driver::new(world.hub, world.epoch(), Alarm::Thread, false);
+        let driver = Driver::new(HubLease { hub: world.hub, epoch: world.epoch() }, Alarm::Thread, false);
         let task = Task { driver, woken: Woken::new(), done: false };
         task.wake();
         task

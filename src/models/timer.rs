@@ -56,6 +56,24 @@ fn arming_against_a_turn_out_of_turn() {
     });
 }
 
+/// Where they do not meet in the lock of a shard, the order of what is published is all that there is.
+#[test]
+fn arming_beside_a_turn() {
+    check("arming beside a turn", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let due = world.arm(near(1));
+        let poll_and_run = move || {
+            task.wake();
+            task.run()
+        };
+        let (task, later) = race(poll_and_run, move || world.arm_in(1, far(1)));
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((due.take(), world.fire(far(1)), later.take()), (1, 1, 1));
+    });
+}
+
 /// A heartbeat that makes a deadline earlier arms as well.
 #[test]
 fn an_earlier_reset_against_going_to_sleep() {
@@ -113,7 +131,7 @@ fn cancel_against_fire() {
         let (sleep, woken) = world.sleeping(far(1));
         let (one, other, ()) = race_three(move || world.fire(far(1)), move || world.fire(far(1)), move || drop(sleep));
         assert_eq!(one + other, woken.take(), "who fires wakes");
-        let counts = world.hub.counts(world.epoch());
+        let counts = world.hub.snapshot(world.epoch()).counts;
         assert_eq!((counts.registered, counts.pending), (1, 0));
         assert!(one + other <= 1 && counts.fired == (one + other) as u64, "it fires once at most");
         assert!(!woken.is_held(), "no waker is left");
