@@ -59,7 +59,9 @@ pub struct Error(Kind);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shutdown,
-    AtCapacity { pending: Option<usize> },
+    AtCapacity,
+    /// The same, of a timer that had so many.
+    Full { pending: usize },
     Invalid,
     NoRuntime,
 }
@@ -92,11 +94,11 @@ impl Error {
     /// ```
     #[must_use]
     pub fn at_capacity() -> Error {
-        Error(Kind::AtCapacity { pending: None })
+        Error(Kind::AtCapacity)
     }
 
     pub(crate) fn full(pending: usize) -> Error {
-        Error(Kind::AtCapacity { pending: Some(pending) })
+        Error(Kind::Full { pending })
     }
 
     /// Whether the timer is full: asking again later may succeed.
@@ -106,7 +108,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_at_capacity(&self) -> bool {
-        matches!(self.0, Kind::AtCapacity { .. })
+        matches!(self.0, Kind::AtCapacity | Kind::Full { .. })
     }
 
     /// How many sleeps waited on the timer when it was found to be full; `None` for another error, and for one that was
@@ -129,7 +131,7 @@ impl Error {
     #[must_use]
     pub fn pending(&self) -> Option<usize> {
         match self.0 {
-            Kind::AtCapacity { pending } => pending,
+            Kind::Full { pending } => Some(pending),
             _ => None,
         }
     }
@@ -165,10 +167,10 @@ impl fmt::Display for Error {
             Kind::Shutdown => {
                 "the timer was shut down, its last handle dropped, or its runtime has gone: poll from a runtime that lives"
             }
-            Kind::AtCapacity { pending: Some(pending) } => {
+            Kind::Full { pending } => {
                 return write!(f, "the timer is at capacity: {pending} pending, and it takes no more");
             }
-            Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
+            Kind::AtCapacity => "the timer is at capacity: it holds as many sleeps as it may",
             Kind::Invalid => "the deadline is not one that the timer takes",
             Kind::NoRuntime => {
                 "there is no tokio runtime here to turn the timer: poll inside one (in `block_on`, in a spawned task \

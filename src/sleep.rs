@@ -290,6 +290,8 @@ impl Sleep {
         elapsed
     }
 
+    // Apart, so that a first poll does not pay for its registers.
+    #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Stage::Waiting { lease, key, .. } = self.stage else { unreachable!("only called when waiting") };
         let Lease { shard, epoch } = lease;
