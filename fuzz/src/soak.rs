@@ -1,0 +1,292 @@
+//! Years on a virtual clock, in ticks of a nanosecond, with a load of timers that is never let down.
+//!
+//! The load is a crowd of short timers, armed anew as they fire, and far ones. For each level of the wheel from the
+//! sixth up there is one that falls due at the last tick of the slot which that level is in, and one at the first tick
+//! of the next; for the levels below, whose slots last less than a minute, there are such as long as there is a crowd.
+//! So there are always far timers in the current slot of each level, and they fire where a power of 64 is crossed.
+//!
+//! Time moves from one firing to the next, by the wheel's or the clock's own word, so a timer that is not told of in
+//! time is late. Between bursts of load it goes to just before the next multiple of 2^36 ticks, a little more than a
+//! minute, or of 2^42, which is more than an hour: each is crossed with the load standing, and the higher the power of
+//! 64 that it is a multiple of, the longer the burst.
+//!
+//! Must not know: the insides of the wheel and the timer.
+
+mod on_timer;
+mod on_wheel;
+
+use std::time::Instant;
+
+use crate::clock::LAST;
+use crate::random::Random;
+
+const TICKS_A_YEAR: u64 = 365 * 86_400 * 1_000_000_000;
+
+/// How many levels the far timers are on.
+const LEVELS: u32 = 10;
+
+/// Bits in a digit of a tick, in the wheel's base.
+const DIGIT: u32 = 6;
+
+/// Timers of the levels below this are there only as long as there is a crowd.
+const FAR: u32 = 6;
+
+/// How many short timers there are.
+const CROWD: usize = 48;
+
+/// How many of them at a multiple of 2^36.
+const FEW: usize = 8;
+
+/// Something with a clock that timers can be armed on. Timers are numbered.
+trait Rig {
+    /// Arms a timer that is not armed.
+    fn arm(&mut self, timer: usize, deadline: u64);
+
+    fn now(&self) -> u64;
+
+    /// Moves time on to the next firing, but not beyond `limit`; which timers have fired, with the tick of each, goes to
+    /// `fired`.
+    fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>);
+}
+
+/// Runs all soaks of so many years; `false` where one fails.
+pub(crate) fn run(years: u64) -> bool {
+    let span = years.saturating_mul(TICKS_A_YEAR).min(LAST);
+    let before = |power: u32| (1_u64 << power) - (1 << 20).min(1 << (power - 1));
+    let mut passed = true;
+    passed &= soak("wheel", "tick 0", 0, span, 36, on_wheel::OnWheel::new);
+    for (name, start) in [("2^36", before(36)), ("2^42", before(42)), ("2^60", before(60))] {
+        passed &= soak("wheel", name, start, start.saturating_add(span), 42, on_wheel::OnWheel::new);
+    }
+    passed &= soak("wheel", "before the end", u64::MAX - span, u64::MAX, 42, on_wheel::OnWheel::new);
+    // The present, at the earliest, is 50 years after tick 0.
+    for (name, start) in [("2^61", before(61)), ("3 * 2^60", (3 << 60) - (1 << 20)), ("2^63", before(63))] {
+        passed &= soak("timer", name, start, start.saturating_add(span), 42, on_timer::OnTimer::new);
+    }
+    let start = (LAST - span).max(2 << 60);
+    passed && soak("timer", "before the end", start, LAST, 42, on_timer::OnTimer::new)
+}
+
+/// One soak from `start` to `end`, where time stops at each multiple of 2^`stride`.
+fn soak<R: Rig>(rig: &str, name: &str, start: u64, end: u64, stride: u32, new: impl FnOnce(u64) -> R) -> bool {
+    let began = Instant::now();
+    let mut soak = None;
+    let failed = crate::run::caught(|| {
+        let mut running = Soak::new(new(start), start, end);
+        running.run(stride);
+        soak = Some(running.counts);
+    });
+    match (failed, soak) {
+        (Ok(()), Some(counts)) => {
+            println!(
+                "soak of the {rig} from {name}: {:.2} years, {} firings, the latest by {} ticks; {} multiples of 2^36 \
+                 crossed under load, {} of 2^42, {} of 2^48, {} of 2^54, {} of 2^60; {:.1} s",
+                f64_of(end - start) / f64_of(TICKS_A_YEAR),
+                counts.fired,
+                counts.latest,
+                counts.crossed[6],
+                counts.crossed[7],
+                counts.crossed[8],
+                counts.crossed[9],
+                counts.crossed[10],
+                began.elapsed().as_secs_f64(),
+            );
+            true
+        }
+        (Err(said), _) => {
+            println!("soak of the {rig} from {name} FAILED: {said}");
+            false
+        }
+        (Ok(()), None) => unreachable!("it ran to its end"),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // For a figure of three digits.
+fn f64_of(ticks: u64) -> f64 {
+    ticks as f64
+}
+
+#[derive(Default)]
+struct Counts {
+    fired: u64,
+    latest: u64,
+    /// How many multiples of 64 to that power were crossed while the crowd was armed.
+    crossed: [u64; 12],
+}
+
+struct Soak<R> {
+    rig: R,
+    random: Random,
+    end: u64,
+    /// By timer: when it is to fire, where it is armed. First the crowd, then two for each level.
+    deadlines: Vec<Option<u64>>,
+    fired: Vec<(usize, u64)>,
+    counts: Counts,
+}
+
+impl<R: Rig> Soak<R> {
+    fn new(rig: R, start: u64, end: u64) -> Self {
+        let timers = CROWD + 2 * LEVELS as usize;
+        let mut soak = Soak {
+            rig,
+            random: Random::new(start),
+            end,
+            deadlines: vec![None; timers],
+            fired: Vec::new(),
+            counts: Counts::default(),
+        };
+        assert_eq!(soak.rig.now(), start);
+        (CROWD..timers).for_each(|timer| soak.arm_far(timer));
+        soak
+    }
+
+    fn run(&mut self, stride: u32) {
+        loop {
+            let now = self.rig.now();
+            let Some(next) = (now >> stride).checked_add(1).and_then(|slot| slot.checked_mul(1 << stride)) else {
+                break;
+            };
+            if next >= self.end {
+                break;
+            }
+            // Anything from a tick to half a second before it.
+            let before = next - 1 - self.random.up_to_bits(29);
+            self.quietly(before.max(now));
+            let power = (next.trailing_zeros() / DIGIT).min(LEVELS);
+            let after = next.saturating_add(self.random.up_to_bits(29)).min(self.end);
+            self.crowded(next, after, 16 << (3 * (power - FAR)));
+        }
+        self.quietly(self.end - (1 << 20).min(self.end - self.rig.now()));
+        self.crowded(self.end, self.end, 10_000);
+        while self.rig.now() < self.end {
+            self.step(self.end, false);
+        }
+        // Past the end nothing is due but what is armed for later.
+        let forgotten = self.deadlines.iter().flatten().find(|&&deadline| deadline <= self.end);
+        assert_eq!(forgotten, None, "lost");
+    }
+
+    /// Time goes by with nothing but far timers.
+    fn quietly(&mut self, until: u64) {
+        while self.rig.now() < until {
+            self.step(until, false);
+        }
+    }
+
+    /// A burst of short timers over a tick, with so many firings before and as many after it; the crowd runs out then.
+    fn crowded(&mut self, over: u64, until: u64, firings: u64) {
+        let crowd = if firings > 16 { CROWD } else { FEW };
+        (0..crowd).for_each(|timer| self.arm_short(timer, over));
+        (CROWD..self.deadlines.len()).for_each(|timer| self.arm_near(timer, over));
+        for limit in [over, until.max(over)] {
+            let end = self.counts.fired + firings;
+            while self.rig.now() < limit && self.counts.fired < end {
+                self.step(limit, true);
+            }
+            if limit == over {
+                // One at least that fires beyond, and one that fires there.
+                (0..2).for_each(|timer| self.arm_beside(timer, over));
+                while self.rig.now() < over {
+                    self.step(over, false);
+                }
+                self.count_crossing(over);
+                (0..crowd).for_each(|timer| self.arm_short(timer, over));
+            }
+        }
+        while self.deadlines[..CROWD].iter().flatten().any(|&deadline| deadline <= self.end)
+            && self.rig.now() < self.end
+        {
+            self.step(self.end, false);
+        }
+    }
+
+    fn count_crossing(&mut self, at: u64) {
+        let stands = self.deadlines[..CROWD].iter().any(Option::is_some);
+        assert!(stands || at == self.end, "there is no load");
+        for (power, crossed) in self.counts.crossed.iter_mut().enumerate() {
+            let below = DIGIT as usize * power;
+            *crossed += u64::from(below < 64 && at % (1 << below) == 0);
+        }
+    }
+
+    fn arm(&mut self, timer: usize, deadline: u64) {
+        assert!(self.deadlines[timer].replace(deadline).is_none());
+        self.rig.arm(timer, deadline);
+    }
+
+    /// From a tick to a second away, and now and then at a tick of interest.
+    fn arm_short(&mut self, timer: usize, over: u64) {
+        if self.deadlines[timer].is_some() {
+            return;
+        }
+        let now = self.rig.now();
+        let deadline = match self.random.below(16) {
+            0 => (over - 1).saturating_add(self.random.below(3)).max(now.saturating_add(1)),
+            _ => now.saturating_add(1 + self.random.up_to_bits(30)),
+        };
+        if deadline > now {
+            self.arm(timer, deadline);
+        }
+    }
+
+    /// One of the crowd at a tick or right behind it, where it is not armed.
+    fn arm_beside(&mut self, timer: usize, over: u64) {
+        let deadline = over.saturating_add(timer as u64);
+        if self.deadlines[timer].is_none() && deadline > self.rig.now() {
+            self.arm(timer, deadline);
+        }
+    }
+
+    /// How many bits of a tick stand below the slots of a far timer's level.
+    fn below(timer: usize) -> u32 {
+        DIGIT * (1 + u32::try_from((timer - CROWD) / 2).expect("there are few"))
+    }
+
+    /// A timer of a high level at the end of the slot that the level is in, or at the start of the next.
+    fn arm_far(&mut self, timer: usize) {
+        let (now, below) = (self.rig.now(), Self::below(timer));
+        let last = now | ((1 << below) - 1);
+        let deadline = if timer % 2 == 0 && last > now { last } else { last.saturating_add(1) };
+        // At the end of time there is no next slot.
+        if below >= DIGIT * FAR && deadline > now {
+            self.arm(timer, deadline);
+        }
+    }
+
+    /// A timer of a low level within a slot's length before a tick, or at the end of the slot that begins there.
+    fn arm_near(&mut self, timer: usize, over: u64) {
+        let (now, below) = (self.rig.now(), Self::below(timer));
+        let within = self.random.below(1 << below);
+        let deadline = if timer % 2 == 0 {
+            over.saturating_sub(1 + within)
+        } else {
+            over.saturating_add((1 << below) - within % 2)
+        };
+        if below < DIGIT * FAR && deadline > now && self.deadlines[timer].is_none() {
+            self.arm(timer, deadline);
+        }
+    }
+
+    /// Lets the next timers fire, and arms them anew: the far ones, and the crowd where that is to go on.
+    fn step(&mut self, limit: u64, goes_on: bool) {
+        let before = self.rig.now();
+        let mut fired = std::mem::take(&mut self.fired);
+        self.rig.advance(limit, &mut fired);
+        let now = self.rig.now();
+        assert!(before <= now && now <= limit, "from {before} to {now}, and the limit is {limit}");
+        assert!(!fired.is_empty() || now == limit, "time stands at {now}");
+        for (timer, at) in fired.drain(..) {
+            let Some(deadline) = self.deadlines[timer].take() else { panic!("timer {timer} has fired twice") };
+            assert!(deadline <= at, "timer {timer} is early: at {at}, and was due at {deadline}");
+            assert!(at - deadline <= 1, "timer {timer} is late: at {at}, and was due at {deadline}");
+            self.counts.fired += 1;
+            self.counts.latest = self.counts.latest.max(at - deadline);
+            if timer >= CROWD {
+                self.arm_far(timer);
+            } else if goes_on {
+                self.arm_short(timer, limit);
+            }
+        }
+        self.fired = fired;
+    }
+}

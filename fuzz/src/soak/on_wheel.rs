@@ -1,0 +1,41 @@
+//! The wheel itself, driven as a timer drives it: to what it says comes next, and on until it says that it is done.
+
+use hairspring::wheel::{Step, Tick, Wheel};
+
+use super::Rig;
+
+pub(super) struct OnWheel {
+    wheel: Wheel<usize>,
+}
+
+impl OnWheel {
+    pub(super) fn new(start: u64) -> OnWheel {
+        OnWheel { wheel: Wheel::starting_at(Tick(start)) }
+    }
+}
+
+impl Rig for OnWheel {
+    fn arm(&mut self, timer: usize, deadline: u64) {
+        self.wheel.insert(Tick(deadline), timer);
+    }
+
+    fn now(&self) -> u64 {
+        self.wheel.elapsed().0
+    }
+
+    fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>) {
+        loop {
+            let now = self.wheel.next_expiration().unwrap_or(Tick::MAX).min(Tick(limit));
+            loop {
+                match self.wheel.step(now) {
+                    Step::Fired { value, .. } => fired.push((value, now.0)),
+                    Step::Cascaded => {}
+                    Step::Done => break,
+                }
+            }
+            if !fired.is_empty() || now.0 == limit {
+                return;
+            }
+        }
+    }
+}

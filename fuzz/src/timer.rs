@@ -1,0 +1,340 @@
+//! A whole timer on a manual clock: sleeps that are made, polled, reset and dropped, also from inside of wakers as they
+//! are woken or dropped, and by wakers that panic; shut down in between, with another timer in its place.
+//!
+//! Each firing is checked as it happens: once, at the tick that the deadline falls to, by the waker given last. After
+//! each operation the timer's counts are those of the model.
+//!
+//! The wakers find the model by their thread, and none of it is borrowed while the timer is called: it may call them.
+//!
+//! Must not know: the timer's inside.
+
+mod model;
+mod wakers;
+
+use std::pin::Pin;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Waker};
+use std::thread;
+
+use hairspring::{Duration, Sleep, Timer};
+
+use self::model::{Model, State};
+use self::wakers::Probe;
+use crate::clock::LAST;
+use crate::random::Random;
+use crate::target::Target;
+
+/// What a waker does beside being woken, when it is woken or when it is dropped; and the same, done from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Do {
+    Panic,
+    /// A sleep that was made on the thread of that number, in place of the one in the slot.
+    Make(Slot, When, usize),
+    Poll(Slot),
+    Reset(Slot, When),
+    Drop(Slot),
+    Ask,
+    Shutdown,
+    /// Moves the clock. From inside of a waker, what is due with it and has not been woken yet is late.
+    Advance(u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    Do(Do),
+    /// Polls with a new waker, which may do something of its own; or with the one of the last poll.
+    Poll {
+        slot: Slot,
+        same: bool,
+        on_wake: Option<Do>,
+        on_drop: Option<Do>,
+    },
+    AdvanceToNext,
+}
+
+pub(crate) type Slot = usize;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum When {
+    /// At a tick.
+    At(u64),
+    /// So many ticks from when it is done.
+    In(u64),
+}
+
+/// Threads that make sleeps, so that several shards are used: a timer has a shard for each thread.
+struct Makers {
+    asked: Vec<Sender<(Timer, usize)>>,
+    made: Vec<Receiver<Vec<Sleep>>>,
+}
+
+/// With the thread that asks there are four, so that a timer with two or four shards has as many threads for each.
+const MAKERS: usize = 3;
+
+thread_local! {
+    static MAKERS_HERE: Makers = Makers::start();
+}
+
+impl Makers {
+    fn start() -> Makers {
+        let (asked, made) = (0..MAKERS)
+            .map(|_| {
+                let (ask, asked) = mpsc::channel::<(Timer, usize)>();
+                let (give, made) = mpsc::channel();
+                thread::spawn(move || {
+                    for (timer, count) in asked {
+                        let sleeps = (0..count).map(|_| timer.sleep(Duration::ZERO)).collect();
+                        if give.send(sleeps).is_err() {
+                            return;
+                        }
+                    }
+                });
+                (ask, made)
+            })
+            .unzip();
+        Makers { asked, made }
+    }
+
+    fn make(timer: &Timer, count: usize) -> Vec<Vec<Sleep>> {
+        MAKERS_HERE.with(|makers| {
+            for ask in &makers.asked {
+                ask.send((timer.clone(), count)).expect("it goes on as long as it is asked");
+            }
+            makers.made.iter().map(|made| made.recv().expect("it answers")).collect()
+        })
+    }
+}
+
+/// The timer and the clock; the model is where wakers find it.
+pub(crate) struct World {
+    slots: usize,
+    /// How many bits a distance may have.
+    reach: u64,
+    /// Of 1000 wakers, how many do something.
+    doing: u64,
+    described: String,
+}
+
+impl Target for World {
+    const NAME: &'static str = "timer";
+    type Op = Op;
+
+    fn new(random: &mut Random) -> World {
+        let slots = random.pick(&[2, 8, 8, 40, 200]);
+        let shards = random.pick(&[1, 1, 2, 4]);
+        // Up to a second and a little.
+        let grain = random.pick(&[0, 0, 0, 10, 20, 29]);
+        let reach = random.pick(&[3, 8, 14, 31, 40, 50, 58]);
+        let start = start(random);
+        model::start(Model::new(start, slots, shards, grain));
+        let described = format!(
+            "{slots} sleeps, {shards} shards, resolution of 2^{grain} ns, starting at tick {start}, distances of {reach} bits"
+        );
+        World { slots, reach, doing: random.pick(&[0, 100, 500]), described }
+    }
+
+    fn describe(&self) -> String {
+        self.described.clone()
+    }
+
+    fn length(&self, random: &mut Random) -> usize {
+        random.pick(&[100, 1_000]) * if self.slots == 200 { 4 } else { 1 }
+    }
+
+    fn generate(&mut self, random: &mut Random) -> Op {
+        let slot = random.index(self.slots);
+        match random.below(100) {
+            0..=19 => Op::Do(Do::Make(slot, self.when(random), random.index(MAKERS + 1))),
+            20..=54 => {
+                let mut reaction = || (random.below(1_000) < self.doing).then(|| self.reaction(random));
+                let (on_wake, on_drop) = (reaction(), reaction());
+                Op::Poll { slot, same: random.one_in(4), on_wake, on_drop }
+            }
+            55..=74 => Op::Do(Do::Reset(slot, self.when(random))),
+            75..=79 => Op::Do(Do::Drop(slot)),
+            80 if random.one_in(5) => Op::Do(Do::Shutdown),
+            80 | 81 => Op::Do(Do::Ask),
+            82..=86 => Op::AdvanceToNext,
+            87 => Op::Do(Do::Advance(0)),
+            88 => Op::Do(Do::Advance(1)),
+            89..=93 => Op::Do(Do::Advance(model::with(|model| model.until_any(random)))),
+            _ => Op::Do(Do::Advance(random.up_to_bits(self.reach))),
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Do(what) => act(what),
+            Op::Poll { slot, same, on_wake, on_drop } => poll(slot, same, on_wake, on_drop),
+            Op::AdvanceToNext => advance_to_next(),
+        }
+        model::with(Model::compare);
+    }
+
+    fn finish(&mut self) {
+        while model::with(|model| model.earliest().is_some()) {
+            advance_to_next();
+            model::with(Model::compare);
+        }
+        // A waker that is dropped may make another.
+        while model::with(|model| model.has_sleeps()) {
+            (0..self.slots).for_each(drop_sleep);
+        }
+        model::with(|model| {
+            model.compare();
+            assert_eq!(model.clock.pending(), 0);
+        });
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        model::end();
+    }
+}
+
+/// Ahead of the present, which no manual clock can go before, most often just before a power of 64 has a multiple.
+fn start(random: &mut Random) -> u64 {
+    // 64^10 ns is some 36 years; the present is 50 years after the first tick, and the last is after 584.
+    let from = 2_u64 << 60;
+    let start = match random.below(16) {
+        0 => LAST,
+        1..=4 => from + (random.below(14) << 60),
+        5..=12 => from + ((1 + random.below(1 << 30)) << (6 * random.below(6))),
+        _ => from + random.up_to_bits(61),
+    };
+    start - random.up_to_bits(40)
+}
+
+impl World {
+    fn when(&self, random: &mut Random) -> When {
+        match random.below(16) {
+            0 => When::In(0),
+            1 => When::In(1),
+            2 => When::In(u64::MAX),
+            3 => When::At(model::with(|model| model.now().saturating_sub(random.up_to_bits(self.reach)))),
+            4..=7 => model::with(|model| When::At(model.any_deadline(random))),
+            8 | 9 => {
+                let power = 6 * random.below(1 + self.reach / 6);
+                let start = (u128::from(model::with(|model| model.now()) >> power) + random.pick(&[1, 2, 64])) << power;
+                When::At((u64::try_from(start).unwrap_or(u64::MAX) - 1).saturating_add(random.below(3)))
+            }
+            _ => When::In(random.up_to_bits(self.reach)),
+        }
+    }
+
+    fn reaction(&self, random: &mut Random) -> Do {
+        let slot = random.index(self.slots);
+        let after = When::In(random.up_to_bits(self.reach));
+        match random.below(32) {
+            0..=3 => Do::Panic,
+            4..=8 => Do::Make(slot, after, random.index(MAKERS + 1)),
+            9..=15 => Do::Poll(slot),
+            16..=22 => Do::Reset(slot, after),
+            23..=29 => Do::Drop(slot),
+            30 if random.one_in(8) => Do::Shutdown,
+            30 if random.one_in(2) => Do::Advance(random.up_to_bits(self.reach)),
+            _ => Do::Ask,
+        }
+    }
+}
+
+fn act(what: Do) {
+    match what {
+        Do::Panic => wakers::throw(),
+        Do::Make(slot, when, maker) => make(slot, when, maker),
+        Do::Poll(slot) => poll(slot, false, None, None),
+        Do::Reset(slot, when) => reset(slot, when),
+        Do::Drop(slot) => drop_sleep(slot),
+        Do::Ask => ask(),
+        Do::Shutdown => shut_down(),
+        Do::Advance(nanos) => advance(nanos),
+    }
+}
+
+fn make(slot: Slot, when: When, maker: usize) {
+    drop_sleep(slot);
+    let Some((timer, made, deadline)) = model::with(|model| model.make(slot, when, maker)) else { return };
+    let instant = model::with(|model| model.instant_of(deadline));
+    let sleep = match made {
+        Some(mut sleep) => {
+            sleep.reset_to(instant);
+            sleep
+        }
+        None => timer.sleep_until(instant),
+    };
+    model::with(|model| model.put(slot, sleep, State::Idle));
+}
+
+fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
+    let Some((mut sleep, kept)) = model::with(|model| model.take(slot)) else { return };
+    let (again, left) = if same { (kept, None) } else { (None, kept) };
+    let (waker, token) = again.unwrap_or_else(|| Probe::waker(slot, on_wake, on_drop));
+    let to_poll = model::with(|model| model.before_poll(slot, token));
+    let polled = wakers::caught(|| Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready());
+    let kept = (same || token % 4 == 0).then(|| (waker.clone(), token));
+    model::with(|model| model.after_poll(slot, sleep, &to_poll, polled, kept));
+    drop_wakers((waker, left));
+}
+
+fn reset(slot: Slot, when: When) {
+    let Some((mut sleep, kept)) = model::with(|model| model.take(slot)) else { return };
+    let (deadline, instant) = model::with(|model| {
+        let deadline = model.tick_of(when);
+        (deadline, model.instant_of(deadline))
+    });
+    let to_reset = model::with(|model| model.before_reset(slot, deadline));
+    let done = wakers::caught(|| sleep.reset_to(instant));
+    model::with(|model| model.after_reset(slot, sleep, to_reset, done, kept));
+}
+
+fn drop_sleep(slot: Slot) {
+    let Some((sleep, kept)) = model::with(|model| model.take(slot)) else { return };
+    model::with(|model| model.before_drop(slot));
+    drop_wakers(sleep);
+    drop_wakers(kept);
+}
+
+/// Drops what wakers are dropped with: one that throws is no failure, and what one finds wrong is noted down.
+fn drop_wakers<T>(dropped: T) {
+    let _ = wakers::caught(|| drop(dropped));
+}
+
+fn ask() {
+    let (timer, clock) = model::with(|model| (model.timer.clone(), model.clock.clone()));
+    let metrics = timer.metrics();
+    assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled() + metrics.pending());
+    assert_eq!(timer.now(), clock.now(), "the timer's time is its clock's");
+}
+
+fn shut_down() {
+    let Some(timer) = model::with(Model::before_shutdown) else { return };
+    let pending = timer.shutdown();
+    assert_eq!(timer.shutdown(), 0, "once is enough");
+    model::with(|model| model.after_shutdown(pending));
+}
+
+fn advance(nanos: u64) {
+    let (clock, target, before) =
+        model::with(|model| (model.clock.clone(), model.now().saturating_add(nanos).min(LAST), model.before_advance()));
+    clock.advance(Duration::from_nanos(nanos));
+    model::with(|model| model.after_advance(target, before));
+}
+
+fn advance_to_next() {
+    let (clock, expected, before) =
+        model::with(|model| (model.clock.clone(), model.earliest(), model.before_advance()));
+    let reached = clock.advance_to_next();
+    model::with(|model| {
+        let reached = reached.map(|instant| model.tick_at(instant));
+        assert!(
+            reached == expected || (model.jumped && reached > expected),
+            "{reached:?}, and {expected:?} is the first"
+        );
+        let now = model.now();
+        model.after_advance(expected.unwrap_or(now), before);
+    });
+}
+
+/// What a slot's waker is kept as, for another poll with the same.
+type Kept = Option<(Waker, u64)>;
