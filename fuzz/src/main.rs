@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             _ => return wrong(),
         }
     }
-    run::keep_panics_quiet();
+    run::keep_panics();
     let passed = match what.as_str() {
         "soak" => soak::run(years),
         "all" => SHARES.iter().all(|(name, share)| {

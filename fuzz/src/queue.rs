@@ -231,7 +231,7 @@ impl Target for Pair {
     fn finish(&mut self) {
         let now = self.clock.now();
         for entry in &self.entries {
-            self.check_deadline(entry, self.queue.deadline(&entry.key), now);
+            Self::check_deadline(entry, self.queue.deadline(&entry.key), now);
         }
         self.drain(now);
         assert_eq!(self.poll(0, now), Answer::None);
@@ -271,7 +271,7 @@ impl Pair {
         let id = self.armed;
         let rank = self.rank(deadline, now);
         let entry = Entry { id, key, rank };
-        self.check_deadline(&entry, self.queue.deadline(&key), now);
+        Self::check_deadline(&entry, self.queue.deadline(&key), now);
         self.order.insert(rank, self.entries.len());
         self.entries.push(entry);
     }
@@ -281,10 +281,10 @@ impl Pair {
         let rank = self.rank(deadline, now);
         self.order.insert(rank, at);
         self.entries[at].rank = rank;
-        self.check_deadline(&self.entries[at], self.queue.deadline(&self.entries[at].key), now);
+        Self::check_deadline(&self.entries[at], self.queue.deadline(&self.entries[at].key), now);
     }
 
-    fn check_deadline(&self, entry: &Entry, told: Instant, now: Instant) {
+    fn check_deadline(entry: &Entry, told: Instant, now: Instant) {
         let asked = entry.deadline();
         let is_later = entry.was_past() && asked < told && told <= now;
         assert!(told == asked || is_later, "{told:?}, where {asked:?} was asked for");
@@ -306,7 +306,7 @@ impl Pair {
         let at = at.expect("it is in there, and once only");
         let entry = self.entries[at];
         assert_eq!(*out.get_ref(), entry.id);
-        self.check_deadline(&entry, out.deadline(), now);
+        Self::check_deadline(&entry, out.deadline(), now);
         let known = self.order.range((true, self.clock.now() - LONGEST, 0)..).next();
         assert!(entry.was_past() || known.is_some_and(|(_, &known)| known == at), "out of order: {entry:?}");
         self.order.remove(&entry.rank);

@@ -41,8 +41,13 @@ pub(crate) struct Settings {
     pub(crate) threads: u64,
 }
 
-/// Has the panics of this process's fuzzing threads kept for the report, in place of being printed one by one.
-pub(crate) fn keep_panics_quiet() {
+/// Has panics of this thread kept for its report, in place of being printed one by one.
+pub(crate) fn be_quiet() {
+    IS_QUIET.set(true);
+}
+
+/// Makes that possible.
+pub(crate) fn keep_panics() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if IS_QUIET.get() {
@@ -107,7 +112,7 @@ struct Beat {
 }
 
 fn work<T: Target>(shared: &Shared, beat: &Beat, operations: u64) {
-    IS_QUIET.set(true);
+    be_quiet();
     let mut log = Vec::new();
     while shared.operations.load(SeqCst) < operations && !shared.ended.load(SeqCst) {
         let seed = shared.first_seed.wrapping_add(shared.rounds.fetch_add(1, SeqCst));
@@ -175,24 +180,29 @@ fn replay<T: Target>(seed: u64, ops: &[T::Op]) -> Result<(), String> {
     (0..TRIES).try_for_each(|_| {
         caught(|| {
             let mut target = T::new(&mut Random::new(seed));
-            ops.iter().for_each(|op| target.apply(op));
+            for op in ops {
+                target.apply(op);
+            }
             target.finish();
         })
     })
 }
 
 fn report<T: Target>(seed: u64, said: &str, log: &[T::Op], operations: u64) -> String {
-    let name = T::NAME;
-    let mut report = format!("\n{name} FAILED with seed {seed}, after {operations} operations of this run: {said}\n");
-    report += &format!("again: cargo run --release -- {name} --seed {seed} --operations 1\n");
-    report += &format!("set up as: {}\n", T::new(&mut Random::new(seed)).describe());
-    let mut said = said.to_owned();
-    let ops = shrunk(log, |ops| replay::<T>(seed, ops).map_err(|now| said = now).is_err());
-    report += &format!("shortened from {} to {} operations, which end with: {said}\n", log.len(), ops.len());
-    for op in &ops {
-        report += &format!("    {op:?}\n");
-    }
-    report
+    let mut last_said = said.to_owned();
+    let ops = shrunk(log, |ops| replay::<T>(seed, ops).map_err(|said| last_said = said).is_err());
+    let listed: Vec<String> = ops.iter().map(|op| format!("    {op:?}")).collect();
+    format!(
+        "\n{name} FAILED with seed {seed}, after {operations} operations of this run: {said}\n\
+         again: cargo run --release -- {name} --seed {seed} --operations 1\n\
+         set up as: {}\n\
+         shortened from {} to {} operations, which end with: {last_said}\n{}",
+        T::new(&mut Random::new(seed)).describe(),
+        log.len(),
+        ops.len(),
+        listed.join("\n"),
+        name = T::NAME,
+    )
 }
 
 /// Leaves out what the failure does not need: halves, quarters and so on to single ones, as long as any can go.

@@ -283,10 +283,9 @@ impl Model {
         let (now, place) = (self.now(), &mut self.places[slot]);
         let deadline = place.deadline;
         match (to_poll, polled) {
-            (ToPoll::Ready, Ok(true)) | (ToPoll::Pending, Ok(false)) => {}
+            (ToPoll::Ready, Ok(true)) | (ToPoll::Pending, Ok(false) | Err(Caught::OnPurpose)) => {}
             // Another waker, dropped, has thrown: its sleep is out of the timer, and has not said so.
             (ToPoll::Ready, Err(Caught::OnPurpose)) => place.state = State::Fired,
-            (ToPoll::Pending, Err(Caught::OnPurpose)) => {}
             (ToPoll::Refused, Err(Caught::Saying(said))) if said.contains("shut down") => place.state = State::Idle,
             (ToPoll::Refused, Ok(true)) if now >= deadline => place.state = State::Done,
             (_, Ok(true)) => panic!("ready at {now}, with a deadline of {deadline}"),
