@@ -181,12 +181,12 @@ impl<R: Rig> Soak<R> {
         let crowd = if firings > 16 { CROWD } else { FEW };
         (0..crowd).for_each(|timer| self.arm_short(timer, over));
         (CROWD + BESIDE..self.deadlines.len()).for_each(|timer| self.arm_near(timer, over));
-        for limit in [over, until.max(over)] {
+        for (part, limit) in [over, until.max(over)].into_iter().enumerate() {
             let end = self.counts.fired + firings;
             while self.rig.now() < limit && self.counts.fired < end {
                 self.step(limit, true);
             }
-            if limit == over {
+            if part == 0 {
                 (0..BESIDE).for_each(|after| self.arm_beside(after, over));
                 while self.rig.now() < over {
                     self.step(over, false);

@@ -112,6 +112,8 @@ pub(crate) struct World {
     reach: u64,
     /// Of 1000 wakers, how many do something.
     doing: u64,
+    /// Where most sleeps have the same deadline, so that more are due at a time than are fired in one go, that deadline.
+    meeting: Option<u64>,
     described: String,
 }
 
@@ -121,7 +123,8 @@ impl Target for World {
 
     fn new(random: &mut Random) -> World {
         let slots = random.pick(&[2, 8, 8, 40, 200]);
-        let shards = random.pick(&[1, 1, 2, 4]);
+        let meeting = (slots == 200 && random.one_in(2)).then_some(0);
+        let shards = if meeting.is_some() { 1 } else { random.pick(&[1, 1, 2, 4]) };
         // Up to a second and a little.
         let grain = random.pick(&[0, 0, 0, 10, 20, 29]);
         let reach = random.pick(&[3, 8, 14, 31, 40, 50, 58]);
@@ -130,7 +133,7 @@ impl Target for World {
         let described = format!(
             "{slots} sleeps, {shards} shards, resolution of 2^{grain} ns, starting at tick {start}, distances of {reach} bits"
         );
-        World { slots, reach, doing: random.pick(&[0, 100, 500]), described }
+        World { slots, reach, doing: random.pick(&[0, 100, 500]), meeting, described }
     }
 
     fn describe(&self) -> String {
@@ -143,7 +146,13 @@ impl Target for World {
 
     fn generate(&mut self, random: &mut Random) -> Op {
         let slot = random.index(self.slots);
-        match random.below(100) {
+        let now = model::with(|model| model.now());
+        if self.meeting.is_some_and(|meeting| meeting <= now) {
+            self.meeting = Some(now.saturating_add(1 + random.up_to_bits(self.reach)));
+        }
+        // Time goes more slowly where many are to meet.
+        let goes_on = self.meeting.is_none() || random.one_in(40);
+        match random.below(if goes_on { 100 } else { 82 }) {
             0..=19 => Op::Do(Do::Make(slot, self.when(random), random.index(MAKERS + 1))),
             20..=54 => {
                 let mut reaction = || (random.below(1_000) < self.doing).then(|| self.reaction(random));
@@ -208,6 +217,9 @@ fn start(random: &mut Random) -> u64 {
 
 impl World {
     fn when(&self, random: &mut Random) -> When {
+        if let Some(meeting) = self.meeting.filter(|_| !random.one_in(4)) {
+            return When::At(meeting);
+        }
         match random.below(16) {
             0 => When::In(0),
             1 => When::In(1),
