@@ -13,9 +13,11 @@ mod wakers;
 
 use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::thread;
 
+use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Sleep, Timer};
 
 use self::model::{Model, State};
@@ -71,12 +73,19 @@ struct Makers {
 /// With the thread that asks there are four, so that a timer with two or four shards has as many threads for each.
 const MAKERS: usize = 3;
 
+static STARTING: Mutex<()> = Mutex::new(());
+
 thread_local! {
     static MAKERS_HERE: Makers = Makers::start();
 }
 
 impl Makers {
+    /// Which shard a thread has goes by a number that it is given at its first sleep. A thread and its makers take four in
+    /// a row, so that a seed has the same shards in every run.
     fn start() -> Makers {
+        let _in_a_row = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let timer = Timer::builder().clock(&ManualClock::new()).build().expect("good settings");
+        drop(timer.sleep(Duration::ZERO));
         let (asked, made) = (0..MAKERS)
             .map(|_| {
                 let (ask, asked) = mpsc::channel::<(Timer, usize)>();
@@ -89,18 +98,21 @@ impl Makers {
                         }
                     }
                 });
+                Makers::ask(&ask, &made, &timer, 1);
                 (ask, made)
             })
             .unzip();
         Makers { asked, made }
     }
 
+    fn ask(ask: &Sender<(Timer, usize)>, made: &Receiver<Vec<Sleep>>, timer: &Timer, count: usize) -> Vec<Sleep> {
+        ask.send((timer.clone(), count)).expect("it goes on as long as it is asked");
+        made.recv().expect("it answers")
+    }
+
     fn make(timer: &Timer, count: usize) -> Vec<Vec<Sleep>> {
-        MAKERS_HERE.with(|makers| {
-            for ask in &makers.asked {
-                ask.send((timer.clone(), count)).expect("it goes on as long as it is asked");
-            }
-            makers.made.iter().map(|made| made.recv().expect("it answers")).collect()
+        MAKERS_HERE.with(|Makers { asked, made }| {
+            asked.iter().zip(made).map(|(ask, made)| Makers::ask(ask, made, timer, count)).collect()
         })
     }
 }
@@ -122,6 +134,7 @@ impl Target for World {
     type Op = Op;
 
     fn new(random: &mut Random) -> World {
+        MAKERS_HERE.with(|_| {});
         let slots = random.pick(&[2, 8, 8, 40, 200]);
         let meeting = (slots == 200 && random.one_in(2)).then_some(0);
         let shards = if meeting.is_some() { 1 } else { random.pick(&[1, 1, 2, 4]) };
