@@ -27,6 +27,7 @@ impl Limit {
         self.taken.store(0, Ordering::SeqCst);
     }
 
+    #[inline]
     fn is_none(&self) -> bool {
         self.most.load(Ordering::Relaxed) == NONE
     }

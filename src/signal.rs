@@ -573,7 +573,8 @@ mod tests {
             if ends_first {
                 assert_eq!(end_of_a_turn_that_saw_nothing(&signal), Some(Tick::MAX));
                 signal.ring_again();
-                assert!(signal.armed() <= Tick(1));
+                // The alarm is moved, or the driver woken.
+                assert!(signal.armed() <= Tick(1) || signal.lock().waker.is_none());
             } else {
                 signal.ring_again();
                 assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None);
