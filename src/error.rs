@@ -61,7 +61,9 @@ enum Kind {
     Shutdown,
     AtCapacity,
     /// The same, of a timer that had so many.
-    Full { pending: usize },
+    Full {
+        pending: usize,
+    },
     Invalid,
     NoRuntime,
 }

@@ -3,34 +3,45 @@
 //! On Linux the system tells whether such a thread waits to be woken, as `block_on` does, or does anything else. On
 //! other systems nobody does, and the threads count as waiting.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 #[derive(Debug, Default)]
-pub(crate) struct Threads(Mutex<Vec<(ThreadId, Probe)>>);
+pub(crate) struct Threads {
+    /// Those that are looked after.
+    known: Mutex<Vec<ThreadId>>,
+    // Apart, as this is locked while they are asked: one that waited for it then would seem to wait to be woken.
+    probes: Mutex<Vec<(ThreadId, Probe)>>,
+}
 
 impl Threads {
     /// Looks after the calling thread from now on.
     pub(crate) fn add_current(&self) {
         let id = thread::current().id();
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.iter().all(|(listed, _)| *listed != id) {
-            threads.extend(Probe::of_current().map(|probe| (id, probe)));
+        if !lock(&self.known).contains(&id) {
+            lock(&self.probes).extend(Probe::of_current().map(|probe| (id, probe)));
+            lock(&self.known).push(id);
         }
     }
 
     /// Whether one of the threads does anything but wait to be woken.
     pub(super) fn any_runs(&self) -> bool {
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut any_runs = false;
-        threads.retain_mut(|(_, probe)| {
+        lock(&self.probes).retain_mut(|(id, probe)| {
             let runs = probe.runs();
             any_runs |= runs == Some(true);
             // One that cannot be asked any more has ended.
+            if runs.is_none() {
+                lock(&self.known).retain(|known| known != id);
+            }
             runs.is_some()
         });
         any_runs
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(target_os = "linux")]
@@ -159,7 +170,7 @@ mod tests {
             wait.recv().unwrap();
         });
         started.recv().unwrap();
-        assert_eq!(threads.0.lock().unwrap().len(), 1);
+        assert_eq!(threads.probes.lock().unwrap().len(), 1);
         assert!(becomes(&threads, false), "it waits for word");
         go.send(()).unwrap();
         started.recv().unwrap();
@@ -167,6 +178,6 @@ mod tests {
         assert!(becomes(&threads, false), "it waits again");
         go.send(()).unwrap();
         thread.join().unwrap();
-        assert!(becomes(&threads, false) && threads.0.lock().unwrap().is_empty(), "it has ended");
+        assert!(becomes(&threads, false) && threads.probes.lock().unwrap().is_empty(), "it has ended");
     }
 }
