@@ -110,6 +110,7 @@ mod off {
     #[derive(Debug)]
     pub(crate) struct Spans;
 
+    #[allow(clippy::unused_self)] // As above.
     impl Spans {
         pub(crate) const fn none() -> Self {
             Spans
@@ -121,7 +122,6 @@ mod off {
         }
 
         #[inline]
-        #[allow(clippy::unused_self)] // As above.
         pub(crate) fn operation(&self, _: &'static str) -> Self {
             Spans
         }

@@ -74,11 +74,11 @@ global! {
 /// # Panics
 /// Where the system refuses another thread.
 pub(crate) fn start() {
+    static STARTED: OnceLock<()> = OnceLock::new();
     // A model rings by itself.
     if cfg!(hairspring_loom) {
         return;
     }
-    static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
         let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| ALARM.run());
         if let Err(error) = started {
