@@ -350,7 +350,7 @@ impl Pair {
         }
         if check {
             wheel.check();
-            assert!(wheel.occupancy().iter().sum::<u32>() as usize <= count);
+            assert!(wheel.occupancy().iter().map(|slots| slots.count_ones()).sum::<u32>() as usize <= count);
         }
     }
 

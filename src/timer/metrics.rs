@@ -13,7 +13,8 @@ use crate::tick::Tick;
 ///
 /// Each timer that was registered is in the end fired or cancelled: `registered() == fired() + cancelled() + pending()`
 /// holds in every snapshot. Those that a shutdown ended count as cancelled. A sleep that was ready at its first poll was
-/// never registered. A timer that was built can be asked as long as there is a handle on it, shut down or not; of a
+/// never registered. The shards are read one after the other, so with threads at work the sum may be one that never was:
+/// more pending than a timer's capacity, for one. A timer that was built can be asked as long as there is a handle on it, shut down or not; of a
 /// runtime's own timer all is zero when the runtime has gone and another timer has taken its place.
 ///
 /// ```
