@@ -258,6 +258,12 @@ impl Hub {
         sum
     }
 
+    /// How many entries a timer has over all shards.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn pending(&self, epoch: Epoch) -> usize {
+        self.shards().iter().map(|shard| shard.pending(epoch)).sum()
+    }
+
     /// When there next is something to do.
     pub(crate) fn earliest(&self) -> Tick {
         self.shards().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)

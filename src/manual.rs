@@ -166,9 +166,8 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        let pending = |(held, epoch): &(Held, Epoch)| held.hub().snapshot(*epoch).counts.pending;
-        let pending: u64 = State::timers(self.lock()).iter().map(pending).sum();
-        usize::try_from(pending).unwrap_or(usize::MAX)
+        let timers = State::timers(self.lock());
+        timers.iter().map(|(held, epoch)| held.hub().pending(*epoch)).sum()
     }
 
     /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.

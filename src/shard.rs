@@ -307,6 +307,13 @@ impl Shard {
         self.lock().epoch == epoch
     }
 
+    /// How many entries a timer has here.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn pending(&self, epoch: Epoch) -> usize {
+        let state = self.lock();
+        if state.epoch == epoch { state.wheel.len() } else { 0 }
+    }
+
     /// What was done for a timer and is held for it; nothing where the shard serves another by now.
     pub(crate) fn add_to(&self, sum: &mut Snapshot, epoch: Epoch) {
         let state = self.lock();
