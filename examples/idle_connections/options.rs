@@ -4,6 +4,11 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+#[path = "../shared/number.rs"]
+mod number;
+
+use number::number;
+
 pub(crate) const HELP: &str = "\
 Holds many connections on loopback and closes those that fall silent.
 
@@ -84,13 +89,6 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
         ));
     }
     Ok(Command::Run(options))
-}
-
-fn number(name: &str, value: Option<String>, allowed: &RangeInclusive<u64>) -> Result<u64, String> {
-    let range = format!("a whole number from {} to {}", allowed.start(), allowed.end());
-    let value = value.ok_or_else(|| format!("{name} has no value; allowed: {range}"))?;
-    let number = value.parse().ok().filter(|number| allowed.contains(number));
-    number.ok_or_else(|| format!("{name} cannot be `{value}`; allowed: {range}"))
 }
 
 // Run with `cargo test --example idle_connections`.

@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use hairspring::timer::Alarm;
 
+#[path = "../shared/number.rs"]
+mod number;
+
+use number::number;
+
 pub(crate) const HELP: &str = "\
 Shows how late sleeps of 1 to 10 ms end, on hairspring and on tokio::time side by side.
 
@@ -89,13 +94,6 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
         }
     }
     Ok(Command::Run(options))
-}
-
-fn number(name: &str, value: Option<String>, allowed: &RangeInclusive<u32>) -> Result<u32, String> {
-    let range = format!("a whole number from {} to {}", allowed.start(), allowed.end());
-    let value = value.ok_or_else(|| format!("{name} has no value; allowed: {range}"))?;
-    let number = value.parse().ok().filter(|number| allowed.contains(number));
-    number.ok_or_else(|| format!("{name} cannot be `{value}`; allowed: {range}"))
 }
 
 fn file(name: &str, value: Option<String>) -> Result<String, String> {
