@@ -58,6 +58,11 @@ pub(crate) fn ticks_in(duration: Duration) -> Ticks {
     Ticks(duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into()))
 }
 
+/// What [`ticks_in`] is of.
+pub(crate) fn duration_of(Ticks(nanos): Ticks) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
 pub(crate) fn instant_of(tick: Tick) -> Instant {
     *ORIGIN + Duration::from_nanos(tick.0)
 }

@@ -1,7 +1,8 @@
 //! The task that turns a timer's wheels: fires what is due, then sleeps until the earliest of what is left.
 //!
 //! Invariants
-//! 1. No more is done than [`Allowance::OF_A_TURN`] says before other tasks get their turn.
+//! 1. One poll wakes some 1024 tasks, and each of its [`LOOKS`] holds locks 256 times at most, before other tasks get
+//!    their turn.
 //! 2. When the driver is dropped its timer ends, and everything that waited is woken to see it.
 //!
 //! Must not know: futures that sleep.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::alarm::Alarm;
-use crate::alarm::own::{OwnAlarm, Serves};
+use crate::alarm::own::OwnAlarm;
 use crate::clock;
 use crate::hub::{Allowance, Fired, Held, HubLease};
 use crate::instant;
@@ -78,7 +79,7 @@ impl Driver {
         let earliest = self.timer.hub.earliest();
         let wakes = fired.wakes + self.inline.wakes.swap(0, Ordering::Relaxed);
         let pause = if self.gathers { pause_after(wakes) } else { Ticks(0) };
-        if let Serves::Own(alarm) = self.alarm.serves() {
+        if let Some(alarm) = self.alarm.to_set() {
             let (pause, by) = match alarm {
                 // A clock that is paused has no time in which to gather.
                 Alarm::Tokio => (Ticks(0), WakesBy::Itself),
@@ -120,7 +121,7 @@ impl Future for Driver {
                 crate::paused::adopt(runtime.id(), this.timer);
             }
             #[cfg(feature = "test-util")]
-            if hub.signal.only_waits_for_close(cx.waker()) {
+            if hub.signal.wait_for_close(cx.waker()) {
                 return Poll::Pending;
             }
             hub.signal.begin_turn(cx.waker().clone());

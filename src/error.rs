@@ -1,6 +1,7 @@
 //! Errors: [`Elapsed`] from a timeout, [`Error`] from a timer that cannot do what is asked.
 
 use std::fmt;
+use std::mem;
 
 /// A future did not complete before its deadline: the error of [`timeout`](crate::timeout()).
 ///
@@ -53,16 +54,16 @@ impl From<Elapsed> for std::io::Error {
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(!error.is_shutdown() && !error.is_at_capacity());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Two are equal where they are of one kind, however many sleeps were [pending](Error::pending).
+#[derive(Debug, Clone, Copy)]
 pub struct Error(Kind);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Kind {
     Shutdown,
-    AtCapacity,
-    /// The same, of a timer that had so many.
-    Full {
-        pending: usize,
+    AtCapacity {
+        /// How many there were, where it was a timer that said so.
+        pending: Option<usize>,
     },
     Invalid,
     NoRuntime,
@@ -96,11 +97,11 @@ impl Error {
     /// ```
     #[must_use]
     pub fn at_capacity() -> Error {
-        Error(Kind::AtCapacity)
+        Error(Kind::AtCapacity { pending: None })
     }
 
     pub(crate) fn full(pending: usize) -> Error {
-        Error(Kind::Full { pending })
+        Error(Kind::AtCapacity { pending: Some(pending) })
     }
 
     /// Whether the timer is full: asking again later may succeed.
@@ -110,7 +111,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_at_capacity(&self) -> bool {
-        matches!(self.0, Kind::AtCapacity | Kind::Full { .. })
+        matches!(self.0, Kind::AtCapacity { .. })
     }
 
     /// How many sleeps waited on the timer when it was found to be full; `None` for another error, and for one that was
@@ -133,7 +134,7 @@ impl Error {
     #[must_use]
     pub fn pending(&self) -> Option<usize> {
         match self.0 {
-            Kind::Full { pending } => Some(pending),
+            Kind::AtCapacity { pending } => pending,
             _ => None,
         }
     }
@@ -163,16 +164,24 @@ impl Error {
     }
 }
 
+impl PartialEq for Error {
+    fn eq(&self, other: &Error) -> bool {
+        mem::discriminant(&self.0) == mem::discriminant(&other.0)
+    }
+}
+
+impl Eq for Error {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Kind::Shutdown => {
                 "the timer was shut down, its last handle dropped, or its runtime has gone: poll from a runtime that lives"
             }
-            Kind::Full { pending } => {
+            Kind::AtCapacity { pending: Some(pending) } => {
                 return write!(f, "the timer is at capacity: {pending} pending, and it takes no more");
             }
-            Kind::AtCapacity => "the timer is at capacity: it holds as many sleeps as it may",
+            Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
             Kind::Invalid => "the deadline is not one that the timer takes",
             Kind::NoRuntime => {
                 "there is no tokio runtime here to turn the timer: poll inside one (in `block_on`, in a spawned task \

@@ -17,7 +17,7 @@ use std::sync::PoisonError;
 
 use crate::alarm::thread::{self, Bell};
 use crate::limit::Limit;
-use crate::shard::{Batch, Epoch, Lease, Shard, Snapshot};
+use crate::shard::{Batch, Epoch, Shard, ShardLease, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, global, keep};
@@ -33,7 +33,12 @@ pub(crate) struct Hub {
     turns: AtomicU64,
     /// How many may still use the hub for the timer it serves, or served last.
     holders: AtomicU32,
+    /// The threads on which tasks have armed timers, by number.
+    threads: Mutex<Vec<usize>>,
 }
+
+/// How many threads on which tasks run are told apart. More than workers there are only where threads come and go.
+const MOST_THREADS: usize = 1024;
 
 /// A hub, as one timer has it.
 #[derive(Debug, Clone, Copy)]
@@ -134,16 +139,17 @@ impl Hub {
         let fitting = fitting.map(|at| spare.swap_remove(at));
         drop(spare);
         let hub = fitting.unwrap_or_else(|| Hub::new(room));
-        HubLease { hub, epoch: hub.serve(wanted) }
+        HubLease { hub, epoch: hub.begin(wanted) }
     }
 
     /// A new timer begins; the answer names it.
-    fn serve(&self, wanted: Wanted) -> Epoch {
+    fn begin(&self, wanted: Wanted) -> Epoch {
         let epoch = Epoch(self.epoch.load(Ordering::SeqCst));
         self.holders.store(1, Ordering::SeqCst);
         self.used.store(wanted.shards, Ordering::SeqCst);
         self.turns.store(0, Ordering::Relaxed);
         self.limit.open(wanted.capacity);
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for shard in self.shards() {
             shard.open(epoch, wanted.grain);
         }
@@ -154,7 +160,7 @@ impl Hub {
     #[cfg(test)]
     pub(crate) fn of_a_model(bell: Option<&'static dyn Bell>) -> HubLease {
         let hub = Hub::new(2);
-        let epoch = hub.serve(Wanted { shards: 2, grain: 0, capacity: None });
+        let epoch = hub.begin(Wanted { shards: 2, grain: 0, capacity: None });
         std::mem::forget(hub.hold());
         hub.signal.open(bell.unwrap_or(hub));
         HubLease { hub, epoch }
@@ -174,6 +180,7 @@ impl Hub {
                 epoch: AtomicU32::new(0),
                 turns: AtomicU64::new(0),
                 holders: AtomicU32::new(0),
+                threads: Mutex::new(Vec::new()),
             }
         );
         #[cfg(feature = "test-util")]
@@ -207,6 +214,19 @@ impl Hub {
     #[inline]
     pub(crate) fn serves(&self, epoch: Epoch) -> bool {
         self.epoch.load(Ordering::SeqCst) == epoch.0
+    }
+
+    /// A thread's place among those on which tasks have armed timers. Where each keeps to the shard of its place, no two
+    /// workers share one, whatever other threads there are.
+    pub(crate) fn place_of(&self, thread: usize) -> usize {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = threads.iter().position(|&known| known == thread);
+        known.unwrap_or_else(|| {
+            if threads.len() < MOST_THREADS {
+                threads.push(thread);
+            }
+            threads.len() - 1
+        })
     }
 
     /// The shard that thread number `number` keeps to.
@@ -291,11 +311,11 @@ impl HubLease {
     }
 
     /// The shard that thread number `number` keeps to.
-    pub(crate) fn shard(self, number: usize) -> Lease {
+    pub(crate) fn shard(self, number: usize) -> ShardLease {
         // One wheel where a test moves the clock: what is due at one instant is fired in the order it was armed.
         #[cfg(feature = "test-util")]
         let number = if self.hub.signal.is_by_hand() { 0 } else { number };
-        Lease { shard: self.hub.shard(number), epoch: self.epoch }
+        ShardLease { shard: self.hub.shard(number), epoch: self.epoch }
     }
 }
 

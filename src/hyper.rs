@@ -61,11 +61,11 @@ impl HyperTimer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let timer = Timer::builder().build().unwrap();
-    /// hyper::server::conn::http1::Builder::new().timer(HyperTimer::on(&timer));
+    /// hyper::server::conn::http1::Builder::new().timer(HyperTimer::with_timer(&timer));
     /// # }
     /// ```
     #[must_use]
-    pub fn on(timer: &Timer) -> HyperTimer {
+    pub fn with_timer(timer: &Timer) -> HyperTimer {
         HyperTimer { timer: Some(timer.clone()) }
     }
 }

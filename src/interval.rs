@@ -185,7 +185,7 @@ impl Interval {
         } else {
             scheduled.deadline_after(self.period)
         };
-        self.delay.rewind(clock::tick_of(next));
+        self.delay.reset_idle(clock::tick_of(next));
         Poll::Ready(scheduled)
     }
 

@@ -1,4 +1,52 @@
-#![doc = include_str!("../README.md")]
+//! Timers for tokio programs, to be used in place of `tokio::time`: change the `use` line.
+//!
+//! ```
+//! use hairspring::{Duration, sleep, timeout};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! sleep(Duration::from_millis(1)).await;
+//! assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
+//! # }
+//! ```
+//!
+//! Timers stand in hierarchical timing wheels, one for each worker thread, turned by a tokio task. Arming and cancelling
+//! takes the same time on any number of threads and beside any number of timers; what ends does so within tens of
+//! microseconds of its deadline, and never before it.
+//!
+//! # What there is
+//!
+//! | to | take |
+//! |---|---|
+//! | wait | [`sleep`](sleep()), [`sleep_until`] |
+//! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
+//! | do something again and again | [`interval`](interval()), [`interval_at`] |
+//! | have items come back when they are due | [`DelayQueue`] |
+//! | have keys expire unless they are touched | [`DeadlineMap`] |
+//! | set up a timer, count what it does, limit it, end it | [`Timer`], [`Timer::builder`] |
+//! | test it without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
+//! | build a timer of your own | [`wheel::Wheel`] |
+//!
+//! # Where to read on
+//!
+//! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
+//! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
+//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful shutdown.
+//! - Testing with time: the module `test_util`.
+//!
+//! # Features
+//!
+//! None is on by default, and each only adds.
+//!
+//! - `test-util`: control over time in tests.
+//! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
+//! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like.
+//! - `metrics`: counts and lateness for the crate `metrics`.
+//!
+//! # Panics
+//!
+//! A future of this crate panics where it is polled with no timer to wait on: outside of every tokio runtime, on a timer
+//! that was shut down, or on one that is full. [`Timer::try_sleep`] gives an error instead.
 
 mod alarm;
 mod clock;
@@ -53,3 +101,8 @@ pub use crate::test_util::{advance, pause, resume};
 pub use crate::timeout::{Timeout, timeout, timeout_at};
 pub use crate::timer::Timer;
 pub use crate::try_sleep::TrySleep;
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -81,12 +81,12 @@ pub(crate) struct Epoch(pub(crate) u32);
 
 /// A shard, as one timer has it.
 #[derive(Clone, Copy)]
-pub(crate) struct Lease {
+pub(crate) struct ShardLease {
     pub(crate) shard: &'static Shard,
     pub(crate) epoch: Epoch,
 }
 
-impl Lease {
+impl ShardLease {
     /// The time on the timer's clock; on the current runtime's where another timer, with its clock, is in its place.
     #[inline]
     pub(crate) fn now(self) -> Tick {
@@ -110,14 +110,14 @@ pub(crate) enum Refused {
 
 /// What has become of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum Fate {
     Waiting,
     Fired,
     /// The timer went away before the entry was due.
     Lost,
 }
 
-/// The wakers of one turn, reused so that turning does not allocate.
+/// The wakers that one hold of the lock takes out, reused so that turning does not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     wakers: Vec<Waker>,
@@ -155,6 +155,8 @@ impl Shard {
     /// Whether everything of a timer with a deadline has certainly been fired, so that it is in the past.
     #[inline]
     pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
+        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
+        // second load then finds.
         self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire)
             && self.serves.load(Ordering::Acquire) == epoch.0
             && !self.signal.is_doubtful()
@@ -198,6 +200,7 @@ impl Shard {
 
     #[inline]
     pub(crate) fn remove(&self, key: Key) {
+        // The lock is let go at the end of this statement.
         let waker = self.take_out(&mut self.lock(), key);
         drop(waker);
     }
@@ -243,32 +246,32 @@ impl Shard {
     }
 
     /// Makes `waker` the one that an entry wakes.
-    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> Entry {
+    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> Fate {
         match self.swap_waker(epoch, key, waker, None) {
-            Ok(entry) => entry,
-            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(Entry::Waiting),
+            Ok(fate) => fate,
+            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(Fate::Waiting),
         }
     }
 
     /// `Err` where the entry has another waker and no clone to put in its place was given.
-    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<Entry, ()> {
+    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<Fate, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let entry = if state.serves(epoch) { Entry::Fired } else { Entry::Lost };
+            let fate = if state.serves(epoch) { Fate::Fired } else { Fate::Lost };
             drop(state);
             drop(clone);
-            return Ok(entry);
+            return Ok(fate);
         };
         if current.will_wake(waker) {
             drop(state);
             drop(clone);
-            return Ok(Entry::Waiting);
+            return Ok(Fate::Waiting);
         }
         let Some(clone) = clone else { return Err(()) };
         let before = std::mem::replace(current, clone);
         drop(state);
         drop(before);
-        Ok(Entry::Waiting)
+        Ok(Fate::Waiting)
     }
 
     /// When there is work here; never too late. Reads no lock.
@@ -288,13 +291,13 @@ impl Shard {
         let taken = take_due(wheel, now, &mut batch.wakers, |deadline| lateness.record(now - deadline));
         self.limit.give(batch.wakers.len());
         match taken {
-            Taken::All => {
+            Progress::All => {
                 let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
                 self.next.store(next.0, Ordering::SeqCst);
                 self.fired_through.fetch_max(now.0, Ordering::Release);
             }
             // They come in the order of their deadlines; others of this very tick may be left.
-            Taken::Through(last) => {
+            Progress::Through(last) => {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
         }
@@ -358,7 +361,7 @@ impl Shard {
             self.limit.give(batch.wakers.len());
             drop(state);
             pending += batch.wake_all();
-            if let Taken::All = taken {
+            if let Progress::All = taken {
                 return pending;
             }
         }
@@ -366,7 +369,7 @@ impl Shard {
 }
 
 /// How far a hold of the lock got.
-enum Taken {
+enum Progress {
     /// Nothing due is left.
     All,
     /// Up to this deadline.
@@ -374,7 +377,7 @@ enum Taken {
 }
 
 /// Takes some wakers out that are due at `now`, and tells of the deadline of each.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut tell: impl FnMut(Tick)) -> Taken {
+fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut tell: impl FnMut(Tick)) -> Progress {
     let mut through = Tick::ZERO;
     for _ in 0..STEPS {
         match wheel.step(now) {
@@ -387,10 +390,10 @@ fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut te
                 }
             }
             Step::Cascaded => {}
-            Step::Done => return Taken::All,
+            Step::Done => return Progress::All,
         }
     }
-    Taken::Through(through)
+    Progress::Through(through)
 }
 
 impl Snapshot {

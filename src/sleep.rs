@@ -1,7 +1,7 @@
 //! [`Sleep`]: a future that completes at a deadline.
 //!
 //! Invariants
-//! 1. Never early: ready only where a clock was read at or after the deadline, here or by the driver.
+//! 1. Never early: ready only where a clock was read at or after the deadline, here or by whoever turned the wheel.
 //! 2. A poll at or after the deadline is ready, whether or not the driver has come round. That a far deadline has not
 //!    passed is taken on the alarm thread's word, which is out by the thread's lateness at most.
 //! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
@@ -21,7 +21,7 @@ use tokio::task::coop;
 use crate::clock;
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::shard::{Entry, Key, Lease, Refused};
+use crate::shard::{Fate, Key, Refused, ShardLease};
 use crate::tick::Tick;
 use crate::timer::current;
 use crate::trace::Spans;
@@ -110,7 +110,7 @@ enum Stage {
     /// In no shard.
     Idle(Home),
     /// In a shard, with the waker of the last poll.
-    Waiting { lease: Lease, key: Key, fixed: bool },
+    Waiting { lease: ShardLease, key: Key, fixed: bool },
     /// Polled and completed.
     Done(Home),
 }
@@ -120,9 +120,9 @@ enum Home {
     /// To the runtime that polls it.
     Current,
     /// To the runtime that polls it; where there is none, to the one where it was made.
-    Made(Lease),
+    Made(ShardLease),
     /// To the timer that it was made on.
-    Fixed(Lease),
+    Fixed(ShardLease),
 }
 
 impl Sleep {
@@ -130,12 +130,12 @@ impl Sleep {
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
         // It may be polled where there is no runtime.
-        Sleep::at(current::lease().map_or(Home::Current, Home::Made), deadline)
+        Sleep::at(current::shard().map_or(Home::Current, Home::Made), deadline)
     }
 
     /// A sleep on a timer of the caller's choice.
     #[track_caller]
-    pub(crate) fn on(lease: Lease, deadline: Tick) -> Sleep {
+    pub(crate) fn on(lease: ShardLease, deadline: Tick) -> Sleep {
         Sleep::at(Home::Fixed(lease), deadline)
     }
 
@@ -212,29 +212,29 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset_to(&mut self, deadline: Instant) {
-        self.move_to(clock::tick_of(deadline));
+        self.reset_to_tick(clock::tick_of(deadline));
     }
 
     /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
-    pub(crate) fn move_to(&mut self, deadline: Tick) {
+    pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
         if let Stage::Waiting { lease, key, .. } = self.stage {
             if deadline == self.deadline || lease.shard.reset(key, deadline) {
-                self.note(deadline);
+                self.set_deadline(deadline);
                 return;
             }
         }
-        self.rewind(deadline);
+        self.reset_idle(deadline);
     }
 
     /// Gives this another deadline that counts from the next poll on: nothing waits for it before.
-    pub(crate) fn rewind(&mut self, deadline: Tick) {
+    pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
-        self.note(deadline);
-        self.stage = Stage::Idle(self.leave());
+        self.set_deadline(deadline);
+        self.stage = Stage::Idle(self.take_home());
     }
 
     /// Keeps a deadline, and tells of it where it is another.
-    fn note(&mut self, deadline: Tick) {
+    fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
             self.spans = self.spans.operation("Sleep::reset");
@@ -245,11 +245,11 @@ impl Sleep {
     /// Gives this a deadline that never comes, and takes it out of its shard.
     pub(crate) fn disarm(&mut self) {
         if let Stage::Waiting { .. } = self.stage {
-            self.rewind(Tick::MAX);
+            self.reset_idle(Tick::MAX);
         }
     }
 
-    /// Takes this out of its shard, where it is in one.
+    /// Takes this out of its shard, where it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&mut self) {
         if let Stage::Waiting { lease, key, .. } = self.stage {
@@ -260,7 +260,7 @@ impl Sleep {
     }
 
     /// Says where this goes next, now that it has no entry in a shard.
-    fn leave(&mut self) -> Home {
+    fn take_home(&mut self) -> Home {
         match mem::replace(&mut self.stage, Stage::Idle(Home::Current)) {
             Stage::Idle(home) | Stage::Done(home) => home,
             Stage::Waiting { lease, fixed: true, .. } => Home::Fixed(lease),
@@ -280,6 +280,7 @@ impl Sleep {
 
     /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // Taken out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
         let elapsed = spans.poll("poll_elapsed", || match &self.stage {
             Stage::Done(_) => Poll::Ready(Ok(())),
@@ -294,7 +295,7 @@ impl Sleep {
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Stage::Waiting { lease, key, .. } = self.stage else { unreachable!("only called when waiting") };
-        let Lease { shard, epoch } = lease;
+        let ShardLease { shard, epoch } = lease;
         let signal = shard.signal();
         let deadline = self.deadline;
         if shard.has_fired(epoch, deadline) {
@@ -305,10 +306,10 @@ impl Sleep {
             return self.complete();
         }
         match shard.set_waker(epoch, key, cx.waker()) {
-            Entry::Waiting => Poll::Pending,
-            Entry::Fired if !signal.is_doubtful() => self.complete(),
-            Entry::Fired | Entry::Lost => {
-                self.stage = Stage::Idle(self.leave());
+            Fate::Waiting => Poll::Pending,
+            Fate::Fired if !signal.is_doubtful() => self.complete(),
+            Fate::Fired | Fate::Lost => {
+                self.stage = Stage::Idle(self.take_home());
                 self.poll_idle(cx)
             }
         }
@@ -319,11 +320,11 @@ impl Sleep {
             let Stage::Idle(home) = &self.stage else { unreachable!("only called when idle") };
             let (found, fixed) = match home {
                 Home::Fixed(lease) => (Some(*lease), true),
-                Home::Current => (current::lease(), false),
-                Home::Made(made) => (Some(current::lease().unwrap_or(*made)), false),
+                Home::Current => (current::shard(), false),
+                Home::Made(made) => (Some(current::shard().unwrap_or(*made)), false),
             };
             let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
-            let Lease { shard, epoch } = lease;
+            let ShardLease { shard, epoch } = lease;
             if !shard.signal().is_surely_future(self.deadline) && lease.now() >= self.deadline {
                 return self.complete();
             }
@@ -342,7 +343,8 @@ impl Sleep {
         if polled == Poll::Ready(Ok(())) || self.is_fixed() || !current::may_be_shutting_down() {
             return polled;
         }
-        // A task that is about to be dropped. Should it not be, it polls its way.
+        // The runtime is shutting down and will drop this task. Until it does the task is polled again, and not made to
+        // panic.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -367,7 +369,7 @@ impl Sleep {
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done(self.leave());
+        self.stage = Stage::Done(self.take_home());
         Poll::Ready(Ok(()))
     }
 }

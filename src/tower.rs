@@ -57,12 +57,12 @@ impl TimeoutLayer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
-    /// let _layer = TimeoutLayer::new(Duration::from_secs(1)).on(&Timer::current());
+    /// let _layer = TimeoutLayer::new(Duration::from_secs(1)).with_timer(&Timer::current());
     /// # }
     /// ```
     #[must_use]
-    pub fn on(self, timer: &Timer) -> TimeoutLayer {
-        TimeoutLayer { limit: self.limit.on(timer) }
+    pub fn with_timer(self, timer: &Timer) -> TimeoutLayer {
+        TimeoutLayer { limit: self.limit.with_timer(timer) }
     }
 }
 
@@ -116,12 +116,12 @@ impl<S> Timeout<S> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, tower::Timeout};
-    /// let _service = Timeout::new((), Duration::from_secs(1)).on(&Timer::current());
+    /// let _service = Timeout::new((), Duration::from_secs(1)).with_timer(&Timer::current());
     /// # }
     /// ```
     #[must_use]
-    pub fn on(self, timer: &Timer) -> Timeout<S> {
-        Timeout { inner: self.inner, limit: self.limit.on(timer) }
+    pub fn with_timer(self, timer: &Timer) -> Timeout<S> {
+        Timeout { inner: self.inner, limit: self.limit.with_timer(timer) }
     }
 
     /// The service inside.
@@ -215,7 +215,7 @@ struct Limit {
 }
 
 impl Limit {
-    fn on(self, timer: &Timer) -> Limit {
+    fn with_timer(self, timer: &Timer) -> Limit {
         Limit { timer: Some(timer.clone()), ..self }
     }
 

@@ -72,7 +72,7 @@ async fn closed(client: &mut (impl AsyncRead + Unpin)) {
 /// On the runtime's timer, and twice on one that was built.
 fn timers() -> [HyperTimer; 3] {
     let own = Timer::builder().build().unwrap();
-    [HyperTimer::new(), HyperTimer::on(&own), HyperTimer::from(own)]
+    [HyperTimer::new(), HyperTimer::with_timer(&own), HyperTimer::from(own)]
 }
 
 #[test]
@@ -327,8 +327,8 @@ fn on_a_timer_whose_clock_is_moved_by_hand_the_limit_is_exact() {
         current_thread().block_on(async {
             let clock = ManualClock::new();
             let timer = Timer::builder().clock(&clock).build().unwrap();
-            assert_eq!(HyperTimer::on(&timer).now(), clock.now().into_std());
-            let (mut client, server) = connected(HyperTimer::on(&timer));
+            assert_eq!(HyperTimer::with_timer(&timer).now(), clock.now().into_std());
+            let (mut client, server) = connected(HyperTimer::with_timer(&timer));
             ask(&mut client).await.unwrap();
             settle().await;
             clock.advance(LIMIT.checked_sub(Duration::from_nanos(1)).unwrap());

@@ -25,7 +25,7 @@ async fn take(millis: u64) -> io::Result<u64> {
 fn a_request_that_takes_longer_fails_at_the_limit_and_others_are_left_alone() {
     paused().block_on(async {
         let own = Timer::builder().build().unwrap();
-        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::new(ms(100)).on(&own)] {
+        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::new(ms(100)).with_timer(&own)] {
             let mut service = ServiceBuilder::new().layer(layer).service(service_fn(take));
             let start = Instant::now();
             assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);

@@ -6,7 +6,7 @@ pub(crate) mod own;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;
-mod tokio;
+mod tokio_sleep;
 
 /// What wakes a timer's driver when the earliest deadline is reached. Set by
 /// [`Builder::alarm`](crate::timer::Builder::alarm).

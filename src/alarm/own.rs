@@ -7,10 +7,10 @@
 
 use std::task::{Poll, Waker};
 
-use ::tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::Alarm;
-use super::tokio::TokioAlarm;
+use super::tokio_sleep::TokioAlarm;
 use crate::instant::{self, Instant};
 
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
@@ -23,15 +23,6 @@ pub(crate) struct OwnAlarm {
     inline: Waker,
     #[cfg(target_os = "linux")]
     timerfd: Option<super::timerfd::TimerfdAlarm>,
-}
-
-/// Which alarm serves now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Serves {
-    /// The alarm thread.
-    Thread,
-    /// One that the driver has to set.
-    Own(Alarm),
 }
 
 /// The runtime lacks what an alarm needs.
@@ -51,12 +42,12 @@ impl OwnAlarm {
         }
     }
 
-    /// Which alarm serves the clock as it is now.
-    pub(crate) fn serves(&self) -> Serves {
+    /// Which alarm the driver has to set, as the clock is now; `None` where the alarm thread serves.
+    pub(crate) fn to_set(&self) -> Option<Alarm> {
         match self.chosen {
-            _ if self.paused_clocks && !instant::clock_is_the_systems() => Serves::Own(Alarm::Tokio),
-            Alarm::Thread => Serves::Thread,
-            chosen => Serves::Own(chosen),
+            _ if self.paused_clocks && !instant::clock_is_the_systems() => Some(Alarm::Tokio),
+            Alarm::Thread => None,
+            chosen => Some(chosen),
         }
     }
 

@@ -20,7 +20,7 @@ use tokio::task::coop;
 
 use super::Shared;
 use crate::clock;
-use crate::sleep::{Sleep, sleep_until};
+use crate::sleep::Sleep;
 use crate::tick::Tick;
 
 /// Holds of a shard's lock in one poll, before other tasks have their turn.
@@ -165,17 +165,14 @@ impl<K, V> Expirations<K, V> {
             self.sleep = None;
             return Poll::Pending;
         }
-        let deadline = clock::instant_of(until);
         let sleep = match &mut self.sleep {
             Some(sleep) => {
-                if sleep.deadline() != deadline {
-                    sleep.reset_to(deadline);
-                }
+                sleep.reset_to_tick(until);
                 sleep
             }
             none => none.insert(match &self.shared.timer {
-                Some(timer) => timer.sleep_until(deadline),
-                None => sleep_until(deadline),
+                Some(timer) => timer.sleep_until(clock::instant_of(until)),
+                None => Sleep::new(until),
             }),
         };
         // The budget is spent on what is handed out.

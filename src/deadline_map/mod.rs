@@ -114,7 +114,7 @@ struct Shared<K, V> {
 
 impl<K, V> Shared<K, V> {
     fn now(&self) -> Tick {
-        self.timer.as_ref().map_or_else(clock::now, Timer::tick)
+        self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
     }
 
     /// Whether nothing will be inserted any more.
@@ -270,7 +270,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     {
         let hash = self.hash(key);
         let deadline = self.shared.shard(hash).deadline(hash, key)?;
-        Some(shard::duration_between(self.shared.now(), deadline))
+        Some(clock::duration_of(deadline - self.shared.now()))
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {

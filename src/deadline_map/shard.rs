@@ -11,7 +11,7 @@
 //! 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and values
 //!    are dropped outside of it, and nobody is woken under it.
 //!
-//! Must not know: hashers, streams, clocks.
+//! Must not know: hashers, streams, whose clock it is.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -24,7 +24,7 @@ use super::consumer::Consumer;
 use crate::clock;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
-use crate::tick::{Tick, Ticks};
+use crate::tick::Tick;
 use crate::wheel::{self, Step, Wheel};
 
 /// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
@@ -235,10 +235,4 @@ impl<K, V> Entry<K, V> {
 
 fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
     *wheel.get(entry.timer).expect("what is in the table is in the wheel")
-}
-
-/// How long it is from one tick to a later one.
-pub(super) fn duration_between(from: Tick, to: Tick) -> Duration {
-    let Ticks(nanos) = to - from;
-    Duration::from_nanos(nanos)
 }

@@ -177,7 +177,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_due(value, clock::later(self.sleep.now(), timeout))
+        self.insert_tick(value, clock::later(self.sleep.now(), timeout))
     }
 
     /// Puts `value` in, to come out at `when`: at the next poll where that has passed.
@@ -194,11 +194,11 @@ impl<T> DelayQueue<T> {
     /// ```
     #[inline]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
-        self.insert_due(value, clock::tick_of(when))
+        self.insert_tick(value, clock::tick_of(when))
     }
 
     #[inline]
-    fn insert_due(&mut self, value: T, deadline: Tick) -> Key {
+    fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
         match self.told {
@@ -265,7 +265,7 @@ impl<T> DelayQueue<T> {
                 Step::Cascaded => steps += 1,
                 Step::Done => {
                     let next = self.wheel.next_expiration().expect("there is an entry");
-                    self.sleep.move_to(next);
+                    self.sleep.reset_to_tick(next);
                     match self.sleep.poll_without_budget(cx) {
                         Poll::Ready(Ok(())) => {
                             self.now = self.now.max(next);
@@ -363,7 +363,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        self.reset_due(key, clock::later(self.sleep.now(), timeout));
+        self.reset_tick(key, clock::later(self.sleep.now(), timeout));
     }
 
     /// Gives an entry another deadline and keeps its key. Where `when` has passed, it comes out at the next poll.
@@ -382,12 +382,12 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
-        self.reset_due(key, clock::tick_of(when));
+        self.reset_tick(key, clock::tick_of(when));
     }
 
     #[inline]
     #[track_caller]
-    fn reset_due(&mut self, key: &Key, deadline: Tick) {
+    fn reset_tick(&mut self, key: &Key, deadline: Tick) {
         let before = self.tick_of(key);
         let deadline = self.behind_what_is_due(deadline);
         self.wheel.reset(key.0, deadline);

@@ -31,7 +31,7 @@ use crate::clock;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::hub::{Allowance, Hub, HubLease};
-use crate::shard::{Batch, Epoch, Lease};
+use crate::shard::{Batch, Epoch, ShardLease};
 use crate::sleep::Sleep;
 #[cfg(hairspring_loom)]
 use crate::sync;
@@ -166,7 +166,7 @@ impl Woken {
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     pub(crate) hub: &'static Hub,
-    pub(crate) lease: Lease,
+    pub(crate) lease: ShardLease,
 }
 
 /// A bell that rings nothing: nothing far comes.
@@ -189,7 +189,7 @@ impl World {
 
     fn with_bell(bell: Option<&'static dyn Bell>) -> World {
         let HubLease { hub, epoch } = Hub::of_a_model(bell);
-        World { hub, lease: Lease { shard: hub.shard(0), epoch } }
+        World { hub, lease: ShardLease { shard: hub.shard(0), epoch } }
     }
 
     pub(crate) fn epoch(self) -> Epoch {

@@ -84,7 +84,7 @@ fn an_earlier_reset_against_going_to_sleep() {
         let (task, _sleep) = race(
             move || task.run(),
             move || {
-                sleep.move_to(far(1));
+                sleep.reset_to_tick(far(1));
                 sleep
             },
         );
@@ -146,7 +146,7 @@ fn reset_against_fire() {
         let (fired, mut sleep) = race(
             move || world.fire(far(1)),
             move || {
-                sleep.move_to(far(2));
+                sleep.reset_to_tick(far(2));
                 sleep
             },
         );
@@ -171,7 +171,7 @@ fn reset_to_the_past_against_fire() {
         let (_, mut sleep) = race(
             move || world.fire(far(2)),
             move || {
-                sleep.move_to(far(1));
+                sleep.reset_to_tick(far(1));
                 sleep
             },
         );

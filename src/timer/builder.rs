@@ -205,15 +205,6 @@ impl Builder {
         Ok(timer)
     }
 
-    fn build_here(self) -> Result<(Handle, HubLease, Driver), BuildError> {
-        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
-        if !own::fits(self.alarm) {
-            return Err(BuildError(Wrong::Alarm(self.alarm)));
-        }
-        let (timer, driver) = self.make()?;
-        Ok((runtime, timer, driver))
-    }
-
     /// Makes the timer, and the driver that has to be polled for the timer to fire, on whatever executor.
     ///
     /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
@@ -233,6 +224,36 @@ impl Builder {
     pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
         let (timer, driver) = self.make()?;
         Ok((Timer::owning(timer), driver))
+    }
+
+    /// Makes the timer the one that this runtime's sleeps go to from now on, wherever they do not name another. Sleeps
+    /// that wait already stay with the timer they wait on.
+    ///
+    /// It lives as long as the runtime, unless it is [shut down](Timer::shutdown); handles do not matter to it.
+    ///
+    /// # Errors
+    /// As [`build`](Builder::build).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = hairspring::Timer::builder().shards(1).install().unwrap();
+    /// assert_eq!(hairspring::Timer::current(), timer);
+    /// # }
+    /// ```
+    pub fn install(self) -> Result<Timer, BuildError> {
+        let (runtime, timer, driver) = self.build_here()?;
+        current::install(&runtime, timer, driver);
+        Ok(Timer::of_runtime(timer))
+    }
+
+    fn build_here(self) -> Result<(Handle, HubLease, Driver), BuildError> {
+        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
+        if !own::fits(self.alarm) {
+            return Err(BuildError(Wrong::Alarm(self.alarm)));
+        }
+        let (timer, driver) = self.make()?;
+        Ok((runtime, timer, driver))
     }
 
     fn make(self) -> Result<(HubLease, Driver), BuildError> {
@@ -271,27 +292,6 @@ impl Builder {
             return Err(BuildError(Wrong::Alarm(self.alarm)));
         }
         Ok(Settings { shards, grain, capacity: self.capacity, alarm: self.alarm })
-    }
-
-    /// Makes the timer the one that this runtime's sleeps go to from now on, wherever they do not name another. Sleeps
-    /// that wait already stay with the timer they wait on.
-    ///
-    /// It lives as long as the runtime, unless it is [shut down](Timer::shutdown); handles do not matter to it.
-    ///
-    /// # Errors
-    /// As [`build`](Builder::build).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let timer = hairspring::Timer::builder().shards(1).install().unwrap();
-    /// assert_eq!(hairspring::Timer::current(), timer);
-    /// # }
-    /// ```
-    pub fn install(self) -> Result<Timer, BuildError> {
-        let (runtime, timer, driver) = self.build_here()?;
-        current::install(&runtime, timer, driver);
-        Ok(Timer::of_runtime(timer))
     }
 }
 

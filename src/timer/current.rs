@@ -8,7 +8,7 @@
 //! - elsewhere, inside a task, for that task: a task never changes its runtime.
 //!
 //! Where tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
-//! on the list of all timers.
+//! on the list of all timers; and its shard of the timer that it was on last, which saves the lock on that one's threads.
 //!
 //! Invariants
 //! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
@@ -31,17 +31,15 @@ use crate::driver::Driver;
 #[cfg(feature = "test-util")]
 use crate::hub::Hub;
 use crate::hub::HubLease;
-use crate::shard::Lease;
+use crate::shard::ShardLease;
 
 /// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
 const PROBES: u32 = 4;
 
-/// How many threads of a runtime are told apart.
-const MOST_THREADS: usize = 1024;
-
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
+    static PLACED: Cell<Option<Placed>> = const { Cell::new(None) };
     static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
@@ -57,33 +55,36 @@ static TIMERS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 #[derive(Clone, Copy)]
 struct Remembered {
     timer: HubLease,
-    lease: Lease,
+    lease: ShardLease,
     /// The task that it is right for; `None` where it is right for the whole thread.
     task: Option<task::Id>,
     /// How many timers had been installed.
     installed: u64,
 }
 
-/// This thread's shard of a runtime's timer, as it was looked up.
+/// A runtime's timer, as it was looked up.
 #[derive(Clone, Copy)]
 struct Found {
     runtime: runtime::Id,
-    /// Threads that run the runtime's tasks have places of their own.
-    in_task: bool,
     timer: HubLease,
-    lease: Lease,
     /// How many timers had been installed.
     installed: u64,
 }
 
-/// A runtime's timer. In its driver's task, takes it off the list when the task is dropped.
-#[derive(Clone)]
+/// This thread's shard of a timer, as it was looked up.
+#[derive(Clone, Copy)]
+struct Placed {
+    timer: HubLease,
+    /// Threads that run tasks have places of their own.
+    in_task: bool,
+    lease: ShardLease,
+}
+
+/// A runtime's timer.
+#[derive(Clone, Copy)]
 struct Listed {
     runtime: runtime::Id,
     timer: HubLease,
-    /// The threads that tasks of it have armed timers on. Each keeps to the shard of its place here, so that no two
-    /// workers share one.
-    threads: Vec<usize>,
 }
 
 /// The timer of the current runtime; `None` outside of any.
@@ -106,7 +107,7 @@ pub(crate) fn existing() -> Option<&'static Hub> {
 
 /// This thread's shard of the current runtime's timer; `None` outside of any runtime.
 #[inline]
-pub(crate) fn lease() -> Option<Lease> {
+pub(crate) fn shard() -> Option<ShardLease> {
     let task = task::try_id();
     match remembered() {
         Some(known) if known.task.is_none() || known.task == task => Some(known.lease),
@@ -115,11 +116,12 @@ pub(crate) fn lease() -> Option<Lease> {
 }
 
 #[cold]
-fn ask(task: Option<task::Id>) -> Option<Lease> {
+fn ask(task: Option<task::Id>) -> Option<ShardLease> {
     // Read first, so that an answer from before an installation is never taken for one from after it.
     let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
-    let Found { timer, lease, .. } = find(&runtime, task.is_some(), installed);
+    let timer = find(&runtime, installed);
+    let lease = shard_here(timer, task.is_some());
     if task.is_some() {
         remember(Remembered { timer, lease, task, installed });
     }
@@ -127,30 +129,38 @@ fn ask(task: Option<task::Id>) -> Option<Lease> {
     Some(lease)
 }
 
-fn find(runtime: &Handle, in_task: bool, installed: u64) -> Found {
+fn find(runtime: &Handle, installed: u64) -> HubLease {
     let id = runtime.id();
     let last = FOUND.try_with(Cell::get).ok().flatten();
-    let valid = |found: &Found| {
-        found.runtime == id && found.in_task == in_task && found.installed == installed && !found.timer.is_over()
-    };
-    last.filter(valid).unwrap_or_else(|| {
-        let timer = timer_of(runtime);
-        let lease = timer.shard(if in_task { place(id, timer) } else { thread() });
-        let found = Found { runtime: id, in_task, timer, lease, installed };
-        // A clock that is paused meanwhile has all its timers in one shard.
-        if !cfg!(feature = "test-util") {
-            let _ = FOUND.try_with(|last| last.set(Some(found)));
-        }
-        found
-    })
+    let valid = |found: &Found| found.runtime == id && found.installed == installed && !found.timer.is_over();
+    if let Some(found) = last.filter(valid) {
+        return found.timer;
+    }
+    let timer = timer_of(runtime);
+    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer, installed })));
+    timer
 }
 
 /// This thread's shard of a timer.
-pub(super) fn lease_of(timer: HubLease) -> Lease {
+pub(super) fn shard_of(timer: HubLease) -> ShardLease {
     match remembered() {
         Some(known) if known.timer == timer => known.lease,
-        _ => timer.shard(thread()),
+        _ => shard_here(timer, task::try_id().is_some()),
     }
+}
+
+/// The shard that this thread keeps to, in tasks or outside of them.
+fn shard_here(timer: HubLease, in_task: bool) -> ShardLease {
+    let last = PLACED.try_with(Cell::get).ok().flatten();
+    if let Some(placed) = last.filter(|placed| placed.timer == timer && placed.in_task == in_task) {
+        return placed.lease;
+    }
+    let lease = timer.shard(if in_task { timer.hub.place_of(thread()) } else { thread() });
+    // A clock that is paused meanwhile has all its timers in one shard.
+    if !cfg!(feature = "test-util") {
+        let _ = PLACED.try_with(|last| last.set(Some(Placed { timer, in_task, lease })));
+    }
+    lease
 }
 
 /// Whether this is inside a task of a runtime whose workers go on for a moment when it is shut down.
@@ -184,10 +194,9 @@ fn probe(runtime: &Handle, timer: HubLease, installed: u64) {
     }
     let sent = PROBES_SENT.try_with(|sent| sent.replace(sent.get() + 1)).unwrap_or(PROBES);
     if sent < PROBES {
-        let id = runtime.id();
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
-                let lease = timer.shard(place(id, timer));
+                let lease = timer.shard(timer.hub.place_of(thread()));
                 remember(Remembered { timer, lease, task: None, installed });
             }
         });
@@ -196,21 +205,6 @@ fn probe(runtime: &Handle, timer: HubLease, installed: u64) {
 
 fn timers() -> MutexGuard<'static, Vec<Listed>> {
     TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// This thread's place among those that tasks of a runtime run on.
-fn place(runtime: runtime::Id, timer: HubLease) -> usize {
-    let (mut timers, thread) = (timers(), thread());
-    let listed = timers.iter_mut().find(|listed| listed.runtime == runtime && listed.timer == timer);
-    let Some(Listed { threads, .. }) = listed else { return thread };
-    let known = threads.iter().position(|&known| known == thread);
-    known.unwrap_or_else(|| {
-        // More than workers there are only where threads come and go.
-        if threads.len() < MOST_THREADS {
-            threads.push(thread);
-        }
-        threads.len() - 1
-    })
 }
 
 /// A runtime's timer, where it has one that was not shut down.
@@ -244,8 +238,8 @@ pub(super) fn install(runtime: &Handle, timer: HubLease, driver: Driver) {
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.
 fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: HubLease, driver: Driver) {
-    let listed = Listed { runtime: runtime.id(), timer, threads: Vec::new() };
-    timers.push(listed.clone());
+    let listed = Listed { runtime: runtime.id(), timer };
+    timers.push(listed);
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
     let unlist = Unlist(listed);
@@ -267,31 +261,64 @@ impl Drop for Unlist {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Barrier};
+    use std::sync::mpsc;
 
     use super::*;
+    use crate::timer::Timer;
+
+    const WORKERS: usize = 3;
+
+    /// Has a task on each worker of a runtime arm its first timer, one after the other, and other threads in between, as
+    /// threads are numbered in that order.
+    fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
+        let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();
+        let mut shards: Vec<usize> = workers
+            .iter()
+            .map(|(go, shard)| {
+                go.send(()).unwrap();
+                for _ in 1..WORKERS {
+                    std::thread::spawn(thread).join().unwrap();
+                }
+                shard.recv().unwrap()
+            })
+            .collect();
+        shards.sort_unstable();
+        shards.dedup();
+        assert_eq!(shards.len(), WORKERS, "two workers share a shard");
+    }
+
+    /// A task that holds one worker until its channels go: says which shard it has, each time it is asked.
+    fn worker(
+        runtime: &runtime::Runtime,
+        find: impl Fn() -> ShardLease + Send + 'static,
+    ) -> (mpsc::Sender<()>, mpsc::Receiver<usize>) {
+        let (go, asked) = mpsc::channel();
+        let (answer, shard) = mpsc::channel();
+        let (started, starts) = mpsc::channel();
+        runtime.spawn(async move {
+            started.send(()).unwrap();
+            while asked.recv().is_ok() {
+                let shards = [find(), find()].map(|lease| std::ptr::from_ref(lease.shard).addr());
+                assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
+                answer.send(shards[0]).unwrap();
+            }
+        });
+        starts.recv().unwrap();
+        (go, shard)
+    }
 
     /// tokio 6504, kafka 6431: one lock for all threads.
     #[test]
     fn no_two_workers_arm_timers_under_one_lock() {
-        const WORKERS: usize = 3;
-        let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
-        // One task on each worker at a time.
-        let meet = Arc::new(Barrier::new(WORKERS));
-        let tasks = (0..WORKERS).map(|_| {
-            let meet = meet.clone();
-            runtime.spawn(async move {
-                meet.wait();
-                let shards = [lease(), lease()].map(|lease| std::ptr::from_ref(lease.unwrap().shard).addr());
-                assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
-                meet.wait();
-                shards[0]
-            })
-        });
-        let tasks: Vec<_> = tasks.collect();
-        let mut shards: Vec<_> = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        assert_eq!(shards.len(), WORKERS);
+        shards_of_workers(|| shard().unwrap());
+    }
+
+    /// By the numbers of their threads they would, where other threads have numbers in between.
+    #[test]
+    fn nor_do_they_on_a_timer_that_they_have_a_handle_on() {
+        let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
+        let lease = timer.lease;
+        shards_of_workers(move || shard_of(lease));
     }
 }

@@ -8,24 +8,24 @@ mod metrics;
 #[cfg(feature = "metrics")]
 mod reporter;
 
-use std::future::IntoFuture;
-use std::sync::Arc;
-use std::time::Duration;
-
 pub use builder::{BuildError, Builder};
-
-pub use crate::alarm::Alarm;
 pub use metrics::Metrics;
 #[cfg(feature = "metrics")]
 pub use reporter::Reporter;
 
-use crate::clock;
+pub use crate::alarm::Alarm;
 pub use crate::driver::Driver;
+pub use crate::lateness::Lateness;
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock;
 use crate::error::Error;
 use crate::hub::{Held, HubLease};
 use crate::instant::Instant;
 use crate::interval::Interval;
-pub use crate::lateness::Lateness;
 use crate::shard::Epoch;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
@@ -132,7 +132,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(current::lease_of(self.lease), clock::later(self.tick(), duration))
+        Sleep::on(current::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
     /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
@@ -147,7 +147,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::on(current::lease_of(self.lease), clock::tick_of(deadline))
+        Sleep::on(current::shard_of(self.lease), clock::tick_of(deadline))
     }
 
     /// As [`sleep`](Timer::sleep), with an error in place of the panic where the timer is full or was shut down.
@@ -264,11 +264,11 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        clock::instant_of(self.tick())
+        clock::instant_of(self.now_tick())
     }
 
     /// The time on this timer's clock.
-    pub(crate) fn tick(&self) -> Tick {
+    pub(crate) fn now_tick(&self) -> Tick {
         self.lease.hub.signal.now()
     }
 

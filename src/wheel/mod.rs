@@ -27,13 +27,15 @@
 //! ```
 //!
 //! Invariants
-//! 1. An entry on level `n`, slot `s` has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
-//!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`. Slots never wrap round.
+//! 1. An entry on level `n`, slot `s`, has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
+//!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
+//!    wrap round.
 //! 2. Hence all entries of one tick stand in one list, in the order they came: first in, first out.
 //! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*. What is inserted with a
 //!    deadline in its span goes to its end while it cascades, and where that keeps it in order; else it goes below, where
 //!    the slots may become current in their turn. Of two entries of one tick, the one further out came first.
-//! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while there are any.
+//! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
+//!    there are any.
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
 //! 6. A bit of `sorted` is set only where the list is in the order of its deadlines: always on level 0, and most often
 //!    where timers have the same length. Such a slot is handed out as it stands, without cascading.
@@ -41,6 +43,7 @@
 //!
 //! Must not know: anything else of this crate but the tick.
 
+mod check;
 mod list;
 mod sort;
 mod store;
@@ -479,9 +482,8 @@ impl<T> Wheel<T> {
     #[inline]
     fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
         // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
-        let current = self.current().iter().map(|current| current.place);
-        let place = current.into_iter().find(|place| self.lists[place.0].ends_with(index));
-        let place = place.unwrap_or_else(|| self.place_of(deadline));
+        let current = self.current().iter().find(|current| self.lists[current.place.0].ends_with(index));
+        let place = current.map_or_else(|| self.place_of(deadline), |current| current.place);
         self.close_gap(place, prev, next);
     }
 
@@ -573,48 +575,6 @@ impl<T> Wheel<T> {
 
     fn last_of(&self, place: Place) -> Tick {
         Tick(self.start_of(place).0 | ((1 << place.below()) - 1))
-    }
-
-    /// Holds every invariant of this module against a plain scan of the whole population, and panics where one fails.
-    ///
-    /// For tests and for hunting a fault: it takes time in proportion to [`len`](Wheel::len).
-    ///
-    /// # Panics
-    /// Where the wheel is corrupt, which would be a bug in it.
-    pub fn check(&self) {
-        self.store.check();
-        let mut count = 0;
-        let mut earliest: Option<Tick> = None;
-        for (row, occupied) in self.occupied.iter().enumerate() {
-            assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
-        }
-        for (index, list) in self.lists.iter().enumerate() {
-            let place = Place(index);
-            let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
-            assert_eq!(!list.is_empty(), marked, "the bit of {place:?}");
-            count += list.check(&self.store);
-            let mut before = Tick::ZERO;
-            for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
-                assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
-                before = deadline;
-                match self.current().iter().find(|current| current.place == place) {
-                    Some(current) => assert!(deadline <= current.last),
-                    None => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
-                }
-                earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
-            }
-        }
-        assert_eq!(count, self.len(), "every entry stands in one list");
-        for current in self.current() {
-            assert!(!self.lists[current.place.0].is_empty(), "a slot is current as long as it has entries");
-        }
-        match (self.next_expiration(), earliest) {
-            (None, None) => {}
-            (Some(next), Some(earliest)) => {
-                assert!(next <= earliest.max(self.elapsed), "{next:?} is after {earliest:?}");
-            }
-            (next, earliest) => panic!("next expiration {next:?}, earliest deadline {earliest:?}"),
-        }
     }
 }
 

@@ -27,7 +27,7 @@ const MOST: usize = (NIL - NIL % PAGE) as usize;
 /// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
 ///
 /// A key of an entry that has fired or was removed is refused by every operation: it never names a newer entry, however
-/// often the cell behind it was used again.
+/// often the cell behind it was used again. It means nothing in another wheel.
 // Packed to 12 bytes, which keeps a sleep at 40.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]

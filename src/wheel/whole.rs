@@ -27,16 +27,17 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn first(&self) -> Option<Key> {
-        let current = self.current().iter().map(|current| current.place);
-        let (sorted, cascading) = (|place: &Place| self.is_sorted(*place), |place: &Place| !self.is_sorted(*place));
-        let overdue = self.first_of_current().filter(|&(deadline, _)| deadline <= self.elapsed);
-        let due = self.has_due().then_some(Place::DUE);
         // Of two entries of one tick the one further out came first, unless it stands in a slot that is cascading: then
         // it came after those that have moved down. `min_by_key` takes the first it meets.
-        let places = overdue.map(|(_, place)| place).into_iter().chain(due);
-        let places = places.chain(current.clone().filter(sorted)).chain(self.earliest());
-        let firsts = places.chain(current.filter(cascading)).filter_map(|place| self.first_of(place));
-        firsts.min_by_key(|&(due, _)| due).map(|(_, index)| self.store.key_of(index))
+        let current = || self.current().iter().map(|current| current.place);
+        let overdue = self.first_of_current().filter(|&(deadline, _)| deadline <= self.elapsed);
+        let places = overdue.map(|(_, place)| place).into_iter();
+        let places = places.chain(self.has_due().then_some(Place::DUE));
+        let places = places.chain(current().filter(|&place| self.is_sorted(place)));
+        let places = places.chain(self.earliest());
+        let places = places.chain(current().filter(|&place| !self.is_sorted(place)));
+        let first = places.filter_map(|place| self.first_of(place)).min_by_key(|&(due, _)| due);
+        first.map(|(_, index)| self.store.key_of(index))
     }
 
     /// The entry of a list that is handed out first, whatever their order there, and when that is.

@@ -9,12 +9,16 @@
 //!    shard's new earliest deadline, then read `armed`. All four are sequentially consistent, so an insert that the look
 //!    missed reads "never" and pokes.
 //! 2. `armed` changes only under the lock; reading it is a filter in front of the lock.
-//! 3. Where two turns overlap, the one that ends last only makes the wake-up earlier.
+//! 3. Where two turns overlap, the one that ends last only makes the wake-up earlier. An alarm of the driver's own stays
+//!    set whatever the alarm thread publishes in its place.
 //! 4. While the driver is expected, the alarm thread has a booking to see that it came, unless a clock is paused.
 //! 5. While `certain` is finite, the alarm thread stands ready to withdraw it, soon after the tick `armed` is reached.
 //! 6. No waker is woken, cloned or dropped under the lock.
 //!
 //! Must not know: wheel, shards, the driver's work.
+
+#[cfg(feature = "test-util")]
+mod by_hand;
 
 // No part of any handshake, so models share it.
 use std::sync::atomic::AtomicU64 as Counter;
@@ -53,7 +57,7 @@ const STANDS_IN: bool = !CLOCK_MAY_PAUSE;
 pub(crate) struct Signal {
     /// The tick that the driver will wake at; `Tick::MAX` while it is awake.
     armed: AtomicU64,
-    /// No deadline from this tick on can have passed; `Tick::MAX` where that is not known.
+    /// No deadline after this tick can have passed; `Tick::MAX` where that is not known.
     certain: AtomicU64,
     /// Whether the alarm thread has ever stood in: it fires by the system's clock, which may not be that of a poll.
     doubtful: AtomicBool,
@@ -163,12 +167,6 @@ impl Signal {
         clock::instant_of(tick)
     }
 
-    /// What the manual clock shows; `None` where the clock is the runtime's.
-    #[cfg(feature = "test-util")]
-    fn shown(&self) -> Option<Tick> {
-        Some(Tick(self.manual.load(SeqCst))).filter(|&shown| shown < Tick::MAX)
-    }
-
     /// Whether this is on a manual clock, and that has come to a tick.
     #[inline]
     #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
@@ -182,73 +180,14 @@ impl Signal {
         }
     }
 
-    /// Whether the timer is on a manual clock.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn is_by_hand(&self) -> bool {
-        self.shown().is_some()
-    }
-
-    /// A manual clock shows another time.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn show(&self, now: Tick) {
-        self.manual.fetch_max(now.0, SeqCst);
-    }
-
-    /// A timer on a manual clock begins: nobody is woken for it, as the clock's owner fires what is due.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn open_by_hand(&self, now: Tick) {
-        self.manual.store(now.0, SeqCst);
-        self.lock().phase = Phase::Asleep(WakesBy::Hand);
-        self.publish(Tick::ZERO, Tick::MAX);
-    }
-
-    /// The clock becomes one that is moved by hand. `false` where the timer has ended.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn take_by_hand(&self, now: Tick) -> bool {
-        let mut state = self.lock();
-        if let Phase::Closed = state.phase {
-            return false;
-        }
-        self.manual.store(now.0, SeqCst);
-        state.phase = Phase::Asleep(WakesBy::Hand);
-        self.publish(Tick::ZERO, Tick::MAX);
-        thread::cancel(self.id);
-        true
-    }
-
-    /// The clock moves on with the system's from now on, that far ahead of it.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn run_ahead(&self, ahead: u64) {
-        let state = self.lock();
-        if let Phase::Closed = state.phase {
-            return;
-        }
-        self.ahead.store(ahead, SeqCst);
-        self.manual.store(u64::MAX, SeqCst);
-        self.rouse(state);
-    }
-
-    /// Has `waker` woken when the timer is closed; `false` where there is more to do than wait for that.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn only_waits_for_close(&self, waker: &Waker) -> bool {
-        let by_hand = self.shown().is_some();
-        if by_hand {
-            let waker = waker.clone();
-            let mut state = self.lock();
-            let closed = matches!(state.phase, Phase::Closed);
-            let before = state.waker.replace(waker);
-            let at_once = if closed { state.waker.take() } else { None };
-            drop(state);
-            drop(before);
-            // It has been closed meanwhile: the driver sees that when it is polled again.
-            at_once.into_iter().for_each(Waker::wake);
-        }
-        by_hand
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a tick comes by the system's clock, for the alarm thread.
+    fn system_instant(&self, tick: Tick) -> Instant {
+        self.instant_of(tick).into_std()
     }
 
     /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
@@ -261,9 +200,9 @@ impl Signal {
         }
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
-        self.expect(&mut state);
+        self.expect_driver(&mut state);
         if instant::clock_is_the_systems() {
-            self.watch(&mut state);
+            self.watch_driver(&mut state);
         }
     }
 
@@ -307,7 +246,7 @@ impl Signal {
             }
             Phase::Asleep(by) => {
                 if *by == WakesBy::Watched {
-                    self.watch(&mut state);
+                    self.watch_driver(&mut state);
                 }
                 self.rouse(state);
             }
@@ -331,7 +270,7 @@ impl Signal {
     }
 
     fn rouse(&self, mut state: MutexGuard<'_, State>) {
-        self.expect(&mut state);
+        self.expect_driver(&mut state);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -341,20 +280,20 @@ impl Signal {
     }
 
     /// From now on the driver is expected to begin a turn.
-    fn expect(&self, state: &mut State) {
+    fn expect_driver(&self, state: &mut State) {
         self.publish(Tick::MAX, Tick::MAX);
         state.phase = Phase::Awake { again: false, expected: true };
     }
 
     /// Has the alarm thread see to it that the driver comes.
-    fn watch(&self, state: &mut State) {
+    fn watch_driver(&self, state: &mut State) {
         if !STANDS_IN {
             return;
         }
         state.rung_at = sync::now();
         // Where timers are dense, the next booking is known already, and the thread need not be told of it.
         let dense = state.pause >= DENSE;
-        self.book(if dense { instant_of(state.rung_for + state.pause) } else { state.rung_at + GRACE });
+        self.book(if dense { self.system_instant(state.rung_for + state.pause) } else { state.rung_at + GRACE });
     }
 
     /// The alarm thread's call: wakes the driver, or finds that it was woken and has not come.
@@ -369,7 +308,7 @@ impl Signal {
                     return Rung::Overdue;
                 }
                 state.rung_for = self.armed();
-                self.watch(&mut state);
+                self.watch_driver(&mut state);
                 self.rouse(state);
                 Rung::Served
             }
@@ -381,7 +320,11 @@ impl Signal {
                 self.book(patience);
                 Rung::Served
             }
-            Phase::Asleep(WakesBy::Watched) if instant_of(self.armed()) + WATCHED_GRACE <= sync::now() => Rung::Overdue,
+            Phase::Asleep(WakesBy::Watched)
+                if STANDS_IN && self.system_instant(self.armed()) + WATCHED_GRACE <= sync::now() =>
+            {
+                Rung::Overdue
+            }
             Phase::Closed | Phase::Awake { .. } | Phase::Asleep(_) => Rung::Served,
         }
     }
@@ -422,7 +365,7 @@ impl Signal {
     }
 
     /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but lets timers gather
-    /// for a `pause` first. Returns when it will be woken; `None` where it has to look again.
+    /// for a `pause` first. Returns when it will be woken at the latest; `None` where it has to look again.
     pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, pause: Ticks, by: WakesBy) -> Option<Tick> {
         let mut state = self.lock();
         #[cfg(feature = "test-util")]
@@ -447,7 +390,7 @@ impl Signal {
             WakesBy::Thread => self.arm_thread(earliest),
             WakesBy::Watched if STANDS_IN && earliest < Tick::MAX => {
                 self.publish(earliest, Tick::MAX);
-                self.book(instant_of(earliest) + WATCHED_GRACE);
+                self.book(self.system_instant(earliest) + WATCHED_GRACE);
             }
             #[cfg(feature = "test-util")]
             WakesBy::Hand => self.publish(Tick::ZERO, Tick::MAX),
@@ -465,7 +408,7 @@ impl Signal {
         if let Phase::Awake { expected, .. } = &mut state.phase {
             *expected = true;
             if instant::clock_is_the_systems() {
-                self.watch(&mut state);
+                self.watch_driver(&mut state);
             }
         }
     }
@@ -493,7 +436,7 @@ impl Signal {
         if deadline == Tick::MAX {
             thread::cancel(self.id);
         } else {
-            self.book(self.instant_of(deadline).into_std());
+            self.book(self.system_instant(deadline));
         }
     }
 
@@ -515,9 +458,8 @@ impl Signal {
     }
 }
 
-fn instant_of(tick: Tick) -> Instant {
-    clock::instant_of(tick).into_std()
-}
+// Bells ring outside of the lock, and what they find is whole whatever has panicked.
+impl std::panic::RefUnwindSafe for Signal {}
 
 impl std::fmt::Debug for Signal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
