@@ -81,7 +81,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// use hairspring::MissedTickBehavior;
 /// assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
 /// ```
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
     /// Ticks as fast as it is polled until it has caught up.
     #[default]

@@ -38,6 +38,10 @@ mod on {
         resource: Span,
     }
 
+    // With the feature or without, a timer may be seen after a panic. A subscriber sees to itself.
+    impl std::panic::UnwindSafe for Spans {}
+    impl std::panic::RefUnwindSafe for Spans {}
+
     impl Spans {
         /// The spans of nothing.
         pub(crate) const fn none() -> Self {
