@@ -1,6 +1,11 @@
 //! Control over time in tests. Needs the feature `test-util`.
 #![doc = include_str!("../docs/testing.md")]
 //!
+//! # See also
+//! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
+//!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for what it cannot see.
+//! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of one's own.
+//!
 //! Must not know: the driver, futures.
 
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! What the documents say of the repository holds.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Each test that docs/bugs.md names is in the file that it links to.
 #[test]
@@ -104,4 +104,78 @@ fn no_part_uses_one_that_it_must_not_know() {
         }
     }
     assert!(arrows > 100, "{arrows} arrows");
+}
+
+/// The documents that are read where the code is.
+fn documents(root: &Path) -> Vec<PathBuf> {
+    let names = ["README.md", "DESIGN.md", "TESTING.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    names.iter().map(|name| root.join(name)).chain(docs).collect()
+}
+
+/// The lines of a document that are not in blocks of code.
+fn outside_of_blocks(document: &str) -> Vec<&str> {
+    let mut in_block = false;
+    let lines = document.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    });
+    lines.collect()
+}
+
+/// What a link to each heading of a document says behind `#`, on code hosts and in rustdoc.
+fn anchors(document: &str) -> Vec<String> {
+    let headings = outside_of_blocks(document).into_iter().filter(|line| line.starts_with('#'));
+    let anchors = headings.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        title.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    });
+    anchors.collect()
+}
+
+/// The targets of a document's links and images.
+fn links(document: &str) -> Vec<String> {
+    // What stands between backticks is code.
+    let prose: Vec<String> =
+        outside_of_blocks(document).iter().map(|line| line.split('`').step_by(2).collect()).collect();
+    let targets = prose.join("\n");
+    targets.split("](").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect()
+}
+
+/// Each relative link names a file that is there, and a heading that is in it.
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut count = 0;
+    for path in documents(root) {
+        let name = path.strip_prefix(root).unwrap().display();
+        let document = fs::read_to_string(&path).unwrap();
+        for link in links(&document).into_iter().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').map_or((&*link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            assert!(target.exists(), "{name} links to {link}: there is no {file}");
+            if let Some(anchor) = anchor {
+                let headings = anchors(&fs::read_to_string(&target).unwrap());
+                assert!(headings.iter().any(|heading| heading == anchor), "{name} links to {link}: no such heading");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 80, "{count} links");
+}
+
+/// The pages in `docs` are read on code hosts, too, where links to items mean nothing.
+#[test]
+fn the_documents_have_no_links_that_only_rustdoc_knows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in documents(root) {
+        let document = fs::read_to_string(&path).unwrap();
+        for line in outside_of_blocks(&document) {
+            // An item in brackets, with no target behind it.
+            let to_items = line.split("[`").skip(1).filter(|rest| !rest.contains("`](") && rest.contains("`]"));
+            assert_eq!(to_items.count(), 0, "{}: {line}", path.display());
+        }
+    }
 }
