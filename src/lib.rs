@@ -56,6 +56,8 @@ pub mod delay_queue;
 mod driver;
 pub mod error;
 mod future_ext;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod hub;
 #[cfg(feature = "hyper")]
 pub mod hyper;
