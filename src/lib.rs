@@ -36,9 +36,10 @@
 //!
 //! # Features
 //!
-//! None is on by default, and each only adds.
+//! None is on by default.
 //!
-//! - `test-util`: control over time in tests.
+//! - `test-util`: control over time in tests. For `[dev-dependencies]`: with it tokio is asked for the runtime in each
+//!   first poll, and the alarm thread does not stand in for a driver that is held up.
 //! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
 //! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like.
 //! - `metrics`: counts and lateness for the crate `metrics`.
