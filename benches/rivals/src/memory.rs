@@ -23,9 +23,11 @@ use crate::{Options, machine, terminal};
 /// The first argument of a process that measures.
 pub const CHILD: &str = "--measure-memory";
 
-pub const PENDING: &str = "memory, pending";
-pub const CANCELLED: &str = "memory, after cancelling";
-pub const FIRED: &str = "memory, after firing";
+pub const PENDING: &str = "memory: pending";
+pub const CANCELLED: &str = "memory: after cancelling";
+pub const FIRED: &str = "memory: after firing";
+/// Of one timer, without what the library keeps of it elsewhere.
+pub const SLEEP: &str = "memory: the sleep itself";
 
 /// The sleeps side by side in a `Vec`, as only sleeps that are `Unpin` can be.
 pub const IN_PLACE: &str = "hairspring, in a Vec";
@@ -50,11 +52,10 @@ pub fn run(options: &Options, record: &mut Record) {
         }
         terminal::memory(record, population);
     }
-    println!(
-        "  of a pending timer, the sleep itself: hairspring {} bytes, tokio {} bytes\n",
-        size_of::<hairspring::Sleep>(),
-        size_of::<tokio::time::Sleep>()
-    );
+    let [ours, tokio] = [size_of::<hairspring::Sleep>(), size_of::<tokio::time::Sleep>()];
+    println!("  of a pending timer, the sleep itself: hairspring {ours} bytes, tokio {tokio} bytes\n");
+    record.add(case(SLEEP, 1), <Hairspring as Until>::NAME, "bytes", vec![ours as f64]);
+    record.add(case(SLEEP, 1), <Tokio as Until>::NAME, "bytes", vec![tokio as f64]);
 }
 
 /// Bytes that are resident more than before: with all timers pending, and after their end.
