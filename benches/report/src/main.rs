@@ -48,6 +48,9 @@ fn root() -> PathBuf {
 fn measure(measurements: &[&Measurement]) -> Result<ExitCode, String> {
     // Found out now, rather than after half an hour.
     Documents::read(&root())?;
+    if let Some(load) = measure::load() {
+        println!("the machine is NOT quiet, its load is {load}: what is measured now is not worth keeping");
+    }
     for measurement in measurements {
         measurement.run(&root(), &machine::describe())?;
     }

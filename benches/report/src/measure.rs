@@ -77,6 +77,12 @@ pub(crate) fn names() -> String {
     ALL.each_ref().map(|measurement| measurement.name).join(", ")
 }
 
+/// How many programs wanted a processor in the last minute, where others than this one did.
+pub(crate) fn load() -> Option<f64> {
+    let all = fs::read_to_string("/proc/loadavg").ok()?;
+    all.split(' ').next()?.parse().ok().filter(|load| *load > 0.5)
+}
+
 impl Measurement {
     /// Runs its programs at `root`. What one that fails has printed is not stored.
     pub(crate) fn run(&self, root: &Path, machine: &str) -> Result<(), String> {
