@@ -1,4 +1,17 @@
 //! Errors: [`Elapsed`] from a timeout, [`Error`] from a timer that cannot do what is asked.
+//!
+//! ```
+//! use hairspring::{Duration, Timer, error::Elapsed};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let timer = Timer::builder().build().unwrap();
+//! let late = timer.timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
+//! assert_eq!(late, Err(Elapsed::new()));
+//! timer.shutdown();
+//! assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
+//! # }
+//! ```
 
 use std::fmt;
 use std::mem;
@@ -123,12 +136,11 @@ impl Error {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let timer = Timer::builder().capacity(1).build().unwrap();
-    /// let mut first = timer.try_sleep(Duration::from_millis(5));
+    /// let mut first = timer.try_sleep(Duration::from_secs(60));
     /// assert!(futures::poll!(&mut first).is_pending());
-    /// let full = timer.try_sleep(Duration::from_millis(5)).await.unwrap_err();
+    /// let full = timer.try_sleep(Duration::from_secs(60)).await.unwrap_err();
     /// assert_eq!(full.pending(), Some(1));
     /// assert_eq!(full.to_string(), "the timer is at capacity: 1 pending, and it takes no more");
-    /// first.await.unwrap();
     /// # }
     /// ```
     #[must_use]

@@ -3,6 +3,14 @@
 //! hyper has no timer of its own: its builders take one with `timer`, hyper-util's connection pool with `pool_timer`.
 //! Without one, `header_read_timeout` and the keep-alive of HTTP/2 panic where they were asked for.
 //!
+//! ```
+//! use hairspring::{Duration, hyper::HyperTimer};
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//!
+//! let mut client = Client::builder(TokioExecutor::new());
+//! client.timer(HyperTimer::new()).pool_timer(HyperTimer::new()).pool_idle_timeout(Duration::from_secs(30));
+//! ```
+//!
 //! Must not know: shards, the driver, the wheel.
 
 use std::pin::Pin;

@@ -24,6 +24,9 @@ const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Ticks at once, and then every `period`. The same as [`interval_at`]`(Instant::now(), period)`.
 ///
+/// No tick comes early, to the nanosecond. Periods of more than 500 years are taken as 500 years. May be called
+/// anywhere; the first tick looks for a runtime.
+///
 /// # Panics
 /// Where `period` is zero.
 ///
@@ -44,7 +47,7 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks at `start`, and then every `period`.
+/// Ticks at `start`, and then every `period`. As [`interval()`] otherwise.
 ///
 /// # Panics
 /// Where `period` is zero.
@@ -151,6 +154,9 @@ impl Interval {
     /// # Cancel safety
     /// Dropping the future before it is ready loses no tick.
     ///
+    /// # Panics
+    /// When polled, as [`sleep`](crate::sleep()).
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -167,13 +173,16 @@ impl Interval {
 
     /// Polls for the next tick. The task of the last poll is the one that is woken.
     ///
+    /// # Panics
+    /// As [`sleep`](crate::sleep()).
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// # use hairspring::{Duration, interval};
-    /// let mut interval = interval(Duration::from_millis(1));
-    /// let first = std::future::poll_fn(|cx| interval.poll_tick(cx)).await;
-    /// # let _ = first;
+    /// # use hairspring::{Duration, Instant, interval_at};
+    /// let start = Instant::now();
+    /// let mut interval = interval_at(start, Duration::from_millis(1));
+    /// assert_eq!(std::future::poll_fn(|cx| interval.poll_tick(cx)).await, start);
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
@@ -193,17 +202,24 @@ impl Interval {
         clock::instant_of(self.delay.now())
     }
 
-    /// Puts the next tick one period from now.
+    /// Puts the next tick one period from now. As [`reset_at`](Interval::reset_at) otherwise.
     ///
     /// ```
-    /// # use hairspring::{Duration, interval};
-    /// interval(Duration::from_secs(1)).reset();
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Instant, interval};
+    /// let mut interval = interval(Duration::from_millis(2));
+    /// interval.tick().await;
+    /// let now = Instant::now();
+    /// interval.reset();
+    /// assert!(interval.tick().await >= now + Duration::from_millis(2));
+    /// # }
     /// ```
     pub fn reset(&mut self) {
         self.reset_after(self.period);
     }
 
-    /// Puts the next tick at now.
+    /// Puts the next tick at now. As [`reset_at`](Interval::reset_at) otherwise.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -219,11 +235,17 @@ impl Interval {
         self.reset_after(Duration::ZERO);
     }
 
-    /// Puts the next tick `after` from now.
+    /// Puts the next tick `after` from now. As [`reset_at`](Interval::reset_at) otherwise.
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// # use hairspring::{Duration, interval};
-    /// interval(Duration::from_secs(1)).reset_after(Duration::from_millis(20));
+    /// let mut hourly = interval(Duration::from_secs(3600));
+    /// let first = hourly.tick().await;
+    /// hourly.reset_after(Duration::from_millis(1));
+    /// assert!(hourly.tick().await >= first + Duration::from_millis(1));
+    /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
         self.reset_at(self.now().deadline_after(after));
@@ -231,9 +253,17 @@ impl Interval {
 
     /// Puts the next tick at `deadline`. What was missed before is forgotten; ticks from there on follow the period.
     ///
+    /// A task that waits is woken at the new deadline without another poll, and at once where that has passed.
+    ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// # use hairspring::{Duration, Instant, interval};
-    /// interval(Duration::from_secs(1)).reset_at(Instant::now() + Duration::from_millis(20));
+    /// let mut hourly = interval(Duration::from_secs(3600));
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// hourly.reset_at(deadline);
+    /// assert_eq!(hourly.tick().await, deadline);
+    /// # }
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
         self.delay.reset_to(deadline);
@@ -254,7 +284,9 @@ impl Interval {
     ///
     /// ```
     /// # use hairspring::{Duration, MissedTickBehavior, interval};
-    /// interval(Duration::from_secs(1)).set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Skip);
     /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;

@@ -83,7 +83,8 @@ impl Lateness {
 
     /// How late the given share of the timers was at most: with 0.99, one in a hundred was later.
     ///
-    /// Rounded up, by a sixteenth at most, and never above [`max`](Lateness::max). Zero where none has fired.
+    /// Rounded up, by a sixteenth at most, and never above [`max`](Lateness::max); what was more than 18 minutes late
+    /// is told as the latest. Zero where none has fired.
     ///
     /// # Panics
     /// Where `share` is not from 0 to 1.

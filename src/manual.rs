@@ -68,6 +68,24 @@ struct State {
 
 /// Keeps a clock from moving by itself as long as it lives. Made by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
+///
+/// ```
+/// use hairspring::{Duration, Timer, test_util::ManualClock};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// let clock = ManualClock::new();
+/// clock.auto_advance();
+/// let timer = Timer::builder().clock(&clock).build().unwrap();
+/// let (start, hold) = (clock.now(), clock.hold());
+/// let sleep = tokio::spawn(timer.sleep(Duration::from_secs(60)));
+/// hairspring::sleep(Duration::from_millis(5)).await; // on the runtime's own clock
+/// assert_eq!(clock.now(), start, "it is held");
+/// drop(hold);
+/// sleep.await.unwrap();
+/// assert_eq!(clock.now() - start, Duration::from_secs(60));
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "the clock is held only as long as this lives"]
 pub struct Hold {
@@ -96,6 +114,14 @@ impl State {
 
 impl ManualClock {
     /// A clock that shows the present time, and stands still there.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, test_util::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let now = clock.now();
+    /// std::thread::sleep(Duration::from_millis(1));
+    /// assert_eq!(clock.now(), now);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         let state =
@@ -126,6 +152,19 @@ impl ManualClock {
     /// been polled.
     ///
     /// A clock goes no further than some 530 years from now.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, Timer, test_util::ManualClock};
+    /// # use tokio_test::{assert_pending, task};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let mut sooner = task::spawn(timer.sleep(Duration::from_secs(1)));
+    /// let mut later = task::spawn(timer.sleep(Duration::from_secs(2)));
+    /// assert_pending!(sooner.poll());
+    /// assert_pending!(later.poll());
+    /// clock.advance(Duration::from_millis(1_500));
+    /// assert!(sooner.is_woken() && !later.is_woken());
+    /// ```
     pub fn advance(&self, duration: Duration) {
         let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
         while let Some(next) = self.next().filter(|&next| next <= target) {
@@ -201,7 +240,8 @@ impl ManualClock {
     /// own timers stay as they are.
     ///
     /// # Panics
-    /// Outside a tokio runtime, and where the clock moves by itself already.
+    /// Outside a tokio runtime, where the clock moves by itself already, and where the system refuses the thread that
+    /// moves it.
     ///
     /// ```
     /// use hairspring::{Duration, Timer, test_util::ManualClock};

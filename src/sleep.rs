@@ -40,7 +40,10 @@ const FINDS: usize = 3;
 /// Dropping the future cancels the timer and frees what it held, at once.
 ///
 /// # Panics
-/// When polled for the first time where there is no tokio runtime, nor was one where it was created.
+/// When polled before its deadline where there is no tokio runtime. The one where it was created serves in its place,
+/// and once it waits the one that it waits on, for as long as that lives. Also where the runtime's timer is
+/// [full](crate::timer::Builder::capacity), which only one with a limit can be, and where the first timer of the
+/// process is made for it and the system refuses that a thread.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep};
@@ -58,7 +61,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`. As [`sleep`] otherwise.
+/// Waits until `deadline`; one that has passed is ready at the first poll. As [`sleep`] otherwise.
 ///
 /// # Panics
 /// As [`sleep`].
@@ -81,7 +84,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is `Unpin`, unlike tokio's: `&mut sleep` can be awaited in a `select!` again and again without pinning.
+/// It is `Unpin`, unlike tokio's: `&mut sleep` can be awaited in a `select!` again and again without pinning. Once it
+/// has completed it stays ready, however often it is polled, until it is reset.
 ///
 /// ```
 /// use hairspring::{Duration, sleep};

@@ -32,7 +32,8 @@ use crate::timer::current;
 /// paused, it is this crate's timers on that runtime that follow, and [`Instant::now`] there.
 ///
 /// # Panics
-/// Where the clock is paused already, and outside a runtime.
+/// Where the clock is paused already, outside a runtime, and where the system refuses the thread that moves the clock
+/// of a multi-thread one.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};
@@ -83,12 +84,16 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime on, exactly by `duration`.
 ///
-/// Timers that are due by then fire on the way, in the order of their deadlines, the clock showing each one's deadline as
-/// it fires: those of the runtime's own timer, and on a multi-thread runtime of every timer that follows its clock. When this returns, their tasks have been woken; they have not run, but for those that ran
-/// before this task had its turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
+/// Timers that are due by then fire on the way, in the order of their deadlines, the clock showing each one's deadline
+/// as it fires: those of the runtime's own timer, and on a multi-thread runtime of every timer that follows its clock.
+/// When this returns, their tasks have been woken; they have not run, but for those that ran before this task had its
+/// turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
+///
+/// # Cancel safety
+/// The first poll moves the clock all the way. Dropped after that, the future leaves nothing undone.
 ///
 /// # Panics
-/// Where the clock is not paused, and outside a runtime.
+/// When polled where the clock is not paused, or outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};

@@ -19,7 +19,10 @@ use std::ops::{Add, Sub};
 /// assert_eq!(Tick::MAX + Ticks(1), Tick::MAX);
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tick(pub u64);
+pub struct Tick(
+    /// How many ticks after the origin.
+    pub u64,
+);
 
 /// A number of ticks: the distance between two [`Tick`]s.
 ///
@@ -28,7 +31,10 @@ pub struct Tick(pub u64);
 /// assert_eq!(Tick(3) - Tick(10), Ticks(0), "a distance saturates to zero");
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticks(pub u64);
+pub struct Ticks(
+    /// How many.
+    pub u64,
+);
 
 impl Tick {
     /// The first tick.

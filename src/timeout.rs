@@ -70,9 +70,10 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// use hairspring::{Duration, Instant, timeout};
 ///
 /// let mut limited = timeout(Duration::from_secs(1), std::future::ready(7));
-/// limited.reset_to(Instant::now() + Duration::from_secs(60));
-/// assert!(limited.deadline() > Instant::now() + Duration::from_secs(50));
-/// assert!(limited.into_inner().into_inner() == 7);
+/// let deadline = Instant::now() + Duration::from_secs(60);
+/// limited.reset_to(deadline);
+/// assert_eq!(limited.deadline(), deadline);
+/// assert_eq!(limited.into_inner().into_inner(), 7);
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
@@ -95,6 +96,7 @@ impl<T> Timeout<T> {
     /// let limited = timeout(Duration::from_secs(1), std::future::pending::<u8>());
     /// let _inner: &std::future::Pending<u8> = limited.get_ref();
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &T {
         &self.value
     }
@@ -106,6 +108,7 @@ impl<T> Timeout<T> {
     /// let mut limited = timeout(Duration::from_secs(1), std::future::pending::<u8>());
     /// let _inner: &mut std::future::Pending<u8> = limited.get_mut();
     /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.value
     }
@@ -135,7 +138,8 @@ impl<T> Timeout<T> {
         self.delay.deadline()
     }
 
-    /// Gives this another deadline. A task that waits is woken at the new one.
+    /// Gives this another deadline. A task that waits is woken at the new one, and at once where that has passed. As
+    /// [`Sleep::reset_to`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -3,6 +3,18 @@
 //! In place of `tower::timeout`. The error of a request that took too long is [`Elapsed`](crate::error::Elapsed), in a
 //! [`BoxError`].
 //!
+//! ```
+//! use hairspring::{Duration, tower::TimeoutLayer};
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+//! let service = ServiceBuilder::new().layer(TimeoutLayer::new(Duration::from_secs(60))).service(echo);
+//! assert_eq!(service.oneshot(7).await.unwrap(), 7);
+//! # }
+//! ```
+//!
 //! Must not know: shards, the driver, the wheel.
 
 use std::error::Error;
@@ -19,6 +31,12 @@ use crate::timeout::{self, timeout};
 use crate::timer::Timer;
 
 /// The error of a service under a limit: its own, or [`Elapsed`](crate::error::Elapsed). The same type as tower's.
+///
+/// ```
+/// use hairspring::{error::Elapsed, tower::BoxError};
+/// let error: BoxError = Elapsed::new().into();
+/// assert!(error.is::<Elapsed>());
+/// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Puts a service under a [`Timeout`]: tower's `TimeoutLayer`.
@@ -44,7 +62,9 @@ impl TimeoutLayer {
     /// A layer that gives each request `duration`, on the timer of the runtime that polls the response.
     ///
     /// ```
-    /// let _layer = hairspring::tower::TimeoutLayer::new(hairspring::Duration::from_secs(1));
+    /// use hairspring::{Duration, tower::TimeoutLayer};
+    /// const LIMIT: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
+    /// # let _ = LIMIT;
     /// ```
     #[must_use]
     pub const fn new(duration: Duration) -> TimeoutLayer {
@@ -57,7 +77,12 @@ impl TimeoutLayer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
-    /// let _layer = TimeoutLayer::new(Duration::from_secs(1)).with_timer(&Timer::current());
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
+    /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+    /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(echo);
+    /// assert_eq!(service.oneshot(7).await.unwrap(), 7);
     /// # }
     /// ```
     #[must_use]
@@ -104,8 +129,16 @@ impl<S> Timeout<S> {
     /// Gives each request of `inner` the time of `duration`, on the timer of the runtime that polls the response.
     ///
     /// ```
-    /// let _service = hairspring::tower::Timeout::new((), hairspring::Duration::from_secs(1));
+    /// use hairspring::{Duration, tower::Timeout};
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// assert!(Timeout::new(stuck, Duration::from_millis(1)).oneshot(7).await.is_err());
+    /// # }
     /// ```
+    #[must_use]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
         Timeout { inner, limit: Limit { duration, timer: None } }
     }
@@ -113,10 +146,15 @@ impl<S> Timeout<S> {
     /// This service on a timer of the caller's choice.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, tower::Timeout};
-    /// let _service = Timeout::new((), Duration::from_secs(1)).with_timer(&Timer::current());
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().build().unwrap();
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// assert!(Timeout::new(stuck, Duration::from_secs(1)).with_timer(&timer).oneshot(7).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
     #[must_use]
@@ -130,6 +168,7 @@ impl<S> Timeout<S> {
     /// # use hairspring::{Duration, tower::Timeout};
     /// assert_eq!(*Timeout::new(7, Duration::ZERO).get_ref(), 7);
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
@@ -138,8 +177,11 @@ impl<S> Timeout<S> {
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
-    /// *Timeout::new(7, Duration::ZERO).get_mut() += 1;
+    /// let mut service = Timeout::new(7, Duration::ZERO);
+    /// *service.get_mut() += 1;
+    /// assert_eq!(service.into_inner(), 8);
     /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }

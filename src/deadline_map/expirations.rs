@@ -48,7 +48,7 @@ const HOLDS: usize = 64;
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let (map, mut expirations) = DeadlineMap::new();
 /// map.insert("b", 2, Duration::from_millis(2));

@@ -4,6 +4,19 @@
 //! that puts a deadline off: it finds the entry and writes the deadline down, and the wheel is not told until it hands
 //! the entry out.
 //!
+//! ```
+//! use hairspring::{DeadlineMap, Duration};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (sessions, mut expirations) = DeadlineMap::new();
+//! let heartbeats = sessions.clone(); // for another task, or thread
+//! sessions.insert(7, "ann", Duration::from_millis(1));
+//! assert!(heartbeats.touch(&7, Duration::from_millis(2)));
+//! assert_eq!(expirations.recv().await, Some((7, "ann")));
+//! # }
+//! ```
+//!
 //! Invariants
 //! 1. Keys are hashed outside of any lock, with a hasher seeded anew for each map.
 //! 2. The clock is read once an operation, outside of any lock.

@@ -53,39 +53,87 @@ impl<T> Expired<T> {
     }
 
     /// What was inserted.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("job", Duration::from_secs(1));
+    /// assert_eq!(queue.remove(&key).get_ref(), &"job");
+    /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &T {
         &self.data
     }
 
     /// What was inserted, to change it.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert(vec!["first try"], Duration::from_secs(1));
+    /// let mut tries = queue.remove(&key);
+    /// tries.get_mut().push("second try");
+    /// assert_eq!(tries.get_ref().len(), 2);
+    /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.data
     }
 
     /// What was inserted, to keep it.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert(String::from("job"), Duration::from_secs(1));
+    /// let left: Vec<String> = queue.drain().map(|entry| entry.into_inner()).collect();
+    /// assert_eq!(left, ["job"]);
+    /// ```
     pub fn into_inner(self) -> T {
         self.data
     }
 
     /// The deadline it had, as [`DelayQueue::deadline`](super::DelayQueue::deadline) said.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use hairspring::{DelayQueue, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = queue.next().await.unwrap();
+    /// assert!(Instant::now() >= expired.deadline(), "never early");
+    /// # }
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
         clock::instant_of(self.deadline)
     }
 
     /// The key it had. The queue refuses it now.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(1));
+    /// assert!(queue.drain().all(|entry| entry.key() == key));
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
     #[must_use]
     pub fn key(&self) -> Key {
         self.key
     }
 }
 
-/// What was left in a queue: made by [`DelayQueue::drain`](super::DelayQueue::drain). The first due comes first.
+/// What was left in a queue: made by [`DelayQueue::drain`](super::DelayQueue::drain). The first due comes first. What
+/// is not read is dropped with it.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};
 /// let mut queue = DelayQueue::new();
-/// queue.insert('b', Duration::from_secs(2));
+/// queue.insert('b', Duration::from_secs(3600));
 /// queue.insert('a', Duration::from_secs(1));
 /// let left = queue.drain();
 /// assert_eq!(left.len(), 2);

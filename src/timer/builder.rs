@@ -22,6 +22,8 @@ const COARSEST: Duration = Duration::from_secs(1);
 
 /// Makes a [`Timer`] with settings of its own. Made by [`Timer::builder`].
 ///
+/// A setting out of its range is told of by the [`BuildError`] of what builds.
+///
 /// ```
 /// use hairspring::{Duration, Timer};
 ///
@@ -190,6 +192,9 @@ impl Builder {
     /// Tokio can only be asked for what an alarm needs by a call that panics where it lacks it: the panic is caught, but
     /// its message is printed.
     ///
+    /// # Panics
+    /// Where this is the process's first timer and the system refuses it a thread.
+    ///
     /// ```
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
     /// ```
@@ -210,8 +215,14 @@ impl Builder {
     /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
     /// told at [`build`](Builder::build). The driver then completes.
     ///
+    /// Where the driver is polled on a runtime that lacks what its [alarm](Builder::alarm) needs, or on none, it takes
+    /// the alarm thread in its place. A panic's message is printed then, as at `build`.
+    ///
     /// # Errors
-    /// For a setting out of its range.
+    /// For a setting out of its range, and for [`Alarm::Timerfd`] on other systems than Linux.
+    ///
+    /// # Panics
+    /// As [`build`](Builder::build).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -232,6 +243,9 @@ impl Builder {
     /// It lives as long as the runtime, unless it is [shut down](Timer::shutdown); handles do not matter to it.
     ///
     /// # Errors
+    /// As [`build`](Builder::build).
+    ///
+    /// # Panics
     /// As [`build`](Builder::build).
     ///
     /// ```

@@ -14,8 +14,9 @@ use crate::tick::Tick;
 /// Each timer that was registered is in the end fired or cancelled: `registered() == fired() + cancelled() + pending()`
 /// holds in every snapshot. Those that a shutdown ended count as cancelled. A sleep that was ready at its first poll was
 /// never registered. The shards are read one after the other, so with threads at work the sum may be one that never was:
-/// more pending than a timer's capacity, for one. A timer that was built can be asked as long as there is a handle on it, shut down or not; of a
-/// runtime's own timer all is zero when the runtime has gone and another timer has taken its place.
+/// more pending than a timer's capacity, for one. A timer that was built can be asked as long as there is a handle on
+/// it, shut down or not; of a runtime's own timer all is zero when the runtime has gone and another timer has taken its
+/// place.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -48,36 +49,103 @@ impl Metrics {
     }
 
     /// Timers that wait.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert_eq!(Timer::current().metrics().pending(), 0, "the first poll arms it");
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(Timer::current().metrics().pending(), 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.snapshot.counts.pending
     }
 
-    /// Timers that were armed so far.
+    /// Timers that were armed so far: an interval counts anew with each tick that it waits for, a sleep that is reset
+    /// while it waits does not.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// sleep.reset_to(Instant::now() + Duration::from_secs(90));
+    /// assert_eq!(Timer::current().metrics().registered(), 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn registered(&self) -> u64 {
         self.snapshot.counts.registered
     }
 
     /// Timers that were fired so far.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// sleep(Duration::from_secs(60)).await; // on a paused clock, so at once
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.snapshot.counts.fired
     }
 
-    /// Timers that were cancelled so far: dropped, or found past their deadline by a poll before they were fired.
+    /// Timers that were cancelled so far: dropped, found past their deadline by a poll or a reset before they were
+    /// fired, or ended by a shutdown.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// drop(sleep);
+    /// assert_eq!(Timer::current().metrics().cancelled(), 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// How often the wheels were turned: looked at for something due.
+    /// How often the wheels were turned: looked at for something due. One turn may fire many timers, or none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// sleep(Duration::from_secs(60)).await;
+    /// assert!(Timer::current().metrics().turns() > 0);
+    /// # }
+    /// ```
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
     }
 
     /// How many times an entry moved down a level of a wheel.
+    ///
+    /// Timers that were armed in the order of their deadlines, as those of one length are, mostly stay where they are.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, sleep};
+    /// tokio::join!(sleep(Duration::from_secs(60)), sleep(Duration::from_secs(60)));
+    /// assert_eq!(Timer::current().metrics().cascaded(), 0);
+    /// # }
+    /// ```
     #[must_use]
     pub fn cascaded(&self) -> u64 {
         self.snapshot.counts.cascaded
@@ -118,6 +186,17 @@ impl Metrics {
 
     /// The tick at which this was read, in nanoseconds from an origin that the process keeps. Its base 64 digits, from
     /// the last one on, are where the hands of the levels in [`occupancy`](Metrics::occupancy) stand.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer, sleep, wheel::Ticks};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let before = Timer::current().metrics().elapsed();
+    /// sleep(Duration::from_millis(1)).await;
+    /// assert!(Timer::current().metrics().elapsed() - before >= Ticks(1_000_000));
+    /// # }
+    /// ```
     #[must_use]
     pub fn elapsed(&self) -> Tick {
         self.elapsed

@@ -1,5 +1,18 @@
 //! [`Timer`]: the handle on shards and the driver that turns them.
 //!
+//! ```
+//! use hairspring::{Duration, Timer, timer::Alarm};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), hairspring::timer::BuildError> {
+//! let timer = Timer::builder().alarm(Alarm::Thread).resolution(Duration::from_millis(1)).build()?;
+//! timer.sleep(Duration::from_millis(2)).await;
+//! let metrics = timer.metrics();
+//! assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Must not know: the inside of the futures.
 
 mod builder;
@@ -91,12 +104,14 @@ impl Timer {
     /// The timer of the current runtime.
     ///
     /// # Panics
-    /// Outside a tokio runtime. [`try_current`](Timer::try_current) does not.
+    /// Outside a tokio runtime, and on one that has been shut down. [`try_current`](Timer::try_current) does not. Also
+    /// where it makes the process's first timer and the system refuses that a thread.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// hairspring::Timer::current().sleep(hairspring::Duration::ZERO).await;
+    /// let timer = hairspring::Timer::current();
+    /// assert_eq!(timer, hairspring::Timer::current(), "a runtime has one");
     /// # }
     /// ```
     #[must_use]
@@ -113,6 +128,9 @@ impl Timer {
     /// # Errors
     /// Outside a tokio runtime, and on one that has been shut down.
     ///
+    /// # Panics
+    /// Where it makes the process's first timer and the system refuses that a thread.
+    ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
     /// ```
@@ -121,7 +139,11 @@ impl Timer {
         if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
     }
 
-    /// As [`hairspring::sleep`](crate::sleep()), on this timer.
+    /// As [`hairspring::sleep`](crate::sleep()), on this timer, whatever runtime polls it.
+    ///
+    /// # Panics
+    /// When polled before its deadline on a timer that was shut down, and when it has to wait on one that is
+    /// [full](Builder::capacity). [`try_sleep`](Timer::try_sleep) does not.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -135,7 +157,10 @@ impl Timer {
         Sleep::on(current::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer.
+    /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer, whatever runtime polls it.
+    ///
+    /// # Panics
+    /// As [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -152,6 +177,10 @@ impl Timer {
 
     /// As [`sleep`](Timer::sleep), with an error in place of the panic where the timer is full or was shut down.
     ///
+    /// # Errors
+    /// The future gives one that [`is_at_capacity`](Error::is_at_capacity) or [`is_shutdown`](Error::is_shutdown),
+    /// where it is polled before its deadline.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -159,7 +188,7 @@ impl Timer {
     /// let timer = Timer::builder().build().unwrap();
     /// assert_eq!(timer.try_sleep(Duration::from_millis(1)).await, Ok(()));
     /// timer.shutdown();
-    /// assert!(timer.try_sleep(Duration::from_secs(1)).await.unwrap_err().is_shutdown());
+    /// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
     /// # }
     /// ```
     #[track_caller]
@@ -169,6 +198,9 @@ impl Timer {
 
     /// As [`sleep_until`](Timer::sleep_until), with an error in place of the panic where the timer is full or was shut
     /// down.
+    ///
+    /// # Errors
+    /// As [`try_sleep`](Timer::try_sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,7 +215,13 @@ impl Timer {
         TrySleep::new(self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::timeout`](crate::timeout()), on this timer.
+    /// As [`hairspring::timeout`](crate::timeout()), on this timer, whatever runtime polls it.
+    ///
+    /// # Errors
+    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    ///
+    /// # Panics
+    /// When polled, as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -197,7 +235,13 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// As [`hairspring::timeout_at`](crate::timeout_at), on this timer.
+    /// As [`hairspring::timeout_at`](crate::timeout_at), on this timer, whatever runtime polls it.
+    ///
+    /// # Errors
+    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    ///
+    /// # Panics
+    /// When polled, as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -213,10 +257,10 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::interval`](crate::interval()), on this timer.
+    /// As [`hairspring::interval`](crate::interval()), on this timer, on which the interval is a handle.
     ///
     /// # Panics
-    /// Where `period` is zero.
+    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -233,10 +277,10 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// As [`hairspring::interval_at`](crate::interval_at), on this timer.
+    /// As [`hairspring::interval_at`](crate::interval_at), on this timer, on which the interval is a handle.
     ///
     /// # Panics
-    /// Where `period` is zero.
+    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -303,7 +347,8 @@ impl Timer {
         Reporter::new(self.lease, name.into())
     }
 
-    /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were.
+    /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were; zero where it
+    /// has ended before.
     ///
     /// A sleep that named this timer panics when it is polled before its deadline. One that was on it as its runtime's
     /// default waits on with the timer that its runtime makes next.
@@ -311,8 +356,12 @@ impl Timer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let timer = hairspring::Timer::builder().build().unwrap();
-    /// assert_eq!(timer.shutdown(), 0);
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut sleep = timer.try_sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert_eq!(timer.shutdown(), 1);
+    /// assert!(sleep.await.unwrap_err().is_shutdown());
     /// # }
     /// ```
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.

@@ -101,7 +101,10 @@ impl Reporter {
     /// spawned on a tokio runtime. It waits there, not on the timer that it reports on.
     ///
     /// # Panics
-    /// Where `every` is zero.
+    /// Where `every` is zero, and when polled as [`sleep`](crate::sleep()) does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the reports: what the timer has done since the last is not told.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};

@@ -11,6 +11,15 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     /// Where the wheel is corrupt, which would be a bug in it.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// for tick in [3, 1_000, 7, 1_000_000] {
+    ///     wheel.insert(Tick(tick), ());
+    ///     wheel.check();
+    /// }
+    /// ```
     pub fn check(&self) {
         self.store.check();
         let mut count = 0;

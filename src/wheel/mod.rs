@@ -158,12 +158,21 @@ pub enum Step<T> {
 
 impl<T> Wheel<T> {
     /// An empty wheel at tick 0.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// assert_eq!(wheel.elapsed(), Tick::ZERO);
+    /// wheel.insert(Tick(7), "due at 7");
+    /// assert_eq!(wheel.pop(Tick(6)), None);
+    /// assert_eq!(wheel.pop(Tick(7)), Some("due at 7"));
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Wheel::starting_at(Tick::ZERO)
     }
 
-    /// An empty wheel whose time begins at `elapsed`.
+    /// An empty wheel whose time begins at `elapsed`: what is due at or before that is due at once.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -197,36 +206,99 @@ impl<T> Wheel<T> {
     }
 
     /// The last tick that was processed; it never goes back.
+    ///
+    /// It reaches the time that [`step`](Wheel::step) is given when that says [`Step::Done`], and may be behind it till
+    /// then.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(10), 'x');
+    /// assert_eq!(wheel.pop(Tick(20)), Some('x'));
+    /// assert_eq!(wheel.elapsed(), Tick(10));
+    /// assert_eq!(wheel.pop(Tick(20)), None);
+    /// assert_eq!(wheel.elapsed(), Tick(20));
+    /// ```
     #[must_use]
     pub fn elapsed(&self) -> Tick {
         self.elapsed
     }
 
-    /// How many entries are in the wheel.
+    /// How many entries are in the wheel: those that were inserted, and not yet handed out or removed.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), 'x');
+    /// assert_eq!(wheel.len(), 1);
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.len(), 0, "nothing of it is left");
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
     /// Whether there is no entry.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(5), 'x');
+    /// assert!(!wheel.is_empty());
+    /// wheel.pop(Tick(5));
+    /// assert!(wheel.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How many entries the memory held now has room for. It shrinks by itself as the population does.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let keys: Vec<_> = (0..10_000).map(|n| wheel.insert(Tick(n), n)).collect();
+    /// assert!(wheel.capacity() >= 10_000);
+    /// for key in keys {
+    ///     wheel.remove(key);
+    /// }
+    /// assert!(wheel.capacity() < 1_000, "it was given back");
+    /// ```
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.store.capacity()
     }
 
-    /// How many entries were inserted since the wheel was made.
+    /// How many entries were inserted since the wheel was made. A [`reset`](Wheel::reset) inserts none.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(1), 'a');
+    /// wheel.pop(Tick(1));
+    /// wheel.insert(Tick(2), 'b');
+    /// assert_eq!((wheel.inserted(), wheel.len()), (2, 1));
+    /// ```
     #[must_use]
     pub fn inserted(&self) -> u64 {
         self.store.inserted()
     }
 
     /// How many times an entry moved down a level since the wheel was made.
+    ///
+    /// Only what stands out of order in its slot is moved.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// for tick in [70, 75, 140, 135] {
+    ///     wheel.insert(Tick(tick), tick);
+    /// }
+    /// while wheel.pop(Tick(200)).is_some() {}
+    /// assert_eq!(wheel.cascaded(), 2, "140 and 135 are in one slot, and not in order");
+    /// ```
     #[must_use]
     pub fn cascaded(&self) -> u64 {
         self.cascaded
@@ -234,10 +306,20 @@ impl<T> Wheel<T> {
 
     /// Puts `value` in, due at `deadline`. A deadline at or before [`elapsed`](Wheel::elapsed) is due at the next step.
     ///
-    /// Takes a few nanoseconds, whatever the population.
+    /// Nothing is rounded, and no deadline is too far. Takes a few nanoseconds, whatever the population.
     ///
     /// # Panics
     /// Where the wheel would hold more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick::MAX, "last");
+    /// wheel.insert(Tick(5), "first");
+    /// wheel.insert(Tick(5), "second");
+    /// let due: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(5))).collect();
+    /// assert_eq!(due, ["first", "second"]);
+    /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let place = self.place_for_insert(deadline);
@@ -248,6 +330,16 @@ impl<T> Wheel<T> {
     }
 
     /// Takes an entry out before it fires; `None` where `key` is stale.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(5), 'a');
+    /// let key = wheel.insert(Tick(5), 'b');
+    /// assert_eq!(wheel.pop(Tick(5)), Some('a'));
+    /// assert_eq!(wheel.remove(key), Some('b'), "it is due, and was not handed out yet");
+    /// assert_eq!(wheel.pop(Tick(5)), None);
+    /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.take(key).map(|(_, value)| value)
@@ -282,19 +374,45 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// The deadline of an entry; `None` where `key` is stale.
+    /// The deadline of an entry, as it was given; `None` where `key` is stale.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::starting_at(Tick(100));
+    /// let key = wheel.insert(Tick(5), "overdue");
+    /// assert_eq!(wheel.deadline(key), Some(Tick(5)));
+    /// wheel.pop(Tick(100));
+    /// assert_eq!(wheel.deadline(key), None);
+    /// ```
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Tick> {
         self.store.get(key).map(|cell| cell.deadline)
     }
 
     /// What was inserted under `key`; `None` where it is stale.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), "here");
+    /// assert_eq!(wheel.get(key), Some(&"here"));
+    /// wheel.pop(Tick(5));
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
         self.store.get(key)?.value()
     }
 
     /// What was inserted under `key`, to change it; `None` where it is stale.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), 1);
+    /// *wheel.get_mut(key).unwrap() += 1;
+    /// assert_eq!(wheel.pop(Tick(5)), Some(2));
+    /// ```
     #[must_use]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.store.get_mut(key)?.value_mut()
@@ -305,6 +423,14 @@ impl<T> Wheel<T> {
     /// It is exact where the slot with the earliest entries has few of them, or has them in order, and the start of that
     /// slot otherwise. Where something is due already it may be [`elapsed`](Wheel::elapsed). `None` where the wheel is
     /// empty.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// assert_eq!(wheel.next_expiration(), None);
+    /// wheel.insert(Tick(1_000), 'x');
+    /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "till then there is nothing to do");
+    /// ```
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         if self.has_due() {
@@ -331,6 +457,22 @@ impl<T> Wheel<T> {
     /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
     /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
     /// was overdue already.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Step, Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(90), 'b');
+    /// wheel.insert(Tick(80), 'a');
+    /// let mut fired = Vec::new();
+    /// loop {
+    ///     match wheel.step(Tick(100)) {
+    ///         Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
+    ///         Step::Done => break,
+    ///         _ => {} // it has cascaded: here a lock could be let go
+    ///     }
+    /// }
+    /// assert_eq!(fired, [(Tick(80), 'a'), (Tick(90), 'b')]);
+    /// ```
     pub fn step(&mut self, now: Tick) -> Step<T> {
         self.advance(now, None)
     }
@@ -381,7 +523,19 @@ impl<T> Wheel<T> {
         sorted.map(|place| (self.first_deadline(place), place)).min_by_key(|&(deadline, _)| deadline)
     }
 
-    /// Hands out the next entry due at `now`, doing as much cascading as that takes.
+    /// Hands out the next entry due at `now`, doing as much cascading as that takes; `None` where no more is due.
+    ///
+    /// [`step`](Wheel::step) does a bounded piece of that work at a time.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(900), "later");
+    /// wheel.insert(Tick(100), "sooner");
+    /// assert_eq!(wheel.pop(Tick(900)), Some("sooner"));
+    /// assert_eq!(wheel.pop(Tick(900)), Some("later"));
+    /// assert_eq!(wheel.pop(Tick(900)), None);
+    /// ```
     pub fn pop(&mut self, now: Tick) -> Option<T> {
         loop {
             match self.step(now) {
@@ -392,7 +546,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Which slots of each level hold entries, from level 0 up: bit `n` stands for slot `n`.
+    /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`.
     ///
     /// What is due and not handed out yet is in no slot.
     ///

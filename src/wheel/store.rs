@@ -27,7 +27,20 @@ const MOST: usize = (NIL - NIL % PAGE) as usize;
 /// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
 ///
 /// A key of an entry that has fired or was removed is refused by every operation: it never names a newer entry, however
-/// often the cell behind it was used again. It means nothing in another wheel.
+/// often the cell behind it was used again.
+///
+/// A key means nothing in another wheel, where it may be refused or name whatever is there. In a clone of its wheel it
+/// names the copy of its entry.
+///
+/// ```
+/// use hairspring::wheel::{Tick, Wheel};
+/// let mut wheel = Wheel::new();
+/// let old = wheel.insert(Tick(1), "old");
+/// wheel.pop(Tick(1));
+/// let new = wheel.insert(Tick(2), "new");
+/// assert!(old != new && wheel.get(old).is_none());
+/// assert_eq!(wheel.clone().remove(new), Some("new"));
+/// ```
 // Packed to 12 bytes, which keeps a sleep at 40.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]
