@@ -17,6 +17,8 @@ fn shared<T: Send + Sync + Unpin + Debug>() {}
 
 fn unwinds<T: UnwindSafe + RefUnwindSafe>() {}
 
+fn handle<T: Clone>() {}
+
 #[test]
 fn everything_can_be_sent_shared_moved_and_shown() {
     shared::<Alarm>();
@@ -83,7 +85,6 @@ fn what_is_small_can_be_copied_compared_and_hashed() {
     value::<Ticks>();
     value::<delay_queue::Key>();
     value::<wheel::Key>();
-    fn handle<T: Clone>() {}
     handle::<Builder>();
     handle::<DeadlineMap<Payload, Payload>>();
     handle::<Timer>();
@@ -100,7 +101,6 @@ fn clocks_can_too() {
     shared::<Hold>();
     unwinds::<ManualClock>();
     unwinds::<Hold>();
-    fn handle<T: Clone>() {}
     handle::<ManualClock>();
 }
 

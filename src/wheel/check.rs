@@ -2,7 +2,8 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::{Place, Tick, Wheel};
+use super::place::Place;
+use super::{Tick, Wheel};
 
 impl<T> Wheel<T> {
     /// Holds every invariant of this module against a plain scan of the whole population, and panics where one fails.

@@ -45,29 +45,25 @@
 
 mod check;
 mod list;
+mod place;
 mod sort;
+mod step;
 mod store;
 mod whole;
+
+pub use step::Step;
+pub use store::Key;
+
+pub(crate) use place::LEVELS;
+pub(crate) use sort::Sorter;
 
 use std::fmt;
 
 use list::List;
-pub(crate) use sort::Sorter;
-pub use store::Key;
-use store::{NIL, Store};
+use place::{Current, Place, ROWS, SLOTS};
+use store::Store;
 
 pub use crate::tick::{Tick, Ticks};
-
-/// Bits in a digit: a level has `1 << DIGIT` slots.
-const DIGIT: u32 = 6;
-const SLOTS: usize = 1 << DIGIT;
-pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
-/// The row of lists behind those of the levels. Its first list holds what is due.
-const DUE: usize = LEVELS;
-const ROWS: usize = LEVELS + 1;
-
-/// How many entries of one slot [`Wheel::next_expiration`] looks at before it answers with the slot's start.
-const EXACT: usize = 16;
 
 /// Holds values until their deadline, in slots that make inserting and removing cheap. See the [module](self).
 ///
@@ -96,64 +92,6 @@ pub struct Wheel<T> {
     lists: [List; ROWS * SLOTS],
     store: Store<T>,
     cascaded: u64,
-}
-
-/// The slot whose span `elapsed` is in, as long as it has entries: it is handed out, or cascades into the levels below.
-#[derive(Debug, Clone, Copy)]
-struct Current {
-    place: Place,
-    /// The last tick of the slot's span.
-    last: Tick,
-}
-
-/// A slot of a level, or the list of what is due, as an index into all lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place(usize);
-
-impl Place {
-    const DUE: Place = Place(DUE * SLOTS);
-
-    fn row(self) -> usize {
-        self.0 / SLOTS
-    }
-
-    fn slot(self) -> usize {
-        self.0 % SLOTS
-    }
-
-    /// How many bits of a tick stand below this level's digit.
-    fn below(self) -> u32 {
-        DIGIT * u32::try_from(self.row()).expect("there are few rows")
-    }
-}
-
-/// What one [`Wheel::step`] did.
-///
-/// ```
-/// use hairspring::wheel::{Step, Tick, Wheel};
-///
-/// let mut wheel = Wheel::new();
-/// wheel.insert(Tick(71), 'b');
-/// wheel.insert(Tick(70), 'a');
-/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // out of order: both move down to level 0
-/// assert!(matches!(wheel.step(Tick(70)), Step::Fired { value: 'a', .. }));
-/// assert_eq!(wheel.step(Tick(70)), Step::Done);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<T> {
-    /// An entry fell due and is handed out.
-    Fired {
-        /// The entry's key, now stale.
-        key: Key,
-        /// The tick it was inserted for, at or before the time given to `step`.
-        deadline: Tick,
-        /// What was inserted.
-        value: T,
-    },
-    /// One or two entries moved to a lower level. There may be more to do.
-    Cascaded,
-    /// Nothing more is due at the time given: `elapsed` has reached it.
-    Done,
 }
 
 impl<T> Wheel<T> {
@@ -418,134 +356,6 @@ impl<T> Wheel<T> {
         self.store.get_mut(key)?.value_mut()
     }
 
-    /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
-    ///
-    /// It is exact where the slot with the earliest entries has few of them, or has them in order, and the start of that
-    /// slot otherwise. Where something is due already it may be [`elapsed`](Wheel::elapsed). `None` where the wheel is
-    /// empty.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// assert_eq!(wheel.next_expiration(), None);
-    /// wheel.insert(Tick(1_000), 'x');
-    /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "till then there is nothing to do");
-    /// ```
-    #[must_use]
-    pub fn next_expiration(&self) -> Option<Tick> {
-        if self.has_due() {
-            return Some(self.elapsed);
-        }
-        let earliest = self.earliest()?;
-        let next = self.first_in(earliest).unwrap_or_else(|| self.start_of(earliest));
-        let current = self.current().iter().map(|current| self.first_in(current.place).unwrap_or(self.elapsed));
-        Some(current.fold(next, Tick::min).max(self.elapsed))
-    }
-
-    /// The earliest deadline in a slot, where it can be told at little cost.
-    fn first_in(&self, place: Place) -> Option<Tick> {
-        if self.is_sorted(place) {
-            return Some(self.first_deadline(place));
-        }
-        let mut entries = self.lists[place.0].iter(&self.store);
-        let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
-        first.filter(|_| entries.next().is_none())
-    }
-
-    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves up to two down a level.
-    ///
-    /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
-    /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
-    /// was overdue already.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Step, Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(90), 'b');
-    /// wheel.insert(Tick(80), 'a');
-    /// let mut fired = Vec::new();
-    /// loop {
-    ///     match wheel.step(Tick(100)) {
-    ///         Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
-    ///         Step::Done => break,
-    ///         _ => {} // it has cascaded: here a lock could be let go
-    ///     }
-    /// }
-    /// assert_eq!(fired, [(Tick(80), 'a'), (Tick(90), 'b')]);
-    /// ```
-    pub fn step(&mut self, now: Tick) -> Step<T> {
-        self.advance(now, None)
-    }
-
-    #[inline]
-    fn advance(&mut self, now: Tick, mut sorter: Option<&mut Sorter>) -> Step<T> {
-        loop {
-            let first = self.first_of_current();
-            if let Some((_, place)) = first.filter(|&(deadline, _)| deadline <= self.elapsed) {
-                return self.fire_first(place);
-            }
-            if self.has_due() {
-                return self.fire_first(Place::DUE);
-            }
-            let innermost = self.current().last().map(|current| current.place);
-            if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
-                self.cascade_some(place);
-                return Step::Cascaded;
-            }
-            // What stands below the slots that are current may come before their first.
-            let below =
-                self.earliest().filter(|&place| innermost.is_none_or(|innermost| place.row() < innermost.row()));
-            let below = below.map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
-            match (first, below) {
-                (_, Some((start, place))) if first.is_none_or(|(deadline, _)| start <= deadline) => {
-                    self.elapsed = start;
-                    self.current[self.depth] = Current { place, last: self.last_of(place) };
-                    self.depth += 1;
-                    if let Some(sorter) = sorter.as_mut().filter(|_| !self.is_sorted(place)) {
-                        self.sort(place, now, sorter);
-                    }
-                }
-                (Some((deadline, place)), _) if deadline <= now => {
-                    self.elapsed = deadline;
-                    return self.fire_first(place);
-                }
-                _ => break,
-            }
-        }
-        self.elapsed = self.elapsed.max(now);
-        Step::Done
-    }
-
-    /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was armed before.
-    #[inline]
-    fn first_of_current(&self) -> Option<(Tick, Place)> {
-        let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
-        sorted.map(|place| (self.first_deadline(place), place)).min_by_key(|&(deadline, _)| deadline)
-    }
-
-    /// Hands out the next entry due at `now`, doing as much cascading as that takes; `None` where no more is due.
-    ///
-    /// [`step`](Wheel::step) does a bounded piece of that work at a time.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(900), "later");
-    /// wheel.insert(Tick(100), "sooner");
-    /// assert_eq!(wheel.pop(Tick(900)), Some("sooner"));
-    /// assert_eq!(wheel.pop(Tick(900)), Some("later"));
-    /// assert_eq!(wheel.pop(Tick(900)), None);
-    /// ```
-    pub fn pop(&mut self, now: Tick) -> Option<T> {
-        loop {
-            match self.step(now) {
-                Step::Fired { value, .. } => return Some(value),
-                Step::Cascaded => {}
-                Step::Done => return None,
-            }
-        }
-    }
-
     /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`.
     ///
     /// What is due and not handed out yet is in no slot.
@@ -560,175 +370,6 @@ impl<T> Wheel<T> {
     #[must_use]
     pub fn occupancy(&self) -> &[u64] {
         &self.occupied[..LEVELS]
-    }
-
-    #[inline]
-    fn is_sorted(&self, place: Place) -> bool {
-        self.sorted[place.row()] & (1 << place.slot()) != 0
-    }
-
-    #[inline]
-    fn first_deadline(&self, place: Place) -> Tick {
-        self.store.cell(self.lists[place.0].head).deadline
-    }
-
-    fn has_due(&self) -> bool {
-        self.rows_occupied & (1 << DUE) != 0
-    }
-
-    fn fire_first(&mut self, place: Place) -> Step<T> {
-        let index = self.lists[place.0].head;
-        let key = self.store.key_of(index);
-        let cell = self.store.take(key).expect("a linked cell is occupied");
-        self.close_gap(place, cell.prev, cell.next);
-        Step::Fired { key, deadline: cell.deadline, value: cell.value }
-    }
-
-    /// Moves two entries, so that a cascade ends even where each step is followed by an insert into its slot.
-    fn cascade_some(&mut self, place: Place) {
-        for _ in 0..2 {
-            if !self.lists[place.0].is_empty() {
-                self.cascade_one(place);
-            }
-        }
-    }
-
-    fn current(&self) -> &[Current] {
-        &self.current[..self.depth]
-    }
-
-    fn cascade_one(&mut self, place: Place) {
-        let index = self.lists[place.0].head;
-        let cell = self.store.cell(index);
-        let (deadline, next) = (cell.deadline, cell.next);
-        self.close_gap(place, NIL, next);
-        self.link(self.place_of(deadline), index, deadline);
-        self.cascaded += 1;
-    }
-
-    /// Puts an entry that is in no list at the end of one.
-    fn link(&mut self, place: Place, index: u32, deadline: Tick) {
-        let prev = self.lists[place.0].tail;
-        let cell = self.store.cell_mut(index);
-        cell.prev = prev;
-        cell.next = NIL;
-        self.extend(place, prev, index, deadline);
-    }
-
-    /// Makes an entry the last of a list, whose cell names the last so far as `prev` and no `next`.
-    #[inline]
-    fn extend(&mut self, place: Place, prev: u32, index: u32, deadline: Tick) {
-        let list = &mut self.lists[place.0];
-        list.tail = index;
-        if prev == NIL {
-            list.head = index;
-            self.mark(place);
-        } else {
-            let before = self.store.cell_mut(prev);
-            before.next = index;
-            if before.deadline > deadline {
-                self.sorted[place.row()] &= !(1 << place.slot());
-            }
-        }
-    }
-
-    /// Takes an entry out of its list, given what its cell says of it.
-    #[inline]
-    fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
-        // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
-        let current = self.current().iter().find(|current| self.lists[current.place.0].ends_with(index));
-        let place = current.map_or_else(|| self.place_of(deadline), |current| current.place);
-        self.close_gap(place, prev, next);
-    }
-
-    #[inline]
-    fn close_gap(&mut self, place: Place, prev: u32, next: u32) {
-        self.lists[place.0].close_gap(&mut self.store, prev, next);
-        if prev == NIL && next == NIL {
-            self.mark_empty(place);
-            if self.depth > 0 {
-                self.end_current(place);
-            }
-        }
-    }
-
-    /// A slot has no more entries: where it was a current one, it is not any longer.
-    fn end_current(&mut self, place: Place) {
-        if let Some(at) = self.current().iter().position(|current| current.place == place) {
-            self.current.copy_within(at + 1..self.depth, at);
-            self.depth -= 1;
-        }
-    }
-
-    /// Marks a list as having an entry.
-    #[inline]
-    fn mark(&mut self, place: Place) {
-        self.occupied[place.row()] |= 1 << place.slot();
-        self.sorted[place.row()] |= 1 << place.slot();
-        self.rows_occupied |= 1 << place.row();
-    }
-
-    #[inline]
-    fn mark_empty(&mut self, place: Place) {
-        let row = &mut self.occupied[place.row()];
-        *row &= !(1 << place.slot());
-        if *row == 0 {
-            self.rows_occupied &= !(1 << place.row());
-        }
-    }
-
-    /// Where a new entry goes: behind the others of its tick, also where those stand in a slot that is current.
-    #[inline]
-    fn place_for_insert(&self, deadline: Tick) -> Place {
-        if self.depth > 0 { self.place_while_current(deadline) } else { self.place_of(deadline) }
-    }
-
-    fn place_while_current(&self, deadline: Tick) -> Place {
-        // The innermost whose span it falls in.
-        let within = self.current().iter().rev().find(|current| deadline <= current.last);
-        let Some(Current { place, .. }) = within else { return self.place_of(deadline) };
-        if !self.is_sorted(*place) {
-            return *place;
-        }
-        // What would put a slot out of order goes below it, so that one short timer does not have all of it cascade; and
-        // so does what may have others of its tick there.
-        let below = self.place_of(deadline);
-        let in_order = self.store.cell(self.lists[place.0].tail).deadline <= deadline;
-        if in_order && self.lists[below.0].is_empty() { *place } else { below }
-    }
-
-    /// Where an entry belongs as things stand.
-    #[inline]
-    fn place_of(&self, deadline: Tick) -> Place {
-        if deadline <= self.elapsed {
-            return Place::DUE;
-        }
-        let differ = (deadline.0 ^ self.elapsed.0) | (SLOTS as u64 - 1);
-        let level = differ.ilog2() / DIGIT;
-        // Six bits.
-        #[allow(clippy::cast_possible_truncation)]
-        let slot = (deadline.0 >> (level * DIGIT)) as usize % SLOTS;
-        Place(level as usize * SLOTS + slot)
-    }
-
-    /// The slot with the earliest entries. Lower levels come first: their entries share `elapsed`'s higher digits.
-    fn earliest(&self) -> Option<Place> {
-        let levels = self.rows_occupied & !(1 << DUE);
-        if levels == 0 {
-            return None;
-        }
-        let level = levels.trailing_zeros() as usize;
-        Some(Place(level * SLOTS + self.occupied[level].trailing_zeros() as usize))
-    }
-
-    fn start_of(&self, place: Place) -> Tick {
-        let above = place.below() + DIGIT;
-        let shared = self.elapsed.0.checked_shr(above).map_or(0, |digits| digits << above);
-        Tick(shared | ((place.slot() as u64) << place.below()))
-    }
-
-    fn last_of(&self, place: Place) -> Tick {
-        Tick(self.start_of(place).0 | ((1 << place.below()) - 1))
     }
 }
 

@@ -9,8 +9,10 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
+use super::list::List;
+use super::place::Place;
 use super::store::NIL;
-use super::{List, Place, Step, Tick, Wheel};
+use super::{Step, Tick, Wheel};
 
 /// Bits for an entry's position in its list.
 const POSITION: u32 = 14;

@@ -5,8 +5,10 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
+use super::list::List;
+use super::place::{Place, ROWS, SLOTS};
 use super::store::Store;
-use super::{Key, List, Place, ROWS, SLOTS, Step, Tick, Wheel};
+use super::{Key, Step, Tick, Wheel};
 
 impl<T> Wheel<T> {
     /// As [`starting_at`](Wheel::starting_at) tick 0, with no memory for entries until the first comes.
