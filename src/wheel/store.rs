@@ -41,9 +41,7 @@ const MOST: usize = (NIL - NIL % PAGE) as usize;
 /// assert!(old != new && wheel.get(old).is_none());
 /// assert_eq!(wheel.clone().remove(new), Some("new"));
 /// ```
-// Packed to 12 bytes, which keeps a sleep at 40.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(Rust, packed(4))]
 pub struct Key {
     generation: u64,
     pub(super) index: u32,
