@@ -513,3 +513,31 @@ fn what_is_due_fires_though_each_step_is_followed_by_an_insert_into_the_same_slo
     });
     assert!(fired);
 }
+
+/// A wheel whose time ran ahead to a slot would take what is inserted behind it for due, and hand it out late.
+#[test]
+fn time_stands_at_what_was_handed_out_though_slots_below_come_soon() {
+    let mut wheel = Wheel::new();
+    wheel.insert(Tick(65), 65);
+    wheel.insert(Tick(74), 74);
+    assert_eq!(wheel.pop(Tick(65)), Some(65));
+    wheel.insert(Tick(100), 100); // at the end of the slot that is being handed out
+    wheel.insert(Tick(90), 90); // below it
+    assert_eq!((wheel.pop(Tick(95)), wheel.elapsed()), (Some(74), Tick(74)));
+    wheel.insert(Tick(80), 80);
+    let rest: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(100))).collect();
+    assert_eq!(rest, [80, 90, 100]);
+}
+
+#[test]
+fn what_was_inserted_and_what_was_moved_is_counted() {
+    let mut wheel = Wheel::new();
+    assert_eq!((wheel.inserted(), wheel.cascaded()), (0, 0));
+    let removed = wheel.insert(Tick(5), ());
+    wheel.insert(Tick(71), ());
+    wheel.insert(Tick(70), ()); // out of order: both move down a level
+    wheel.remove(removed);
+    assert_eq!((wheel.inserted(), wheel.cascaded()), (3, 0));
+    while wheel.pop(Tick(100)).is_some() {}
+    assert_eq!((wheel.inserted(), wheel.cascaded()), (3, 2));
+}
