@@ -106,6 +106,6 @@ pub use crate::timer::Timer;
 pub use crate::try_sleep::TrySleep;
 
 /// The examples of README.md.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "test-util"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
