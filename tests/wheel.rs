@@ -541,3 +541,31 @@ fn what_was_inserted_and_what_was_moved_is_counted() {
     while wheel.pop(Tick(100)).is_some() {}
     assert_eq!((wheel.inserted(), wheel.cascaded()), (3, 2));
 }
+
+#[test]
+fn of_one_tick_the_first_comes_first_though_the_slot_that_is_handed_out_has_room_behind() {
+    let mut wheel = Wheel::new();
+    for tick in [65, 74] {
+        wheel.insert(Tick(tick), "before");
+    }
+    let last = wheel.insert(Tick(100), "removed");
+    assert_eq!(wheel.pop(Tick(65)), Some("before"));
+    wheel.insert(Tick(90), "first"); // before the slot's last: below it
+    wheel.remove(last);
+    wheel.insert(Tick(90), "second"); // behind the slot's last by now
+    let rest: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(90))).collect();
+    assert_eq!(rest, ["before", "first", "second"]);
+}
+
+#[test]
+fn one_short_timer_does_not_have_a_slot_in_order_cascade() {
+    let mut wheel = Wheel::new();
+    for tick in 64..128 {
+        wheel.insert(Tick(tick), tick);
+    }
+    assert_eq!(wheel.pop(Tick(64)), Some(64));
+    wheel.insert(Tick(66), 66);
+    let rest: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(127))).collect();
+    assert!(rest.is_sorted() && rest.len() == 64);
+    assert_eq!(wheel.cascaded(), 0);
+}
