@@ -77,7 +77,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | behaviour | 20 | 30 | 40 | 50 | so that |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | none is left out |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | none come closer than a period |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | none come closer than a period, the 5 ms that are not late yet aside |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | they stay on multiples of the period |
 ///
 /// ```

@@ -111,7 +111,8 @@ impl Builder {
         self
     }
 
-    /// How far apart the instants lie at which timers fire, from 1 us to 1 s, rounded down to a power of two nanoseconds.
+    /// How far apart the instants lie at which timers fire, from 1 us to 1 s, rounded down to a power of two nanoseconds:
+    /// a millisecond becomes 2^19 of them, 0.52 ms. For about a millisecond say `Duration::from_nanos(1 << 20)`.
     ///
     /// A deadline is rounded up to the next of them, so a coarse resolution fires many timers with one wake-up; none
     /// fires early. Without this deadlines are not rounded, and where timers are dense (some 25,000 a second) they are
