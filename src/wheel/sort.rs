@@ -122,6 +122,23 @@ mod tests {
         }
     }
 
+    /// A rank has fifty bits for how far an entry is behind the first.
+    #[test]
+    fn entries_far_apart_in_one_slot_come_in_order() {
+        const SLOT: u64 = 2 << 54;
+        for apart in [1, 1 << 13, (1 << 50) - 1, 1 << 50, (1 << 50) + 1, 1 << 51, 1 << 53] {
+            for first in [SLOT, SLOT + (1 << 49) - 1] {
+                let mut wheel = Wheel::new();
+                wheel.insert(Tick(first + apart), 1);
+                wheel.insert(Tick(first), 0);
+                let mut sorter = Sorter::default();
+                let given = all(&mut wheel, |wheel| wheel.step_sorting(Tick::MAX, &mut sorter));
+                assert_eq!(given, [(Tick(first), 0), (Tick(first + apart), 1)], "{apart} apart");
+                assert_eq!(wheel.cascaded() == 0, apart < 1 << 50, "{apart} apart");
+            }
+        }
+    }
+
     #[test]
     fn time_goes_no_further_than_it_is() {
         for now in [0, 1 << 34, (1 << 35) - 1, (1 << 35) + 3] {
