@@ -290,16 +290,20 @@ impl<T> Store<T> {
         page
     }
 
-    /// Gives an empty page's memory back, unless it is the lowest with room: that one becomes, or stays, the current.
+    /// Gives an empty page's memory back, and the current one's where that is empty too. The lowest with room becomes, or
+    /// stays, the current, and keeps its memory.
     #[cold]
     fn release(&mut self, page: usize) {
-        if page == self.current {
+        let before = self.current;
+        if self.pages[before].len == 0 {
             self.next_page();
         }
-        if page != self.current {
-            self.pages[page] = Page::RELEASED;
-            self.trim();
+        for empty in [page, before] {
+            if empty != self.current && empty >= self.kept && self.pages[empty].len == 0 {
+                self.pages[empty] = Page::RELEASED;
+            }
         }
+        self.trim();
     }
 
     /// Drops the released pages at the end, so that the page table shrinks too.
@@ -395,55 +399,4 @@ fn split(index: u32) -> (usize, u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cell_with_a_waker_is_40_bytes() {
-        assert_eq!(size_of::<Cell<std::task::Waker>>(), 40);
-    }
-
-    #[test]
-    fn memory_follows_the_population_down() {
-        let mut store = Store::new();
-        let keys: Vec<Key> = (0..100_000).map(|n| store.insert(Tick(n), NIL, n)).collect();
-        assert!(store.capacity() >= 100_000);
-        for key in &keys[1_000..] {
-            store.take(*key).unwrap();
-        }
-        store.check();
-        assert!(store.capacity() <= 1_000 + 2 * PAGE as usize, "{} cells for 1000 entries", store.capacity());
-        for key in &keys[..1_000] {
-            store.take(*key).unwrap();
-        }
-        store.check();
-        assert!(store.capacity() <= PAGE as usize);
-    }
-
-    #[test]
-    fn low_pages_are_filled_first_so_that_high_ones_empty() {
-        let mut store = Store::new();
-        let mut live: std::collections::VecDeque<Key> = (0..20_000).map(|n| store.insert(Tick(n), NIL, ())).collect();
-        // A steady trickle at a tenth of the peak: every page but the lowest empties.
-        for _ in 0..18_000 {
-            store.take(live.pop_front().unwrap()).unwrap();
-        }
-        for n in 0..10_000 {
-            live.push_back(store.insert(Tick(n), NIL, ()));
-            store.take(live.pop_front().unwrap()).unwrap();
-        }
-        store.check();
-        assert!(store.capacity() <= 2_000 + 3 * PAGE as usize, "{} cells for 2000 entries", store.capacity());
-    }
-
-    #[test]
-    fn a_stale_key_finds_nothing_even_in_a_reused_cell() {
-        let mut store = Store::new();
-        let old = store.insert(Tick(1), NIL, 'a');
-        store.take(old).unwrap();
-        let new = store.insert(Tick(2), NIL, 'b');
-        assert_eq!(old.index, new.index, "the cell is used again");
-        assert!(store.get(old).is_none() && store.get_mut(old).is_none());
-        assert_eq!(store.get(new).unwrap().value(), Some(&'b'));
-    }
-}
+mod tests;

@@ -113,3 +113,23 @@ impl<T> Wheel<T> {
         self.elapsed = elapsed;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_emptied_comes_as_it_would_have_fired_and_no_time_passes() {
+        let mut wheel = Wheel::without_memory();
+        assert_eq!(wheel.capacity(), 0);
+        for tick in [70, 5, 1 << 40, 71, 6] {
+            wheel.insert(Tick(tick), tick);
+        }
+        assert_eq!(wheel.pop(Tick(5)), Some(5));
+        let mut given = Vec::new();
+        wheel.empty_into(|_, deadline, value| given.push((deadline.0, value)));
+        assert_eq!(given, [6, 70, 71, 1 << 40].map(|tick| (tick, tick)));
+        assert!(wheel.is_empty() && wheel.elapsed() == Tick(5));
+        wheel.check();
+    }
+}
