@@ -112,10 +112,10 @@ mod tests {
             for (start, span) in [(0, 50), (1 << 40, 5_000), (5, 1 << 33), (1 << 60, 1 << 52)] {
                 let mut wheel = scattered(count, start, span);
                 let mut sorter = Sorter::default();
-                let mut sorted = wheel.clone();
-                let given = all(&mut sorted, |wheel| wheel.step_sorting(Tick::MAX, &mut sorter));
+                let mut copy = wheel.clone();
+                let given = all(&mut copy, |wheel| wheel.step_sorting(Tick::MAX, &mut sorter));
                 // Up to so many nothing is moved level by level.
-                assert!(sorted.cascaded() == 0 || count >= MOST as u64);
+                assert!(copy.cascaded() == 0 || count >= MOST as u64);
                 assert!(given.is_sorted() && given.len() as u64 == count);
                 assert_eq!(given, all(&mut wheel, |wheel| wheel.step(Tick::MAX)));
             }
