@@ -49,6 +49,8 @@
 //! A future of this crate panics where it is polled with no timer to wait on: outside of every tokio runtime, on a timer
 //! that was shut down, or on one that is full. [`Timer::try_sleep`] gives an error instead.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod alarm;
 mod clock;
 mod contain;
