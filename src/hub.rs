@@ -217,16 +217,17 @@ impl Hub {
     }
 
     /// A thread's place among those on which tasks have armed timers. Where each keeps to the shard of its place, no two
-    /// workers share one, whatever other threads there are.
+    /// workers share one, whatever threads outside of tasks there are. Threads of `spawn_blocking` run tasks, too.
     pub(crate) fn place_of(&self, thread: usize) -> usize {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = threads.iter().position(|&known| known == thread);
-        known.unwrap_or_else(|| {
-            if threads.len() < MOST_THREADS {
-                threads.push(thread);
-            }
-            threads.len() - 1
-        })
+        if let Some(place) = threads.iter().position(|&known| known == thread) {
+            return place;
+        }
+        if threads.len() == MOST_THREADS {
+            return thread;
+        }
+        threads.push(thread);
+        threads.len() - 1
     }
 
     /// The shard that thread number `number` keeps to.

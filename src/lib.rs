@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Timers stand in hierarchical timing wheels, one for each worker thread, turned by a tokio task. Arming and cancelling
-//! takes the same time on any number of threads and beside any number of timers; what ends does so within tens of
-//! microseconds of its deadline, and never before it.
+//! takes the same time on any number of threads and beside any number of timers; what ends does so a fraction
+//! of a millisecond after its deadline, and never before it.
 //!
 //! # What there is
 //!

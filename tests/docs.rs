@@ -179,3 +179,9 @@ fn the_documents_have_no_links_that_only_rustdoc_knows() {
         }
     }
 }
+
+#[test]
+fn the_test_that_readme_shows_is_one_that_is_run() {
+    let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a line on what it is comes first");
+    assert!(include_str!("../README.md").contains(test));
+}

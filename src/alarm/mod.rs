@@ -25,8 +25,8 @@ mod tokio_sleep;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// A thread, one for the process, that sleeps until the earliest deadline of all timers. Precise to some 50
-    /// microseconds, in need of nothing from the runtime, and on time where all its workers are blocked.
+    /// A thread, one for the process, that sleeps until the earliest deadline of all timers. Precise to what it
+    /// takes the system to wake a thread, in need of nothing from the runtime, and on time where all its workers are blocked.
     #[default]
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and a thread switch less a turn. Linux only;

@@ -49,7 +49,10 @@ fn measure(measurements: &[&Measurement]) -> Result<ExitCode, String> {
     // Found out now, rather than after half an hour.
     Documents::read(&root())?;
     if let Some(load) = measure::load() {
-        println!("the machine is NOT quiet, its load is {load}: what is measured now is not worth keeping");
+        println!(
+            "the machine is NOT quiet, its load is {load} (the build of this program counts): what is measured now may not be \
+             worth keeping"
+        );
     }
     for measurement in measurements {
         measurement.run(&root(), &machine::describe())?;
