@@ -172,3 +172,14 @@ impl Wake for FireInline {
         hub.signal.wake_driver();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_fired_little_is_hardly_followed_by_a_pause_and_none_by_a_long_one() {
+        let pauses = [0, 1, 3, 20, 21, usize::MAX].map(|wakes| pause_after(wakes).0);
+        assert_eq!(pauses, [0, 40_000, 120_000, 800_000, 800_000, 800_000]);
+    }
+}

@@ -255,3 +255,24 @@ fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
         assert!(turns <= 3, "{turns} turns, though nothing was due");
     });
 }
+
+/// A turn costs two threads' time, so after one that fired many the next has to wait, for 0.4 ms at least.
+#[test]
+fn where_timers_are_dense_they_are_gathered() {
+    const MANY: u64 = 100;
+    current_thread().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        for _ in 0..20 {
+            let before = timer.metrics().fired();
+            let due = timer.now() + ms(1);
+            join_all((0..MANY).map(|_| timer.sleep_until(due))).await;
+            let fired = timer.metrics().fired() - before;
+            timer.sleep(Duration::from_micros(10)).await;
+            // On a slow machine some are due before they are armed, and need not be fired.
+            if fired == MANY {
+                let late = timer.now() - due;
+                assert!(late >= Duration::from_micros(400), "the next turn came {late:?} after one of {MANY}");
+            }
+        }
+    });
+}

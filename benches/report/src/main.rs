@@ -50,8 +50,8 @@ fn measure(measurements: &[&Measurement]) -> Result<ExitCode, String> {
     Documents::read(&root())?;
     if let Some(load) = measure::load() {
         println!(
-            "the machine is NOT quiet, its load is {load} (the build of this program counts): what is measured now may not be \
-             worth keeping"
+            "the machine is NOT quiet, its load is {load} (the build of this program counts): what is \
+             measured now may not be worth keeping"
         );
     }
     for measurement in measurements {
