@@ -135,3 +135,30 @@ fn the_next_deadline_is_the_earliest_that_waits() {
     drop(late);
     assert_eq!(timer.metrics().next_deadline(), None);
 }
+
+/// A handle on a runtime's timer outlives it, and the memory of the counts goes to the next timer.
+#[test]
+fn a_timer_that_has_gone_never_tells_anothers_counts() {
+    must_end(|| {
+        let sleeps = |count| async move {
+            for _ in 0..count {
+                hairspring::sleep(Duration::from_micros(50)).await;
+            }
+            Timer::current()
+        };
+        let old = current_thread().block_on(sleeps(3));
+        let counts = || {
+            let metrics = old.metrics();
+            [metrics.turns(), metrics.registered(), metrics.fired(), metrics.lateness().count()]
+        };
+        let last = counts();
+        for _ in 0..5 {
+            current_thread().block_on(async {
+                let new = sleeps(20).await;
+                assert_ne!(new, old);
+                let now = counts();
+                assert!(now == last || now == [0; 4], "{last:?} became {now:?}");
+            });
+        }
+    });
+}
