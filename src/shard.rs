@@ -435,39 +435,4 @@ impl std::fmt::Debug for Shard {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::task::Wake;
-
-    use super::*;
-
-    struct FiresToo(&'static Shard);
-
-    impl Wake for FiresToo {
-        fn wake(self: Arc<Self>) {
-            while self.0.next() <= Tick(10) {
-                self.0.fire(Tick(10), &mut Batch::default());
-            }
-        }
-    }
-
-    /// A driver may be in the middle of a turn while another thread shuts its timer down.
-    #[test]
-    fn a_turn_during_a_shutdown_fires_nothing_early() {
-        const EPOCH: Epoch = Epoch(7);
-        let (signal, limit) = (Box::leak(Box::new(Signal::new())), Box::leak(Box::new(Limit::new())));
-        let shard: &Shard = Box::leak(Box::new(Shard::new(signal, limit)));
-        shard.open(EPOCH, 0);
-        shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
-        shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
-        // More of one deadline than one hold of the lock takes out.
-        for _ in 0..3 * BATCH {
-            shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
-        }
-        assert_eq!(shard.close(), 2 + 3 * BATCH, "each is shut down");
-        assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
-        let mut sum = Snapshot::empty();
-        shard.add_to(&mut sum, EPOCH);
-        assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
-    }
-}
+mod tests;

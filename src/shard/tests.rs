@@ -1,0 +1,112 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+
+use super::*;
+
+const EPOCH: Epoch = Epoch(7);
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A shard that serves a timer.
+fn shard() -> Shard {
+    let signal: &Signal = Box::leak(Box::new(Signal::new()));
+    let shard = Shard::new(signal, Box::leak(Box::new(Limit::new())));
+    shard.open(EPOCH, 0);
+    shard
+}
+
+fn insert(shard: &Shard, deadline: u64) -> Result<Key, Refused> {
+    shard.insert(EPOCH, Tick(deadline), Waker::noop().clone())
+}
+
+/// Else it would be said to have fired, while it waits.
+#[test]
+fn what_the_wheel_has_gone_by_is_refused() {
+    let shard = shard();
+    assert_eq!(shard.fire(Tick(100), &mut Batch::default()), 0);
+    for past in [0, 50, 100] {
+        assert!(matches!(insert(&shard, past), Err(Refused::Past)), "{past}");
+    }
+    insert(&shard, 101).unwrap();
+}
+
+#[test]
+fn what_is_reset_to_what_the_wheel_has_gone_by_is_woken_at_once() {
+    let shard = shard();
+    shard.fire(Tick(100), &mut Batch::default());
+    let woken = Arc::new(Woken::default());
+    let key = shard.insert(EPOCH, Tick(200), woken.clone().into()).unwrap();
+    assert!(shard.reset(key, Tick(101)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert!(!shard.reset(key, Tick(100)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert_eq!(shard.set_waker(EPOCH, key, Waker::noop()), Fate::Fired, "nothing of it is left");
+}
+
+#[test]
+fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_no_clock_is_in_doubt() {
+    let shard = shard();
+    insert(&shard, 50).unwrap();
+    shard.fire(Tick(100), &mut Batch::default());
+    let locked = shard.lock();
+    assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
+    assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
+    drop(locked);
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.signal.begin_turn_as_stand_in());
+    assert!(!shard.has_fired(EPOCH, Tick(50)));
+    // By another's clock the wheel may have gone too far.
+    insert(&shard, 60).unwrap();
+}
+
+struct Deaf;
+
+impl crate::alarm::thread::Bell for Deaf {
+    fn ring(&self) {}
+}
+
+#[test]
+fn a_hold_of_the_lock_takes_as_many_as_fit_a_batch() {
+    let shard = shard();
+    for _ in 0..100 {
+        insert(&shard, 50).unwrap();
+    }
+    let mut batch = Batch::default();
+    let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut batch));
+    assert_eq!(taken, [BATCH, 100 - BATCH, 0]);
+}
+
+struct FiresToo(&'static Shard);
+
+impl Wake for FiresToo {
+    fn wake(self: Arc<Self>) {
+        while self.0.next() <= Tick(10) {
+            self.0.fire(Tick(10), &mut Batch::default());
+        }
+    }
+}
+
+/// A driver may be in the middle of a turn while another thread shuts its timer down.
+#[test]
+fn a_turn_during_a_shutdown_fires_nothing_early() {
+    let shard: &Shard = Box::leak(Box::new(shard()));
+    shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
+    shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
+    // More of one deadline than one hold of the lock takes out.
+    for _ in 0..3 * BATCH {
+        shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
+    }
+    assert_eq!(shard.close(), 2 + 3 * BATCH, "each is shut down");
+    assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
+    let mut sum = Snapshot::empty();
+    shard.add_to(&mut sum, EPOCH);
+    assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
+}
