@@ -362,3 +362,30 @@ async fn far_timers_do_not_hide_near_ones() {
     while standing.next().await.is_some() {}
     assert!(start.elapsed() >= 59 * 24 * HOUR);
 }
+
+/// The alarm thread goes by the system's clock. What it fires, a poll does not take its word for where a test has stopped
+/// the clock meanwhile.
+#[cfg(not(feature = "test-util"))] // There the driver follows the clock at once.
+#[test]
+fn what_the_alarm_thread_fired_is_not_early_by_a_clock_that_was_paused_meanwhile() {
+    current_thread().block_on(async {
+        const LONG: Duration = Duration::from_millis(20);
+        let (mut sleep, woken, waker) = loop {
+            let (woken, waker) = Wakes::new();
+            let mut sleep = sleep(LONG);
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            tokio::task::yield_now().await;
+            tokio::time::pause();
+            if Instant::now() < sleep.deadline() {
+                break (sleep, woken, waker);
+            }
+            // A slow machine.
+            tokio::time::resume();
+        };
+        // Nobody drives the runtime, so the alarm thread fires in the driver's place.
+        woken.wait();
+        assert!(poll_with(&mut sleep, &waker).is_pending(), "no time has passed by the clock of the poll");
+        tokio::time::advance(LONG).await;
+        assert!(poll_with(&mut sleep, &waker).is_ready());
+    });
+}
