@@ -373,10 +373,10 @@ fn what_the_alarm_thread_fired_is_not_early_by_a_clock_that_was_paused_meanwhile
         let (mut sleep, woken, waker) = loop {
             let (woken, waker) = Wakes::new();
             let mut sleep = sleep(LONG);
-            assert!(poll_with(&mut sleep, &waker).is_pending());
+            let waits = poll_with(&mut sleep, &waker).is_pending();
             tokio::task::yield_now().await;
             tokio::time::pause();
-            if Instant::now() < sleep.deadline() {
+            if waits && Instant::now() < sleep.deadline() {
                 break (sleep, woken, waker);
             }
             // A slow machine.
