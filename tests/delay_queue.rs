@@ -551,3 +551,21 @@ program!(theirs, tokio_util::time::DelayQueue<&'static str>, tokio::time::Instan
 fn a_program_written_for_tokio_utils_queue_does_the_same() {
     on_paused_time(async { assert_eq!(ours().await, theirs().await) });
 }
+
+#[test]
+fn a_queue_that_has_nothing_to_wait_for_keeps_no_timer() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let mut queue = DelayQueue::with_timer(&timer);
+        let key = queue.insert("removed", HOUR);
+        assert!(poll(&mut queue).is_pending());
+        assert_eq!(timer.metrics().pending(), 1);
+        queue.remove(&key);
+        assert_eq!(poll(&mut queue), Poll::Ready(None));
+        assert_eq!(timer.metrics().pending(), 0);
+        queue.insert("cleared", HOUR);
+        assert!(poll(&mut queue).is_pending());
+        queue.clear();
+        assert_eq!(timer.metrics().pending(), 0);
+    });
+}
