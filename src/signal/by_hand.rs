@@ -64,18 +64,18 @@ impl Signal {
 
     /// Has `waker` woken when the timer is closed; `false` where there is more to do than wait for that.
     pub(crate) fn wait_for_close(&self, waker: &Waker) -> bool {
-        let by_hand = self.shown().is_some();
-        if by_hand {
-            let waker = waker.clone();
-            let mut state = self.lock();
-            let closed = matches!(state.phase, Phase::Closed);
-            let before = state.waker.replace(waker);
-            let at_once = if closed { state.waker.take() } else { None };
-            drop(state);
-            drop(before);
-            // It has been closed meanwhile: the driver sees that when it is polled again.
-            at_once.into_iter().for_each(Waker::wake);
+        if !self.is_by_hand() {
+            return false;
         }
-        by_hand
+        let waker = waker.clone();
+        let mut state = self.lock();
+        let closed = matches!(state.phase, Phase::Closed);
+        let before = state.waker.replace(waker);
+        let at_once = if closed { state.waker.take() } else { None };
+        drop(state);
+        drop(before);
+        // It has been closed meanwhile: the driver sees that when it is polled again.
+        at_once.into_iter().for_each(Waker::wake);
+        true
     }
 }

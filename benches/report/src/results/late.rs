@@ -1,6 +1,7 @@
 //! How late sleeps end: `benches/rivals/results/late.txt`.
 
 use super::machine::Machine;
+use super::number;
 use super::stored::Stored;
 
 pub(crate) struct Late {
@@ -69,10 +70,6 @@ impl Row {
     pub(crate) fn times_processor(&self) -> Result<f64, String> {
         number(&self.times_processor)
     }
-}
-
-fn number(cell: &str) -> Result<f64, String> {
-    cell.parse().map_err(|_| format!("`{cell}` is no number"))
 }
 
 /// The first cell of a line, and the others; `None` where they are not as many as they have to be.

@@ -53,3 +53,7 @@ impl Results {
         parse(&text).map_err(|problem| format!("{file}: {problem}"))
     }
 }
+
+fn number(cell: &str) -> Result<f64, String> {
+    cell.parse().map_err(|_| format!("`{cell}` is no number"))
+}

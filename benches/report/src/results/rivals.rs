@@ -2,6 +2,7 @@
 
 use super::csv::Csv;
 use super::machine::Machine;
+use super::number;
 
 pub(crate) struct Rivals {
     pub(crate) machine: Machine,
@@ -48,10 +49,6 @@ fn arm<'a>(rival: &'a str, place: Place, population: &'a str) -> [(&'static str,
         ("earlier timer", "standing"),
         ("population", population),
     ]
-}
-
-fn number(cell: &str) -> Result<f64, String> {
-    cell.parse().map_err(|_| format!("`{cell}` is no number"))
 }
 
 #[cfg(test)]
