@@ -8,7 +8,7 @@
 //! - elsewhere, inside a task, for that task: a task never changes its runtime.
 //!
 //! Where tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
-//! on the list of all timers; and its shard of the timer that it was on last, which saves the lock on that one's threads.
+//! on the list of all timers; and its shards of the timers that it was on last, which saves the locks on their threads.
 //!
 //! Invariants
 //! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
@@ -36,10 +36,14 @@ use crate::shard::ShardLease;
 /// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
 const PROBES: u32 = 4;
 
+/// Of how many timers a thread remembers its shard, so that using some in turn takes no lock on their threads.
+const PLACES: usize = 4;
+
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    static PLACED: Cell<Option<Placed>> = const { Cell::new(None) };
+    /// The latest first.
+    static PLACED: [Cell<Option<Placed>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
     static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
@@ -151,14 +155,17 @@ pub(super) fn shard_of(timer: HubLease) -> ShardLease {
 
 /// The shard that this thread keeps to, in tasks or outside of them.
 fn shard_here(timer: HubLease, in_task: bool) -> ShardLease {
-    let last = PLACED.try_with(Cell::get).ok().flatten();
-    if let Some(placed) = last.filter(|placed| placed.timer == timer && placed.in_task == in_task) {
+    let is_it = |placed: &Placed| placed.timer == timer && placed.in_task == in_task;
+    let known = PLACED.try_with(|places| places.iter().filter_map(Cell::get).find(is_it));
+    if let Ok(Some(placed)) = known {
         return placed.lease;
     }
     let lease = timer.shard(if in_task { timer.hub.place_of(thread()) } else { thread() });
     // A clock that is paused meanwhile has all its timers in one shard.
     if !cfg!(feature = "test-util") {
-        let _ = PLACED.try_with(|last| last.set(Some(Placed { timer, in_task, lease })));
+        // The others move on by one, and the last is forgotten.
+        let first = Some(Placed { timer, in_task, lease });
+        let _ = PLACED.try_with(|places| places.iter().fold(first, |moved, place| place.replace(moved)));
     }
     lease
 }
