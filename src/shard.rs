@@ -288,6 +288,7 @@ impl Shard {
             return 0;
         }
         let State { wheel, lateness, .. } = &mut *state;
+        wheel.skip_to(self.next().min(now));
         let taken = take_due(wheel, now, &mut batch.wakers, |deadline| lateness.record(now - deadline));
         self.limit.give(batch.wakers.len());
         match taken {

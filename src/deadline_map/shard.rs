@@ -165,6 +165,7 @@ impl<K, V> Shard<K, V> {
     /// more to do as long as `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock();
+        guard.wheel.skip_to(self.next().min(now));
         let due = guard.take_due(now);
         self.shrink(&mut guard);
         if let Some(next) = guard.wheel.next_expiration() {
@@ -235,4 +236,26 @@ impl<K, V> Entry<K, V> {
 
 fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
     *wheel.get(entry.timer).expect("what is in the table is in the wheel")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+        const COUNT: u64 = 1_000;
+        let shard = Shard::new();
+        let consumer = Consumer::new();
+        let first = 1_576_800_000_123_456_789;
+        for n in 0..COUNT {
+            let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
+            assert_eq!(shard.insert(&consumer, n, n, (), term), None);
+        }
+        while shard.next() <= Tick(first) {
+            let due = shard.take_due(Tick(first));
+            assert!(due.is_none_or(|(key, ())| key == 0));
+        }
+        assert_eq!((shard.len() as u64, shard.lock().wheel.cascaded()), (COUNT - 1, COUNT));
+    }
 }

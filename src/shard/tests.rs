@@ -110,3 +110,21 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     shard.add_to(&mut sum, EPOCH);
     assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
 }
+
+/// Nothing fires meanwhile, and every entry is moved again at each level that the first shares with the others.
+#[test]
+fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+    const COUNT: u64 = 1_000;
+    let shard = shard();
+    let first = 1_576_800_000_123_456_789;
+    for n in 0..COUNT {
+        insert(&shard, first + n * 7_919 % COUNT).unwrap();
+    }
+    let mut batch = Batch::default();
+    while shard.next() <= Tick(first) {
+        shard.fire(Tick(first), &mut batch);
+    }
+    let mut sum = Snapshot::empty();
+    shard.add_to(&mut sum, EPOCH);
+    assert_eq!((sum.counts.fired, sum.counts.pending, sum.counts.cascaded), (1, COUNT - 1, COUNT));
+}

@@ -143,8 +143,7 @@ impl<T> Wheel<T> {
             match (first, below) {
                 (_, Some((start, place))) if first.is_none_or(|(deadline, _)| start <= deadline) => {
                     self.elapsed = start;
-                    self.current[self.depth] = Current { place, last: self.last_of(place) };
-                    self.depth += 1;
+                    self.make_current(place);
                     if let Some(sorter) = sorter.as_mut().filter(|_| !self.is_sorted(place)) {
                         self.sort(place, now, sorter);
                     }
@@ -158,6 +157,23 @@ impl<T> Wheel<T> {
         }
         self.elapsed = self.elapsed.max(now);
         Step::Done
+    }
+
+    /// Has time go to `tick`, before which nothing is due. What stands too far out, as nothing was due for long, then
+    /// moves down once, and not through all the levels that it shares with the others of its slot.
+    pub(crate) fn skip_to(&mut self, tick: Tick) {
+        if tick <= self.elapsed || self.depth > 0 || self.has_due() {
+            return;
+        }
+        if let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= tick) {
+            self.make_current(place);
+        }
+        self.elapsed = tick;
+    }
+
+    fn make_current(&mut self, place: Place) {
+        self.current[self.depth] = Current { place, last: self.last_of(place) };
+        self.depth += 1;
     }
 
     /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was armed before.
