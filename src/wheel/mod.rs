@@ -112,6 +112,9 @@ impl<T> Wheel<T> {
 
     /// An empty wheel whose time begins at `elapsed`: what is due at or before that is due at once.
     ///
+    /// Where ticks are large, as those of a clock since 1970 are, begin at the present one: what is far ahead of the
+    /// wheel's time cascades through more levels.
+    ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::starting_at(Tick(1 << 36));
