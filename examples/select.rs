@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 const MESSAGES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(100);
-const QUIET_LIMIT: Duration = Duration::from_millis(400);
+const QUIET_LIMIT: Duration = Duration::from_secs(2);
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -501,7 +501,6 @@ fn wakers_may_come_back_and_may_panic() {
 /// wake-up that was lost would be waited for without end.
 #[test]
 fn no_wake_up_is_lost() {
-    const ROUNDS: u32 = 100_000;
     must_end(|| {
         let (map, mut expirations) = DeadlineMap::new();
         let taken = Arc::new(AtomicU32::new(0));
@@ -512,7 +511,7 @@ fn no_wake_up_is_lost() {
             }
         });
         let mut random = Random::new(1);
-        for key in 1..=ROUNDS {
+        for key in common::rounds(100_000).map(|round| round + 1) {
             map.insert(key, (), Duration::ZERO);
             // Seen at once, before the consumer sleeps. Yields, should there be one processor only.
             let mut looks = 0_u32;

@@ -419,8 +419,9 @@ fn it_waits_on_with_the_runtime_that_polls_it() {
         let [first, second] = common::both_flavours();
         let mut queue = DelayQueue::new();
         first.block_on(async {
-            queue.insert(1, ms(30));
+            let key = queue.insert(1, HOUR);
             assert!(poll(&mut queue).is_pending());
+            queue.reset(&key, ms(30));
         });
         drop(first);
         assert_eq!(second.block_on(queue.next()).unwrap().into_inner(), 1);

@@ -108,7 +108,7 @@ fn time_stands_while_tasks_pass_messages() {
             });
             sender
         });
-        for round in 0..3_500 {
+        for round in common::rounds(3_500) {
             let before = Instant::now();
             first.send(round).unwrap();
             end.recv().await.unwrap();

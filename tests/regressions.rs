@@ -144,7 +144,7 @@ fn a_bell_that_rings_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
         let runtime = multi_thread(1);
         let timer = runtime.block_on(async { hairspring::Timer::current() });
         let mut random = common::Random::new(6682);
-        for _ in 0..20_000 {
+        for _ in common::rounds(20_000) {
             let (woken, waker) = Wakes::new();
             let mut nap = timer.sleep(random.duration(ms(1) / 100));
             if poll_with(&mut nap, &waker).is_pending() {

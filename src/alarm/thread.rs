@@ -207,11 +207,23 @@ mod tests {
         }
     }
 
+    /// Keeps the thread busy until it is told to go on.
+    struct Gate(Mutex<mpsc::Receiver<()>>);
+
+    impl Bell for Gate {
+        fn ring(&self) {
+            self.0.lock().unwrap().recv().unwrap();
+        }
+    }
+
     #[test]
     fn bells_ring_in_order_and_never_early() {
         start();
-        let (sender, rings) = mpsc::channel();
+        let (open, closed) = mpsc::channel();
         let now = Instant::now();
+        // So that all is booked before the first rings, however slow this thread is.
+        book(BellId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        let (sender, rings) = mpsc::channel();
         let book = |id, name, after: Duration| {
             book(BellId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
@@ -223,6 +235,7 @@ mod tests {
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
         cancel(BellId(u64::MAX - 5));
+        open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (bell, at) = rings.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(bell, name);

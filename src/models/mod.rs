@@ -156,9 +156,27 @@ impl Woken {
         self.0.swap(0, SeqCst)
     }
 
+    /// The same, and on real threads not before it was woken: the alarm thread, which no model joins, may have it in
+    /// hand.
+    pub(crate) fn take_some(&self) -> usize {
+        #[cfg(not(hairspring_loom))]
+        wait_until(|| self.is_woken());
+        self.take()
+    }
+
     /// Whether a waker is left somewhere.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
+    }
+}
+
+/// Lets other threads go on until something has been seen.
+#[cfg(not(hairspring_loom))]
+fn wait_until(mut seen: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !seen() {
+        assert!(start.elapsed() < HUNG, "nothing happens");
+        thread::yield_now();
     }
 }
 
@@ -223,10 +241,14 @@ impl World {
 
     /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
+        let by = clock::instant_of(deadline).into_std();
+        let is_booked = || self.hub.signal.booked().is_some_and(|at| at <= by);
+        // The alarm thread, which no model joins, may be in the midst of a turn.
+        #[cfg(not(hairspring_loom))]
+        wait_until(|| self.hub.signal.armed() <= deadline && is_booked());
         let armed = self.hub.signal.armed();
         assert!(armed <= deadline, "the driver sleeps until {armed:?}, and a timer is due at {deadline:?}");
-        let by = clock::instant_of(deadline).into_std();
-        assert!(self.hub.signal.booked().is_some_and(|at| at <= by), "nothing wakes the driver by then");
+        assert!(is_booked(), "nothing wakes the driver by then");
     }
 }
 
@@ -254,10 +276,14 @@ impl Task {
     /// Polls the driver as long as it is woken.
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn run(mut self) -> Task {
+        self.run_in_place();
+        self
+    }
+
+    fn run_in_place(&mut self) {
         while self.woken.take() > 0 {
             self.done |= poll(&mut self.driver, &self.woken).is_ready();
         }
-        self
     }
 
     /// Lets everything happen that is due: the alarm thread rings, and the driver comes where it is woken.
@@ -279,12 +305,10 @@ impl Task {
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
         alarm_thread::start();
-        let start = Instant::now();
-        while !seen() {
-            assert!(start.elapsed() < HUNG, "nothing happens");
-            self = self.run();
-            thread::yield_now();
-        }
+        wait_until(|| {
+            self.run_in_place();
+            seen()
+        });
         self.run()
     }
 }

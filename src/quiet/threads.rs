@@ -143,6 +143,7 @@ mod other {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
@@ -159,14 +160,17 @@ mod tests {
         let threads = Arc::new(Threads::default());
         let (go, wait) = mpsc::channel::<()>();
         let (sleeps, started) = mpsc::channel::<()>();
-        let watched = threads.clone();
+        let seen = Arc::new(AtomicBool::new(false));
+        let (watched, seen_elsewhere) = (threads.clone(), seen.clone());
         let thread = thread::spawn(move || {
             watched.add_current();
             watched.add_current();
             sleeps.send(()).unwrap();
             wait.recv().unwrap();
             sleeps.send(()).unwrap();
-            thread::sleep(Duration::from_millis(200));
+            while !seen_elsewhere.load(SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
             wait.recv().unwrap();
         });
         started.recv().unwrap();
@@ -175,6 +179,7 @@ mod tests {
         go.send(()).unwrap();
         started.recv().unwrap();
         assert!(threads.any_runs(), "it sleeps, or is about to");
+        seen.store(true, SeqCst);
         assert!(becomes(&threads, false), "it waits again");
         go.send(()).unwrap();
         thread.join().unwrap();

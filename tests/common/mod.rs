@@ -61,16 +61,33 @@ pub(crate) fn inside<T>(runtime: &Runtime, code: impl FnOnce() -> T) -> T {
 
 /// Runs `test` on a thread of its own and fails where that hangs.
 pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+    must_go_on(|| 0, test)
+}
+
+/// The same for one that is long on a slow machine: it hangs where `progress` does.
+pub(crate) fn must_go_on<T: Send + 'static>(
+    progress: impl Fn() -> usize,
+    test: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
         let result = test();
         let _ = sender.send(());
         result
     });
-    if let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(HUNG) {
-        panic!("it hangs");
+    let mut before = progress();
+    while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(HUNG) {
+        let now = progress();
+        assert!(now > before, "it hangs");
+        before = now;
     }
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+}
+
+/// Up to so many rounds of what is tried often, as it seldom fails; fewer where the machine is slow.
+pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
+    let enough = Instant::now() + HUNG / 10;
+    (0..most).take_while(move |_| Instant::now() < enough)
 }
 
 /// What `code` says when it panics.
