@@ -1,26 +1,31 @@
 //! A whole timer on a manual clock: sleeps that are made, polled, reset and dropped, also from inside of wakers as they
-//! are woken or dropped, and by wakers that panic; shut down in between, with another timer in its place.
+//! are woken or dropped, and by wakers that panic; shut down in between, with another timer in its place. The sleeps are
+//! of both kinds, and half of the timers take no more than some of them.
 //!
-//! Each firing is checked as it happens: once, at the tick that the deadline falls to, by the waker given last. After
-//! each operation the timer's counts are those of the model.
+//! Each firing is checked as it happens: once, at the tick that the deadline falls to, by the waker given last. A sleep
+//! is refused exactly where the model is full. After each operation the timer's counts are those of the model.
 //!
 //! The wakers find the model by their thread, and none of it is borrowed while the timer is called: it may call them.
 //!
 //! Must not know: the timer's inside.
 
+mod armed;
+mod counts;
 mod model;
+mod setup;
 mod wakers;
 
-use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::thread;
 
 use hairspring::test_util::ManualClock;
-use hairspring::{Duration, Sleep, Timer};
+use hairspring::{Duration, Timer};
 
+use self::armed::{Answer, Armed};
 use self::model::{Model, State};
+use self::setup::Setup;
 use self::wakers::Probe;
 use crate::clock::LAST;
 use crate::random::Random;
@@ -30,9 +35,21 @@ use crate::target::Target;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Do {
     Panic,
-    /// A sleep that was made on the thread of that number, in place of the one in the slot.
-    Make(Slot, When, usize),
+    /// A sleep in place of the one in the slot: one that was made on the thread of that number, or a new one.
+    Make {
+        slot: Slot,
+        when: When,
+        maker: usize,
+        fallible: bool,
+    },
     Poll(Slot),
+    /// New sleeps in so many slots from that one on, each polled: more than a timer takes, now and then.
+    Crowd {
+        slot: Slot,
+        count: usize,
+        when: When,
+        fallible: bool,
+    },
     Reset(Slot, When),
     Drop(Slot),
     Ask,
@@ -67,7 +84,7 @@ pub(crate) enum When {
 /// Threads that make sleeps, so that several shards are used: a timer has a shard for each thread.
 struct Makers {
     asked: Vec<Sender<(Timer, usize)>>,
-    made: Vec<Receiver<Vec<Sleep>>>,
+    made: Vec<Receiver<Vec<Armed>>>,
 }
 
 /// With the thread that asks there are four, so that a timer with two or four shards has as many threads for each.
@@ -92,7 +109,8 @@ impl Makers {
                 let (give, made) = mpsc::channel();
                 thread::spawn(move || {
                     for (timer, count) in asked {
-                        let sleeps = (0..count).map(|_| timer.sleep(Duration::ZERO)).collect();
+                        let of_both = |number| Armed::until(&timer, timer.now(), number % 4 > 0);
+                        let sleeps = (0..count).map(of_both).collect();
                         if give.send(sleeps).is_err() {
                             return;
                         }
@@ -105,12 +123,12 @@ impl Makers {
         Makers { asked, made }
     }
 
-    fn ask(ask: &Sender<(Timer, usize)>, made: &Receiver<Vec<Sleep>>, timer: &Timer, count: usize) -> Vec<Sleep> {
+    fn ask(ask: &Sender<(Timer, usize)>, made: &Receiver<Vec<Armed>>, timer: &Timer, count: usize) -> Vec<Armed> {
         ask.send((timer.clone(), count)).expect("it goes on as long as it is asked");
         made.recv().expect("it answers")
     }
 
-    fn make(timer: &Timer, count: usize) -> Vec<Vec<Sleep>> {
+    fn make(timer: &Timer, count: usize) -> Vec<Vec<Armed>> {
         MAKERS_HERE.with(|Makers { asked, made }| {
             asked.iter().zip(made).map(|(ask, made)| Makers::ask(ask, made, timer, count)).collect()
         })
@@ -137,15 +155,11 @@ impl Target for World {
         MAKERS_HERE.with(|_| {});
         let slots = random.pick(&[2, 8, 8, 40, 200]);
         let meeting = (slots == 200 && random.one_in(2)).then_some(0);
-        let shards = if meeting.is_some() { 1 } else { random.pick(&[1, 1, 2, 4]) };
-        // Up to a second and a little.
-        let grain = random.pick(&[0, 0, 0, 10, 20, 29]);
+        let setup = Setup::random(random, slots, meeting.is_some());
         let reach = random.pick(&[3, 8, 14, 31, 40, 50, 58]);
         let start = start(random);
-        model::start(Model::new(start, slots, shards, grain));
-        let described = format!(
-            "{slots} sleeps, {shards} shards, resolution of 2^{grain} ns, starting at tick {start}, distances of {reach} bits"
-        );
+        model::start(Model::new(start, slots, setup));
+        let described = format!("{slots} sleeps, {setup}, starting at tick {start}, distances of {reach} bits");
         World { slots, reach, doing: random.pick(&[0, 100, 500]), meeting, described }
     }
 
@@ -166,7 +180,7 @@ impl Target for World {
         // Time goes more slowly where many are to meet.
         let goes_on = self.meeting.is_none() || random.one_in(40);
         match random.below(if goes_on { 100 } else { 82 }) {
-            0..=19 => Op::Do(Do::Make(slot, self.when(random), random.index(MAKERS + 1))),
+            0..=19 => Op::Do(make_op(slot, self.when(random), random)),
             20..=54 => {
                 let mut reaction = || (random.below(1_000) < self.doing).then(|| self.reaction(random));
                 let (on_wake, on_drop) = (reaction(), reaction());
@@ -206,6 +220,7 @@ impl Target for World {
             model.compare();
             assert_eq!(model.clock.pending(), 0);
         });
+        fill();
     }
 }
 
@@ -253,7 +268,8 @@ impl World {
         let after = When::In(random.up_to_bits(self.reach));
         match random.below(32) {
             0..=3 => Do::Panic,
-            4..=8 => Do::Make(slot, after, random.index(MAKERS + 1)),
+            4..=6 => make_op(slot, after, random),
+            7 | 8 => Do::Crowd { slot, count: random.index(16), when: after, fallible: is_fallible(random) },
             9..=15 => Do::Poll(slot),
             16..=22 => Do::Reset(slot, after),
             23..=29 => Do::Drop(slot),
@@ -264,11 +280,21 @@ impl World {
     }
 }
 
+fn make_op(slot: Slot, when: When, random: &mut Random) -> Do {
+    Do::Make { slot, when, maker: random.index(MAKERS + 1), fallible: is_fallible(random) }
+}
+
+/// Most are: a refusal that is a panic takes longer than an operation or two.
+fn is_fallible(random: &mut Random) -> bool {
+    !random.one_in(4)
+}
+
 fn act(what: Do) {
     match what {
         Do::Panic => wakers::throw(),
-        Do::Make(slot, when, maker) => make(slot, when, maker),
+        Do::Make { slot, when, maker, fallible } => make(slot, when, maker, fallible),
         Do::Poll(slot) => poll(slot, false, None, None),
+        Do::Crowd { slot, count, when, fallible } => crowd(slot, count, when, fallible),
         Do::Reset(slot, when) => reset(slot, when),
         Do::Drop(slot) => drop_sleep(slot),
         Do::Ask => ask(),
@@ -277,16 +303,18 @@ fn act(what: Do) {
     }
 }
 
-fn make(slot: Slot, when: When, maker: usize) {
+fn make(slot: Slot, when: When, maker: usize, fallible: bool) {
     drop_sleep(slot);
     let Some((timer, made, deadline)) = model::with(|model| model.make(slot, when, maker)) else { return };
     let instant = model::with(|model| model.instant_of(deadline));
-    let sleep = match made {
-        Some(mut sleep) => {
+    let sleep = match (made, when) {
+        (Some(mut sleep), _) => {
             sleep.reset_to(instant);
             sleep
         }
-        None => timer.sleep_until(instant),
+        // "Never" is not said by a duration, which is cut to 500 years.
+        (None, When::In(nanos)) if nanos < u64::MAX => Armed::after(&timer, Duration::from_nanos(nanos), fallible),
+        (None, _) => Armed::until(&timer, instant, fallible),
     };
     model::with(|model| model.put(slot, sleep, State::Idle));
 }
@@ -296,10 +324,18 @@ fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
     let (again, left) = if same { (kept, None) } else { (None, kept) };
     let (waker, token) = again.unwrap_or_else(|| Probe::waker(slot, on_wake, on_drop));
     let to_poll = model::with(|model| model.before_poll(slot, token));
-    let polled = wakers::caught(|| Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready());
+    let answer = sleep.poll(&mut Context::from_waker(&waker));
     let kept = (same || token % 4 == 0).then(|| (waker.clone(), token));
-    model::with(|model| model.after_poll(slot, sleep, &to_poll, polled, kept));
+    model::with(|model| model.after_poll(slot, sleep, &to_poll, answer, kept));
     drop_wakers((waker, left));
+}
+
+fn crowd(slot: Slot, count: usize, when: When, fallible: bool) {
+    let slots = model::with(|model| model.slots());
+    for slot in (slot..slot + count.min(slots)).map(|slot| slot % slots) {
+        make(slot, when, MAKERS, fallible);
+        poll(slot, false, None, None);
+    }
 }
 
 fn reset(slot: Slot, when: When) {
@@ -359,6 +395,18 @@ fn advance_to_next() {
         let now = model.now();
         model.after_advance(expected.unwrap_or(now), before);
     });
+}
+
+/// A timer from which all have gone takes as many as it may, and not one more.
+fn fill() {
+    let (timer, never, capacity) =
+        model::with(|model| (model.timer.clone(), model.instant_of(u64::MAX), model.setup.capacity));
+    let Some(capacity) = capacity else { return };
+    let mut sleeps: Vec<_> = (0..=capacity).map(|_| Armed::Fallible(timer.try_sleep_until(never))).collect();
+    let answers: Vec<_> = sleeps.iter_mut().map(|sleep| sleep.poll(&mut Context::from_waker(Waker::noop()))).collect();
+    let (last, taken) = answers.split_last().expect("one too many");
+    assert!(taken.iter().all(|&answer| answer == Answer::Pending), "an empty timer is full: {answers:?}");
+    assert_eq!(*last, Answer::Full(capacity), "a full timer takes one more");
 }
 
 /// What a slot's waker is kept as, for another poll with the same.

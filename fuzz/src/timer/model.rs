@@ -9,15 +9,15 @@
 use std::cell::RefCell;
 
 use hairspring::test_util::ManualClock;
-use hairspring::{Duration, Instant, Sleep, Timer};
+use hairspring::{Duration, Instant, Timer};
 
+use super::armed::{Answer, Armed};
+use super::counts::Counts;
+use super::setup::Setup;
 use super::wakers::Caught;
-use super::{Kept, MAKERS, Makers, Slot, When};
+use super::{Kept, MAKERS, Slot, When};
 use crate::clock::{LAST, clock_at};
 use crate::random::Random;
-
-/// Sleeps of other threads that a timer is given, where it has several shards.
-const MADE: usize = 12;
 
 thread_local! {
     static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
@@ -58,7 +58,7 @@ pub(super) enum State {
 }
 
 struct Place {
-    sleep: Option<Sleep>,
+    sleep: Option<Armed>,
     kept: Kept,
     state: State,
     deadline: u64,
@@ -82,30 +82,31 @@ pub(super) struct Model {
     pub(super) closing: bool,
     pub(super) depth: u32,
     pub(super) tokens: u64,
-    pub(super) made: Vec<Vec<Sleep>>,
+    pub(super) made: Vec<Vec<Armed>>,
     origin: Instant,
     /// A clock that is at the end of time.
     ahead: ManualClock,
-    shards: usize,
-    grain: u32,
+    pub(super) setup: Setup,
     /// Counts the timers: which one a sleep is on.
     era: u64,
     places: Vec<Place>,
     limbo: Vec<Limbo>,
     /// The wakers of sleeps that are being reset into the past, and whether they were woken.
     resetting: Vec<(u64, bool)>,
-    registered: u64,
-    fired: u64,
+    counts: Counts,
     lost: u64,
     compared: u64,
     failure: Option<String>,
 }
 
+#[derive(Debug)]
 pub(super) enum ToPoll {
     Ready,
     Pending,
-    /// Its timer was shut down: it panics, and may be ready where its deadline has passed.
+    /// Its timer was shut down: it says so, and may be ready where its deadline has passed.
     Refused,
+    /// Its timer has as many as it may.
+    Full,
 }
 
 pub(super) enum ToReset {
@@ -118,25 +119,13 @@ pub(super) enum ToReset {
     Unsure(Limbo),
 }
 
-fn build(clock: &ManualClock, shards: usize, grain: u32) -> Timer {
-    let mut builder = Timer::builder().clock(clock).shards(shards);
-    if grain > 0 {
-        builder = builder.resolution(Duration::from_nanos(1 << grain));
-    }
-    builder.build().expect("good settings")
-}
-
-fn made(timer: &Timer, shards: usize) -> Vec<Vec<Sleep>> {
-    if shards > 1 { Makers::make(timer, MADE) } else { Vec::new() }
-}
-
 impl Model {
-    pub(super) fn new(start: u64, slots: usize, shards: usize, grain: u32) -> Model {
+    pub(super) fn new(start: u64, slots: usize, setup: Setup) -> Model {
         let (clock, origin) = clock_at(start);
-        let timer = build(&clock, shards, grain);
+        let timer = setup.build(&clock);
         let place = |_| Place { sleep: None, kept: None, state: State::Empty, deadline: 0, era: 0 };
         Model {
-            made: made(&timer, shards),
+            made: setup.made(&timer),
             clock,
             timer,
             firing: false,
@@ -146,14 +135,12 @@ impl Model {
             tokens: 0,
             origin,
             ahead: clock_at(LAST).0,
-            shards,
-            grain,
+            setup,
             era: 0,
             places: (0..slots).map(place).collect(),
             limbo: Vec::new(),
             resetting: Vec::new(),
-            registered: 0,
-            fired: 0,
+            counts: Counts::default(),
             lost: 0,
             compared: 0,
             failure: None,
@@ -183,11 +170,6 @@ impl Model {
         self.tick_at(self.clock.now())
     }
 
-    /// The multiple of the resolution that a deadline falls to: at it or after; never where there is none.
-    fn expiry(&self, deadline: u64) -> u64 {
-        deadline.checked_next_multiple_of(1 << self.grain).unwrap_or(u64::MAX)
-    }
-
     fn waiting(&self) -> impl Iterator<Item = u64> {
         self.places.iter().filter(|place| place.era == self.era).filter_map(|place| match place.state {
             State::Waiting { expiry, .. } => Some(expiry),
@@ -197,6 +179,10 @@ impl Model {
 
     pub(super) fn earliest(&self) -> Option<u64> {
         self.waiting().filter(|&expiry| expiry <= LAST).min()
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.places.len()
     }
 
     pub(super) fn has_sleeps(&self) -> bool {
@@ -218,13 +204,13 @@ impl Model {
     }
 
     /// Takes a sleep out of its slot; `None` where there is none.
-    pub(super) fn take(&mut self, slot: Slot) -> Option<(Sleep, Kept)> {
+    pub(super) fn take(&mut self, slot: Slot) -> Option<(Armed, Kept)> {
         let place = &mut self.places[slot];
         Some((place.sleep.take()?, place.kept.take()))
     }
 
     /// What to make a sleep for a slot from; `None` where there is one, or it is operated on.
-    pub(super) fn make(&mut self, slot: Slot, when: When, maker: usize) -> Option<(Timer, Option<Sleep>, u64)> {
+    pub(super) fn make(&mut self, slot: Slot, when: When, maker: usize) -> Option<(Timer, Option<Armed>, u64)> {
         if self.places[slot].state != State::Empty {
             return None;
         }
@@ -235,7 +221,7 @@ impl Model {
         Some((self.timer.clone(), made, deadline))
     }
 
-    pub(super) fn put(&mut self, slot: Slot, sleep: Sleep, state: State) {
+    pub(super) fn put(&mut self, slot: Slot, sleep: Armed, state: State) {
         self.places[slot].sleep = Some(sleep);
         self.places[slot].state = state;
     }
@@ -250,9 +236,26 @@ impl Model {
         }
     }
 
+    /// Whether the timer takes one more.
+    fn has_room(&self) -> bool {
+        let Some(capacity) = self.setup.capacity else { return true };
+        let (waiting, now) = (self.waiting().count(), self.now());
+        let due = if self.firing { self.waiting().filter(|&expiry| expiry <= now).count() } else { 0 };
+        if due == 0 {
+            return waiting < capacity;
+        }
+        // What is due may have been taken out by the firing that is on, and its room is free then: the timer knows.
+        let pending = usize::try_from(self.timer.metrics().pending()).expect("few");
+        assert!(
+            waiting - due <= pending && pending <= waiting.min(capacity),
+            "{pending} are pending, of {waiting} of which {due} are due, where {capacity} may be"
+        );
+        pending < capacity
+    }
+
     pub(super) fn before_poll(&mut self, slot: Slot, token: u64) -> ToPoll {
         let (now, deadline, state) = (self.now(), self.places[slot].deadline, self.places[slot].state);
-        let expiry = self.expiry(deadline);
+        let expiry = self.setup.expiry(deadline);
         let (to_poll, after) = match state {
             State::Empty => unreachable!("there is a sleep"),
             State::Done => (ToPoll::Ready, State::Done),
@@ -263,8 +266,9 @@ impl Model {
                 (ToPoll::Ready, State::Done)
             }
             State::Waiting { expiry, .. } => (ToPoll::Pending, State::Waiting { expiry, token }),
+            State::Idle | State::Fired | State::Lost if !self.has_room() => (ToPoll::Full, State::Idle),
             State::Idle | State::Fired | State::Lost => {
-                self.registered += 1;
+                self.counts.registered += 1;
                 (ToPoll::Pending, State::Waiting { expiry, token })
             }
         };
@@ -272,26 +276,20 @@ impl Model {
         to_poll
     }
 
-    pub(super) fn after_poll(
-        &mut self,
-        slot: Slot,
-        sleep: Sleep,
-        to_poll: &ToPoll,
-        polled: Result<bool, Caught>,
-        kept: Kept,
-    ) {
+    pub(super) fn after_poll(&mut self, slot: Slot, sleep: Armed, to_poll: &ToPoll, answer: Answer, kept: Kept) {
         let (now, place) = (self.now(), &mut self.places[slot]);
         let deadline = place.deadline;
-        match (to_poll, polled) {
-            (ToPoll::Ready, Ok(true)) | (ToPoll::Pending, Ok(false) | Err(Caught::OnPurpose)) => {}
+        match (to_poll, answer) {
+            (ToPoll::Ready, Answer::Ready) | (ToPoll::Pending, Answer::Pending | Answer::Thrown) => {}
             // Another waker, dropped, has thrown: its sleep is out of the timer, and has not said so.
-            (ToPoll::Ready, Err(Caught::OnPurpose)) => place.state = State::Fired,
-            (ToPoll::Refused, Err(Caught::Saying(said))) if said.contains("shut down") => place.state = State::Idle,
-            (ToPoll::Refused, Ok(true)) if now >= deadline => place.state = State::Done,
-            (_, Ok(true)) => panic!("ready at {now}, with a deadline of {deadline}"),
-            (_, Ok(false)) => panic!("pending at {now}, with a deadline of {deadline}"),
-            (_, Err(Caught::Saying(said))) => panic!("a poll panics: {said}"),
-            (ToPoll::Refused, Err(Caught::OnPurpose)) => panic!("a poll that is refused wakes or drops a waker"),
+            (ToPoll::Ready, Answer::Thrown) => place.state = State::Fired,
+            (ToPoll::Refused, Answer::Shutdown) => place.state = State::Idle,
+            (ToPoll::Refused, Answer::Ready) if now >= deadline => place.state = State::Done,
+            (ToPoll::Full, Answer::Full(pending)) => {
+                assert_eq!(Some(pending), self.setup.capacity, "as many are pending as may be");
+            }
+            (ToPoll::Refused | ToPoll::Full, Answer::Thrown) => panic!("a poll that is refused wakes or drops a waker"),
+            _ => panic!("{answer:?} at {now}, with a deadline of {deadline}, where it was to be {to_poll:?}"),
         }
         assert_eq!(sleep.is_elapsed(), place.state == State::Done, "it says that it has elapsed");
         place.sleep = Some(sleep);
@@ -299,7 +297,7 @@ impl Model {
     }
 
     pub(super) fn before_reset(&mut self, slot: Slot, deadline: u64) -> ToReset {
-        let (now, expiry, limbo) = (self.now(), self.expiry(deadline), self.limbo_of(slot));
+        let (now, expiry, limbo) = (self.now(), self.setup.expiry(deadline), self.limbo_of(slot));
         let place = &mut self.places[slot];
         let same = std::mem::replace(&mut place.deadline, deadline) == deadline;
         match place.state {
@@ -323,7 +321,7 @@ impl Model {
     pub(super) fn after_reset(
         &mut self,
         slot: Slot,
-        sleep: Sleep,
+        sleep: Armed,
         to_reset: ToReset,
         done: Result<(), Caught>,
         kept: Kept,
@@ -331,7 +329,7 @@ impl Model {
         if let Err(Caught::Saying(said)) = done {
             panic!("a reset panics: {said}");
         }
-        let expiry = self.expiry(self.places[slot].deadline);
+        let expiry = self.setup.expiry(self.places[slot].deadline);
         match to_reset {
             ToReset::Nothing | ToReset::Waits => {}
             ToReset::AtOnce => {
@@ -371,7 +369,7 @@ impl Model {
             .iter()
             .position(|limbo| limbo.token == token && (limbo.expiry == now || (self.jumped && limbo.expiry < now)));
         if let Some(at) = on_its_way.filter(|_| self.firing && !self.closing) {
-            self.fired += u64::from(self.limbo.swap_remove(at).era == self.era);
+            self.counts.fired += u64::from(self.limbo.swap_remove(at).era == self.era);
             return;
         }
         let place = &mut self.places[slot];
@@ -385,7 +383,7 @@ impl Model {
                 assert!(expiry <= now, "early: at {now}, and was to fire at {expiry}");
                 assert!(expiry == now || self.jumped, "late: at {now}, and was to fire at {expiry}");
                 place.state = State::Fired;
-                self.fired += u64::from(place.era == self.era);
+                self.counts.fired += u64::from(place.era == self.era);
             }
             state => panic!("waker {token} of slot {slot} is woken, which is {state:?}"),
         }
@@ -428,18 +426,15 @@ impl Model {
         let now = self.now();
         let left = self.waiting().find(|&expiry| !self.firing || expiry > now);
         assert!(left.is_none(), "what was to fire at {left:?} is neither fired nor cancelled");
-        let metrics = self.timer.metrics();
-        // All zero where another timer is in its place by now, which may be another thread's.
-        if !self.firing && metrics.registered() > 0 {
-            let counts = (metrics.registered(), metrics.fired(), metrics.pending());
-            assert_eq!(counts, (self.registered, self.fired, 0), "registered, fired and pending at the end");
+        if !self.firing {
+            self.counts.compare(&self.timer, 0);
         }
-        (self.registered, self.fired) = (0, 0);
+        self.counts = Counts::default();
         self.era += 1;
         // Takes the place of the one that has ended, and its time must not be taken for that one's.
-        build(&self.ahead, self.shards, self.grain);
-        self.timer = build(&self.clock, self.shards, self.grain);
-        self.made = made(&self.timer, self.shards);
+        self.setup.build(&self.ahead);
+        self.timer = self.setup.build(&self.clock);
+        self.made = self.setup.made(&self.timer);
     }
 
     /// What can be seen from outside at any moment when no operation is on.
@@ -447,10 +442,8 @@ impl Model {
         if let Some(said) = self.failure.take() {
             panic!("{said}");
         }
-        let (metrics, pending) = (self.timer.metrics(), self.waiting().count() as u64);
-        let counts = (metrics.registered(), metrics.fired(), metrics.pending());
-        assert_eq!(counts, (self.registered, self.fired, pending), "registered, fired and pending");
-        assert_eq!(metrics.cancelled(), self.registered - self.fired - pending);
+        let pending = self.waiting().count() as u64;
+        self.counts.compare(&self.timer, pending);
         self.compared += 1;
         if self.compared % 16 == 0 {
             assert_eq!(self.clock.pending() as u64, pending);
