@@ -15,13 +15,9 @@ mod model;
 mod setup;
 mod wakers;
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
-use std::thread;
 
-use hairspring::test_util::ManualClock;
-use hairspring::{Duration, Timer};
+use hairspring::Duration;
 
 use self::armed::{Answer, Armed};
 use self::model::{Model, State};
@@ -35,11 +31,10 @@ use crate::target::Target;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Do {
     Panic,
-    /// A sleep in place of the one in the slot: one that was made on the thread of that number, or a new one.
+    /// A new sleep in place of the one in the slot.
     Make {
         slot: Slot,
         when: When,
-        maker: usize,
         fallible: bool,
     },
     Poll(Slot),
@@ -81,60 +76,6 @@ pub(crate) enum When {
     In(u64),
 }
 
-/// Threads that make sleeps, so that several shards are used: a timer has a shard for each thread.
-struct Makers {
-    asked: Vec<Sender<(Timer, usize)>>,
-    made: Vec<Receiver<Vec<Armed>>>,
-}
-
-/// With the thread that asks there are four, so that a timer with two or four shards has as many threads for each.
-const MAKERS: usize = 3;
-
-static STARTING: Mutex<()> = Mutex::new(());
-
-thread_local! {
-    static MAKERS_HERE: Makers = Makers::start();
-}
-
-impl Makers {
-    /// Which shard a thread has goes by a number that it is given at its first sleep. A thread and its makers take four in
-    /// a row, so that a seed has the same shards in every run.
-    fn start() -> Makers {
-        let _in_a_row = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let timer = Timer::builder().clock(&ManualClock::new()).build().expect("good settings");
-        drop(timer.sleep(Duration::ZERO));
-        let (asked, made) = (0..MAKERS)
-            .map(|_| {
-                let (ask, asked) = mpsc::channel::<(Timer, usize)>();
-                let (give, made) = mpsc::channel();
-                thread::spawn(move || {
-                    for (timer, count) in asked {
-                        let of_both = |number| Armed::until(&timer, timer.now(), number % 4 > 0);
-                        let sleeps = (0..count).map(of_both).collect();
-                        if give.send(sleeps).is_err() {
-                            return;
-                        }
-                    }
-                });
-                Makers::ask(&ask, &made, &timer, 1);
-                (ask, made)
-            })
-            .unzip();
-        Makers { asked, made }
-    }
-
-    fn ask(ask: &Sender<(Timer, usize)>, made: &Receiver<Vec<Armed>>, timer: &Timer, count: usize) -> Vec<Armed> {
-        ask.send((timer.clone(), count)).expect("it goes on as long as it is asked");
-        made.recv().expect("it answers")
-    }
-
-    fn make(timer: &Timer, count: usize) -> Vec<Vec<Armed>> {
-        MAKERS_HERE.with(|Makers { asked, made }| {
-            asked.iter().zip(made).map(|(ask, made)| Makers::ask(ask, made, timer, count)).collect()
-        })
-    }
-}
-
 /// The timer and the clock; the model is where wakers find it.
 pub(crate) struct World {
     slots: usize,
@@ -152,10 +93,9 @@ impl Target for World {
     type Op = Op;
 
     fn new(random: &mut Random) -> World {
-        MAKERS_HERE.with(|_| {});
         let slots = random.pick(&[2, 8, 8, 40, 200]);
         let meeting = (slots == 200 && random.one_in(2)).then_some(0);
-        let setup = Setup::random(random, slots, meeting.is_some());
+        let setup = Setup::random(random, slots);
         let reach = random.pick(&[3, 8, 14, 31, 40, 50, 58]);
         let start = start(random);
         model::start(Model::new(start, slots, setup));
@@ -281,7 +221,7 @@ impl World {
 }
 
 fn make_op(slot: Slot, when: When, random: &mut Random) -> Do {
-    Do::Make { slot, when, maker: random.index(MAKERS + 1), fallible: is_fallible(random) }
+    Do::Make { slot, when, fallible: is_fallible(random) }
 }
 
 /// Most are: a refusal that is a panic takes longer than an operation or two.
@@ -292,7 +232,7 @@ fn is_fallible(random: &mut Random) -> bool {
 fn act(what: Do) {
     match what {
         Do::Panic => wakers::throw(),
-        Do::Make { slot, when, maker, fallible } => make(slot, when, maker, fallible),
+        Do::Make { slot, when, fallible } => make(slot, when, fallible),
         Do::Poll(slot) => poll(slot, false, None, None),
         Do::Crowd { slot, count, when, fallible } => crowd(slot, count, when, fallible),
         Do::Reset(slot, when) => reset(slot, when),
@@ -303,18 +243,14 @@ fn act(what: Do) {
     }
 }
 
-fn make(slot: Slot, when: When, maker: usize, fallible: bool) {
+fn make(slot: Slot, when: When, fallible: bool) {
     drop_sleep(slot);
-    let Some((timer, made, deadline)) = model::with(|model| model.make(slot, when, maker)) else { return };
+    let Some((timer, deadline)) = model::with(|model| model.make(slot, when)) else { return };
     let instant = model::with(|model| model.instant_of(deadline));
-    let sleep = match (made, when) {
-        (Some(mut sleep), _) => {
-            sleep.reset_to(instant);
-            sleep
-        }
+    let sleep = match when {
         // "Never" is not said by a duration, which is cut to 500 years.
-        (None, When::In(nanos)) if nanos < u64::MAX => Armed::after(&timer, Duration::from_nanos(nanos), fallible),
-        (None, _) => Armed::until(&timer, instant, fallible),
+        When::In(nanos) if nanos < u64::MAX => Armed::after(&timer, Duration::from_nanos(nanos), fallible),
+        _ => Armed::until(&timer, instant, fallible),
     };
     model::with(|model| model.put(slot, sleep, State::Idle));
 }
@@ -333,7 +269,7 @@ fn poll(slot: Slot, same: bool, on_wake: Option<Do>, on_drop: Option<Do>) {
 fn crowd(slot: Slot, count: usize, when: When, fallible: bool) {
     let slots = model::with(|model| model.slots());
     for slot in (slot..slot + count.min(slots)).map(|slot| slot % slots) {
-        make(slot, when, MAKERS, fallible);
+        make(slot, when, fallible);
         poll(slot, false, None, None);
     }
 }

@@ -15,7 +15,7 @@ use super::armed::{Answer, Armed};
 use super::counts::Counts;
 use super::setup::Setup;
 use super::wakers::Caught;
-use super::{Kept, MAKERS, Slot, When};
+use super::{Kept, Slot, When};
 use crate::clock::{LAST, clock_at};
 use crate::random::Random;
 
@@ -82,7 +82,6 @@ pub(super) struct Model {
     pub(super) closing: bool,
     pub(super) depth: u32,
     pub(super) tokens: u64,
-    pub(super) made: Vec<Vec<Armed>>,
     origin: Instant,
     /// A clock that is at the end of time.
     ahead: ManualClock,
@@ -125,7 +124,6 @@ impl Model {
         let timer = setup.build(&clock);
         let place = |_| Place { sleep: None, kept: None, state: State::Empty, deadline: 0, era: 0 };
         Model {
-            made: setup.made(&timer),
             clock,
             timer,
             firing: false,
@@ -210,15 +208,14 @@ impl Model {
     }
 
     /// What to make a sleep for a slot from; `None` where there is one, or it is operated on.
-    pub(super) fn make(&mut self, slot: Slot, when: When, maker: usize) -> Option<(Timer, Option<Armed>, u64)> {
+    pub(super) fn make(&mut self, slot: Slot, when: When) -> Option<(Timer, u64)> {
         if self.places[slot].state != State::Empty {
             return None;
         }
         let deadline = self.tick_of(when);
         self.places[slot].deadline = deadline;
         self.places[slot].era = self.era;
-        let made = if maker < MAKERS { self.made.get_mut(maker).and_then(Vec::pop) } else { None };
-        Some((self.timer.clone(), made, deadline))
+        Some((self.timer.clone(), deadline))
     }
 
     pub(super) fn put(&mut self, slot: Slot, sleep: Armed, state: State) {
@@ -434,7 +431,6 @@ impl Model {
         // Takes the place of the one that has ended, and its time must not be taken for that one's.
         self.setup.build(&self.ahead);
         self.timer = self.setup.build(&self.clock);
-        self.made = self.setup.made(&self.timer);
     }
 
     /// What can be seen from outside at any moment when no operation is on.

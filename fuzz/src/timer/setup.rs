@@ -7,34 +7,28 @@ use std::fmt;
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Timer};
 
-use super::Makers;
-use super::armed::Armed;
 use crate::random::Random;
-
-/// Sleeps of other threads that a timer is given, where it has several shards.
-const MADE: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
-    shards: usize,
     grain: u32,
     /// How many sleeps may wait, where that is limited.
     pub(super) capacity: Option<usize>,
 }
 
 impl Setup {
-    pub(super) fn random(random: &mut Random, slots: usize, meeting: bool) -> Setup {
-        let shards = if meeting { 1 } else { random.pick(&[1, 1, 2, 4]) };
+    pub(super) fn random(random: &mut Random, slots: usize) -> Setup {
         // Up to a second and a little.
         let grain = random.pick(&[0, 0, 0, 10, 20, 29]);
         // Few as often as many, and fewer than slots, so that some sleep is one too many.
         let bits = u64::from(slots.ilog2());
         let capacity = random.one_in(2).then(|| usize::try_from(random.up_to_bits(bits)).expect("few").max(1));
-        Setup { shards, grain, capacity }
+        Setup { grain, capacity }
     }
 
     pub(super) fn build(self, clock: &ManualClock) -> Timer {
-        let mut builder = Timer::builder().clock(clock).shards(self.shards);
+        // All of a timer on a manual clock stands in one shard.
+        let mut builder = Timer::builder().clock(clock).shards(1);
         if self.grain > 0 {
             builder = builder.resolution(Duration::from_nanos(1 << self.grain));
         }
@@ -42,11 +36,6 @@ impl Setup {
             builder = builder.capacity(capacity);
         }
         builder.build().expect("good settings")
-    }
-
-    /// Sleeps on a timer, by the thread that made them.
-    pub(super) fn made(self, timer: &Timer) -> Vec<Vec<Armed>> {
-        if self.shards > 1 { Makers::make(timer, MADE) } else { Vec::new() }
     }
 
     /// The multiple of the resolution that a deadline falls to: at it or after; never where there is none.
@@ -57,7 +46,7 @@ impl Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { shards, grain, capacity } = self;
-        write!(f, "{shards} shards, resolution of 2^{grain} ns, a capacity of {capacity:?}")
+        let Setup { grain, capacity } = self;
+        write!(f, "resolution of 2^{grain} ns, a capacity of {capacity:?}")
     }
 }
