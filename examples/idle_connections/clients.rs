@@ -16,59 +16,50 @@ use crate::tally::Tally;
 /// One client in so many falls silent.
 const SILENT_ONE_IN: u64 = 10;
 
-/// How long a silent client waits beyond its time to be closed: a machine may stand still.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// What a client saw.
 pub(crate) struct Outcome {
     pub(crate) fell_silent: bool,
-    /// After how long a silence it found itself closed; `None` where it left by itself.
-    pub(crate) closed_after: Option<Duration>,
+    pub(crate) was_closed: bool,
 }
 
 /// Connects all clients, and returns when the last has left.
 pub(crate) async fn run(address: SocketAddr, options: Options, tally: &Arc<Tally>) -> io::Result<Vec<Outcome>> {
     let mut clients = JoinSet::new();
     for number in 0..options.connections {
-        let since = Instant::now();
         let mut stream = TcpStream::connect(address).await?;
         // The next connects when this one was accepted. The queue of a listener is short, and what finds it full tries
         // again only after a second.
         let _greeting = stream.read_u8().await?;
         // A heartbeat of one byte is not to wait for more to send.
         stream.set_nodelay(true)?;
-        clients.spawn(stay(stream, since, number, options, Arc::clone(tally)));
+        clients.spawn(stay(stream, number, options, Arc::clone(tally)));
     }
     Ok(clients.join_all().await)
 }
 
 /// Sends heartbeats on a connection until it is time to leave or the server closes it.
-async fn stay(mut stream: TcpStream, since: Instant, number: u64, options: Options, tally: Arc<Tally>) -> Outcome {
+async fn stay(mut stream: TcpStream, number: u64, options: Options, tally: Arc<Tally>) -> Outcome {
     let mut jitter = Jitter::seeded(number);
     let start = Instant::now();
+    let leave = start + options.stay;
     let fell_silent = number % SILENT_ONE_IN == 0;
-    let leave = start + options.stay + if fell_silent { PATIENCE } else { Duration::ZERO };
-    // The server cannot have heard of it before: what it closes after a shorter silence, it closes too early.
-    let mut heard = since;
     let last_beat = if fell_silent { start + jitter.within(options.last_silence()) } else { leave };
 
-    let closed_after = loop {
+    let was_closed = loop {
         let beat = Instant::now() + heartbeat_pause(options.idle, &mut jitter);
         let wake = if beat < last_beat { beat } else { leave };
         // The server sends no more: this read ends only when the server closes the connection.
         if tally.beats.count(timeout_at(wake, stream.read(&mut [0]))).await.is_ok() {
-            break Some(heard.elapsed());
+            break true;
         }
         if wake == leave {
-            break None;
+            break false;
         }
-        let now = Instant::now();
         if stream.write_all(&[0]).await.is_err() {
-            break Some(heard.elapsed());
+            break true;
         }
-        heard = now;
     };
-    Outcome { fell_silent, closed_after }
+    Outcome { fell_silent, was_closed }
 }
 
 /// About a third of the idle limit: a client may be late with one heartbeat and still be heard in time.

@@ -70,5 +70,5 @@ async fn run(options: Options) -> io::Result<Report> {
     let (endings, outcomes) =
         tokio::try_join!(server::serve(&listener, options, &tally), clients::run(address, options, &tally))?;
     progress.abort();
-    Ok(Report::new(&endings, &outcomes, options.idle, &tally))
+    Ok(Report::new(&endings, &outcomes, &tally))
 }

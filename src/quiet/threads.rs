@@ -75,6 +75,8 @@ mod linux {
     pub(super) struct Probe {
         /// What the system says that the thread is doing: `running`, or a system call, its arguments and the stack.
         doing: File,
+        /// Whether it sleeps or runs, among much else.
+        stat: File,
         /// The places, as addresses on the stack, that the thread is known to wait in to be woken.
         known: Vec<u64>,
         /// The place that it waited in when it was last asked, and since when.
@@ -85,19 +87,22 @@ mod linux {
         /// `None` where the system does not say.
         pub(super) fn of_current() -> Option<Probe> {
             let thread = rustix::thread::gettid().as_raw_nonzero();
-            let doing = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
-            Some(Probe { doing, known: Vec::new(), waits: None })
+            let open = |what| File::open(format!("/proc/self/task/{thread}/{what}")).ok();
+            Some(Probe { doing: open("syscall")?, stat: open("stat")?, known: Vec::new(), waits: None })
         }
 
         /// Whether the thread does anything but wait to be woken; `None` where it has ended.
         pub(super) fn runs(&mut self) -> Option<bool> {
-            let mut line = [0; 192];
-            let length = self.doing.read_at(&mut line, 0).ok().filter(|&length| length > 0)?;
-            let place = std::str::from_utf8(&line[..length]).ok().and_then(waits_at);
+            let place = waits_at(&read(&self.doing)?);
             if place.is_none() {
                 self.waits = None;
             }
-            Some(place.is_none_or(|place| !self.is_known(place)))
+            if place.is_none_or(|place| !self.is_known(place)) {
+                return Some(true);
+            }
+            // One that was woken is said to be in its system call until the processor that it is to run on takes note,
+            // which takes milliseconds where that is a virtual one that stands still.
+            Some(is_awake(&read(&self.stat)?))
         }
 
         fn is_known(&mut self, place: u64) -> bool {
@@ -112,6 +117,19 @@ mod linux {
             }
             is_known
         }
+    }
+
+    /// What a file of a thread's says; `None` where the thread has ended.
+    fn read(file: &File) -> Option<String> {
+        let mut text = [0; 512];
+        let length = file.read_at(&mut text, 0).ok().filter(|&length| length > 0)?;
+        Some(String::from_utf8_lossy(&text[..length]).into_owned())
+    }
+
+    /// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which is in brackets and
+    /// may have some of its own.
+    pub(super) fn is_awake(stat: &str) -> bool {
+        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('R'))
     }
 
     /// Where on its stack a thread waits to be woken.
@@ -142,10 +160,20 @@ mod other {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use super::linux::is_awake;
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
+
+    #[test]
+    fn a_thread_that_was_woken_is_awake() {
+        assert!(is_awake("7 (tokio-runtime-w) R 1 7 7 0 -1"));
+        assert!(!is_awake("7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(!is_awake("7 (a) R (b) S 1 7"), "a name with brackets");
+        let stat = || std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        assert!(is_awake(&stat()), "it reads this");
+    }
 
     /// Asks until the answer is as it should be: a thread takes a moment to get where it waits.
     fn becomes(threads: &Threads, runs: bool) -> bool {
