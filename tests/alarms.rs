@@ -8,6 +8,7 @@ use common::{HOUR, current_thread, ms, multi_thread};
 use futures::future::{join_all, pending};
 use hairspring::timer::Alarm;
 use hairspring::{Instant, Timer};
+use tokio::sync::oneshot;
 
 /// Every alarm that this system has.
 fn alarms() -> Vec<Alarm> {
@@ -86,10 +87,15 @@ fn a_crowd_is_fired_together_and_all_of_it() {
                 task.await.unwrap();
             }
             let after = timer.metrics();
-            (after.turns() - before.turns()) * 4 < after.registered() - before.registered()
+            (after.turns() - before.turns()) * 20 < after.registered() - before.registered()
         };
         // Once more where the driver comes so late that the alarm thread, which does not wait, fires in its place.
-        while !is_gathered().await {}
+        for _ in 0..20 {
+            if is_gathered().await {
+                return;
+            }
+        }
+        panic!("hardly any were fired together: {:?}", timer.metrics());
     });
 }
 
@@ -196,24 +202,27 @@ fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
     for runtime in [current_thread(), multi_thread(2)] {
         runtime.block_on(async {
             let before = Timer::current();
-            let mut standing = hairspring::sleep(HOUR);
-            assert!(futures::poll!(&mut standing).is_pending());
-            let installed = Timer::builder().shards(2).install().unwrap();
-            assert_eq!(Timer::current(), installed);
-            assert_ne!(before, installed);
-            // In a task, too, that has slept on the old one.
-            tokio::spawn(async {
-                hairspring::sleep(ms(1)).await;
+            let (polled, is_polled) = oneshot::channel();
+            let (go_on, goes_on) = oneshot::channel();
+            let task = tokio::spawn(async move {
+                let mut standing = hairspring::sleep(HOUR);
+                assert!(futures::poll!(&mut standing).is_pending());
+                polled.send(()).unwrap();
+                goes_on.await.unwrap();
+                // In this task, too, whose thread has slept on the old one.
                 for _ in 0..5 {
                     assert!(futures::poll!(hairspring::sleep(HOUR)).is_pending());
                 }
-            })
-            .await
-            .unwrap();
-            // The first may have been due before it was polled.
-            assert!([5, 6].contains(&installed.metrics().registered()));
-            standing.reset_to(Instant::now() + ms(1));
-            standing.await;
+                standing.reset_to(Instant::now() + ms(1));
+                standing.await;
+            });
+            is_polled.await.unwrap();
+            let installed = Timer::builder().shards(2).install().unwrap();
+            assert_eq!(Timer::current(), installed);
+            assert_ne!(before, installed);
+            go_on.send(()).unwrap();
+            task.await.unwrap();
+            assert_eq!((before.metrics().registered(), installed.metrics().registered()), (1, 5));
         });
     }
 }

@@ -160,6 +160,7 @@ fn shutdown_against_ringing() {
         #[cfg(not(hairspring_loom))]
         wait_until(|| !woken.is_held());
         assert!(!woken.is_held(), "no waker is left");
+        assert_eq!(woken.take(), 0, "once");
         assert_eq!(world.hub.signal.booked(), None);
     });
 }

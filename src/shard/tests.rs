@@ -111,7 +111,7 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
 }
 
-/// Nothing fires meanwhile, and every entry is moved again at each level that the first shares with the others.
+/// Else each is moved at every level that the first shares with the others, and meanwhile nothing fires.
 #[test]
 fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
     const COUNT: u64 = 1_000;

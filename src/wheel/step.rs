@@ -159,8 +159,9 @@ impl<T> Wheel<T> {
         Step::Done
     }
 
-    /// Has time go to `tick`, before which nothing is due. What stands too far out, as nothing was due for long, then
-    /// moves down once, and not through all the levels that it shares with the others of its slot.
+    /// Has time go to `tick`, before which nothing may be due, where no slot is current. What stands too far out, as
+    /// nothing was due for long, then moves from there at once, and not through all the levels that it shares with the
+    /// others of its slot.
     pub(crate) fn skip_to(&mut self, tick: Tick) {
         if tick <= self.elapsed || self.depth > 0 || self.has_due() {
             return;
@@ -207,5 +208,57 @@ impl<T> Wheel<T> {
         self.close_gap(place, NIL, next);
         self.link(self.place_of(deadline), index, deadline);
         self.cascaded += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in no order, of all sizes up to so many bits.
+    fn scattered(seed: u64, bits: u32) -> impl Iterator<Item = u64> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        std::iter::repeat_with(move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 1) >> (63 - bits + u32::try_from(state >> 60).expect("four bits") % bits)
+        })
+    }
+
+    fn fire(wheel: &mut Wheel<u64>, now: Tick) -> Vec<(Tick, u64)> {
+        let mut fired = Vec::new();
+        loop {
+            match wheel.step(now) {
+                Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
+                Step::Cascaded => {}
+                Step::Done => return fired,
+            }
+            wheel.check();
+        }
+    }
+
+    #[test]
+    fn a_wheel_that_skips_gives_what_one_gives_that_does_not() {
+        for (seed, bits) in (0..).zip(1..=62) {
+            let mut numbers = scattered(seed, bits);
+            let mut number = || numbers.next().expect("without end");
+            let (mut skips, mut walks) = (Wheel::new(), Wheel::new());
+            for count in 0..60 {
+                let now = Tick(skips.next_expiration().unwrap_or(skips.elapsed()).0.saturating_add(number()));
+                if let Some(next) = skips.next_expiration() {
+                    skips.skip_to(next);
+                    skips.check();
+                }
+                // In the midst of a turn, and nothing that one of them has gone by.
+                for deadline in [now.0, now.0.saturating_add(number()), now.0.saturating_sub(number())].map(Tick) {
+                    let deadline = deadline.max(skips.elapsed());
+                    skips.insert(deadline, count);
+                    walks.insert(deadline, count);
+                }
+                if count % 4 == 0 {
+                    assert_eq!(fire(&mut skips, now), fire(&mut walks, now), "seed {seed}, round {count}");
+                }
+            }
+            assert_eq!(fire(&mut skips, Tick::MAX), fire(&mut walks, Tick::MAX), "seed {seed}");
+        }
     }
 }
