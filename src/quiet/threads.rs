@@ -93,7 +93,8 @@ mod linux {
 
         /// Whether the thread does anything but wait to be woken; `None` where it has ended.
         pub(super) fn runs(&mut self) -> Option<bool> {
-            let place = waits_at(&read(&self.doing)?);
+            let mut text = [0; 192];
+            let place = waits_at(read(&self.doing, &mut text)?);
             if place.is_none() {
                 self.waits = None;
             }
@@ -102,7 +103,7 @@ mod linux {
             }
             // One that was woken is said to be in its system call until the processor that it is to run on takes note,
             // which takes milliseconds where that is a virtual one that stands still.
-            Some(is_awake(&read(&self.stat)?))
+            Some(is_awake(read(&self.stat, &mut text)?))
         }
 
         fn is_known(&mut self, place: u64) -> bool {
@@ -119,22 +120,22 @@ mod linux {
         }
     }
 
-    /// What a file of a thread's says; `None` where the thread has ended.
-    fn read(file: &File) -> Option<String> {
-        let mut text = [0; 512];
-        let length = file.read_at(&mut text, 0).ok().filter(|&length| length > 0)?;
-        Some(String::from_utf8_lossy(&text[..length]).into_owned())
+    /// How a file of a thread's begins; `None` where the thread has ended.
+    fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
+        let length = file.read_at(text, 0).ok().filter(|&length| length > 0)?;
+        Some(&text[..length])
     }
 
-    /// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which is in brackets and
-    /// may have some of its own.
-    pub(super) fn is_awake(stat: &str) -> bool {
-        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('R'))
+    /// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which is in brackets, may
+    /// have some of its own, and need not be UTF-8.
+    pub(super) fn is_awake(stat: &[u8]) -> bool {
+        let name_ends = stat.iter().rposition(|&byte| byte == b')');
+        name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
     }
 
     /// Where on its stack a thread waits to be woken.
-    fn waits_at(line: &str) -> Option<u64> {
-        let mut words = line.split(' ');
+    fn waits_at(line: &[u8]) -> Option<u64> {
+        let mut words = std::str::from_utf8(line).ok()?.split(' ');
         let number: u64 = words.next()?.parse().ok()?;
         let stack = words.nth(6).filter(|_| number == FUTEX)?;
         u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
@@ -168,11 +169,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_was_woken_is_awake() {
-        assert!(is_awake("7 (tokio-runtime-w) R 1 7 7 0 -1"));
-        assert!(!is_awake("7 (tokio-runtime-w) S 1 7 7 0 -1"));
-        assert!(!is_awake("7 (a) R (b) S 1 7"), "a name with brackets");
-        let stat = || std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        assert!(is_awake(&stat()), "it reads this");
+        assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with brackets");
+        assert!(is_awake(&std::fs::read("/proc/thread-self/stat").unwrap()), "it reads this");
     }
 
     /// Asks until the answer is as it should be: a thread takes a moment to get where it waits.
