@@ -79,6 +79,7 @@ impl<T> Wheel<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::step::tests::all;
     use super::*;
 
     /// Deadlines in no order with many alike, near and far from where the wheel is.
@@ -88,22 +89,6 @@ mod tests {
             wheel.insert(Tick(start + span + n * 7_919 % span), n);
         }
         wheel
-    }
-
-    fn all(wheel: &mut Wheel<u64>, mut step: impl FnMut(&mut Wheel<u64>) -> Step<u64>) -> Vec<(Tick, u64)> {
-        let mut fired = Vec::new();
-        loop {
-            match step(wheel) {
-                Step::Fired { deadline, value, .. } => {
-                    fired.push((deadline, value));
-                    if fired.len() % 8_192 == 1 {
-                        wheel.check();
-                    }
-                }
-                Step::Cascaded => {}
-                Step::Done => return fired,
-            }
-        }
     }
 
     #[test]

@@ -212,11 +212,31 @@ impl<T> Wheel<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
+    /// What a wheel hands out until `step` says that it is done.
+    pub(in crate::wheel) fn all(
+        wheel: &mut Wheel<u64>,
+        mut step: impl FnMut(&mut Wheel<u64>) -> Step<u64>,
+    ) -> Vec<(Tick, u64)> {
+        let mut fired = Vec::new();
+        loop {
+            match step(wheel) {
+                Step::Fired { deadline, value, .. } => {
+                    fired.push((deadline, value));
+                    if fired.len() % 8_192 == 1 {
+                        wheel.check();
+                    }
+                }
+                Step::Cascaded => {}
+                Step::Done => return fired,
+            }
+        }
+    }
+
     /// Numbers in no order, of all sizes up to so many bits.
-    fn scattered(seed: u64, bits: u32) -> impl Iterator<Item = u64> {
+    fn numbers(seed: u64, bits: u32) -> impl Iterator<Item = u64> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         std::iter::repeat_with(move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -225,21 +245,16 @@ mod tests {
     }
 
     fn fire(wheel: &mut Wheel<u64>, now: Tick) -> Vec<(Tick, u64)> {
-        let mut fired = Vec::new();
-        loop {
-            match wheel.step(now) {
-                Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
-                Step::Cascaded => {}
-                Step::Done => return fired,
-            }
+        all(wheel, |wheel| {
             wheel.check();
-        }
+            wheel.step(now)
+        })
     }
 
     #[test]
     fn a_wheel_that_skips_gives_what_one_gives_that_does_not() {
         for (seed, bits) in (0..).zip(1..=62) {
-            let mut numbers = scattered(seed, bits);
+            let mut numbers = numbers(seed, bits);
             let mut number = || numbers.next().expect("without end");
             let (mut skips, mut walks) = (Wheel::new(), Wheel::new());
             for count in 0..60 {
