@@ -156,27 +156,23 @@ impl Woken {
         self.0.swap(0, SeqCst)
     }
 
-    /// The same, and on real threads not before it was woken: the alarm thread, which no model joins, may have it in
-    /// hand.
-    pub(crate) fn take_some(&self) -> usize {
-        #[cfg(not(hairspring_loom))]
-        wait_until(|| self.is_woken());
-        self.take()
-    }
-
     /// Whether a waker is left somewhere.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 }
 
-/// Lets other threads go on until something has been seen.
-#[cfg(not(hairspring_loom))]
-fn wait_until(mut seen: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !seen() {
-        assert!(start.elapsed() < HUNG, "nothing happens");
-        thread::yield_now();
+/// Waits for what is to hold by now. On real threads the alarm thread, which no model joins, may be in the midst of a turn.
+pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
+    #[cfg(hairspring_loom)]
+    assert!(seen(), "{what}");
+    #[cfg(not(hairspring_loom))]
+    {
+        let start = Instant::now();
+        while !seen() {
+            assert!(start.elapsed() < HUNG, "{what}");
+            thread::yield_now();
+        }
     }
 }
 
@@ -242,16 +238,10 @@ impl World {
     /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
-        let is_booked = || self.hub.signal.booked().is_some_and(|at| at <= by);
-        // The alarm thread, which no model joins, may be in the midst of a turn.
-        #[cfg(not(hairspring_loom))]
-        wait_until(|| self.hub.signal.armed() <= deadline && is_booked());
-        #[cfg(hairspring_loom)]
-        {
-            let armed = self.hub.signal.armed();
-            assert!(armed <= deadline, "the driver sleeps until {armed:?}, and a timer is due at {deadline:?}");
-            assert!(is_booked(), "nothing wakes the driver by then");
-        }
+        let signal = self.hub.signal;
+        wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
+            signal.armed() <= deadline && signal.booked().is_some_and(|at| at <= by)
+        });
     }
 }
 
@@ -308,7 +298,7 @@ impl Task {
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
         alarm_thread::start();
-        wait_until(|| {
+        wait_until("what is due happens", || {
             self.run_in_place();
             seen()
         });
