@@ -6,16 +6,19 @@
 //!
 //! Invariants
 //! 1. A hub serves one timer at a time, named by its epoch; an epoch is used once. Whoever fires what is due holds the
-//!    hub for its timer meanwhile ([`Held`]), the alarm thread aside: it fires by the system's clock, and what it fires
+//!    hub for its timer meanwhile ([`Held`]), stand-ins aside: they fire by the system's clock, and what they fire
 //!    in a hub that has changed hands is due there, too.
 //! 2. A shard with nothing due is not locked.
-//! 3. Driver and alarm thread may turn at the same time; each entry is fired by one of them.
+//! 3. The driver and one stand-in may turn at the same time; each entry is fired by one of them.
 //!
 //! Must not know: tasks, futures.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use crate::alarm::stand_ins::StandIns;
 use crate::alarm::thread::{self, Bell};
+use crate::holders::Holders;
 use crate::limit::Limit;
 use crate::shard::{Batch, Epoch, Shard, ShardLease, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
@@ -30,15 +33,21 @@ pub(crate) struct Hub {
     /// How many of the shards the timer uses.
     used: AtomicUsize,
     epoch: AtomicU32,
+    /// The epoch of a timer that is a runtime's own; the next one's if another was installed in its place.
+    default: AtomicU32,
     turns: AtomicU64,
-    /// How many may still use the hub for the timer it serves, or served last.
-    holders: AtomicU32,
-    /// The threads on which tasks have armed timers, by number.
-    threads: Mutex<Vec<usize>>,
+    /// Who may still use the hub for the timer that it serves, or served last.
+    holders: Holders,
+    stand_in: AtomicU32,
 }
 
-/// How many threads on which tasks run are told apart. More than workers there are only where threads come and go.
-const MOST_THREADS: usize = 1024;
+/// What a stand-in does for a hub.
+mod stand_in {
+    pub(super) const AWAY: u32 = 0;
+    pub(super) const TURNS: u32 = 1;
+    /// It was called again meanwhile.
+    pub(super) const TURNS_AGAIN: u32 = 2;
+}
 
 /// A hub, as one timer has it.
 #[derive(Debug, Clone, Copy)]
@@ -59,11 +68,11 @@ pub(crate) struct Wanted {
 
 /// Keeps a hub from being given to another timer.
 #[derive(Debug)]
-pub(crate) struct Held(&'static Hub);
+pub(crate) struct Held(HubLease);
 
 global! {
-    /// The hubs that serve no timer at present.
-    static SPARE: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
+    /// The hubs that serve no timer at present, by how many shards they have.
+    static SPARE: Mutex<BTreeMap<usize, Vec<&'static Hub>>> = Mutex::new(BTreeMap::new());
 }
 
 #[cfg(feature = "test-util")]
@@ -131,13 +140,21 @@ impl Hub {
         }
     }
 
+    /// A hub for the process's own timer, which stand-ins turn.
+    ///
+    /// # Panics
+    /// As [`open`](Hub::open).
+    pub(crate) fn open_driverless(wanted: Wanted) -> HubLease {
+        thread::start();
+        let lease = Hub::take(wanted);
+        lease.hub.signal.open_driverless(lease.hub);
+        lease
+    }
+
     fn take(wanted: Wanted) -> HubLease {
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         // Powers of two, so that timers of all sizes can use each other's hubs.
         let room = wanted.shards.next_power_of_two();
-        let fitting = spare.iter().position(|hub| hub.shards.len() == room);
-        let fitting = fitting.map(|at| spare.swap_remove(at));
-        drop(spare);
+        let fitting = SPARE.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&room).and_then(Vec::pop);
         let hub = fitting.unwrap_or_else(|| Hub::new(room));
         HubLease { hub, epoch: hub.begin(wanted) }
     }
@@ -145,11 +162,11 @@ impl Hub {
     /// A new timer begins; the answer names it.
     fn begin(&self, wanted: Wanted) -> Epoch {
         let epoch = Epoch(self.epoch.load(Ordering::SeqCst));
-        self.holders.store(1, Ordering::SeqCst);
+        self.holders.begin(epoch.0);
+        self.default.store(epoch.0, Ordering::SeqCst);
         self.used.store(wanted.shards, Ordering::SeqCst);
         self.turns.store(0, Ordering::Relaxed);
         self.limit.open(wanted.capacity);
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for shard in self.shards() {
             shard.open(epoch, wanted.grain);
         }
@@ -161,9 +178,10 @@ impl Hub {
     pub(crate) fn of_a_model(bell: Option<&'static dyn Bell>) -> HubLease {
         let hub = Hub::new(2);
         let epoch = hub.begin(Wanted { shards: 2, grain: 0, capacity: None });
-        std::mem::forget(hub.hold());
+        let lease = HubLease { hub, epoch };
+        std::mem::forget(lease.hold());
         hub.signal.open(bell.unwrap_or(hub));
-        HubLease { hub, epoch }
+        lease
     }
 
     fn new(shards: usize) -> &'static Hub {
@@ -178,9 +196,10 @@ impl Hub {
                 limit,
                 used: AtomicUsize::new(0),
                 epoch: AtomicU32::new(0),
+                default: AtomicU32::new(0),
                 turns: AtomicU64::new(0),
-                holders: AtomicU32::new(0),
-                threads: Mutex::new(Vec::new()),
+                holders: Holders::none(),
+                stand_in: AtomicU32::new(stand_in::AWAY),
             }
         );
         #[cfg(feature = "test-util")]
@@ -188,25 +207,28 @@ impl Hub {
         hub
     }
 
-    /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` where it has ended before.
+    /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` if it has ended before.
     pub(crate) fn close(&'static self, epoch: Epoch) -> Option<usize> {
         let next = epoch.0.wrapping_add(1);
         self.epoch.compare_exchange(epoch.0, next, Ordering::SeqCst, Ordering::SeqCst).ok()?;
+        self.replace(epoch);
         self.signal.close();
         let pending = self.shards().iter().map(|shard| shard.close()).sum();
         self.let_go();
         Some(pending)
     }
 
-    /// Keeps the hub for the timer it serves, as long as the answer lives. For use while the timer is certainly there.
-    pub(crate) fn hold(&'static self) -> Held {
-        self.holders.fetch_add(1, Ordering::SeqCst);
-        Held(self)
+    /// Another timer was installed in the place of one, or it has ended.
+    pub(crate) fn replace(&self, epoch: Epoch) {
+        let next = epoch.0.wrapping_add(1);
+        // If it serves another by now, that stays.
+        let _ = self.default.compare_exchange(epoch.0, next, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     fn let_go(&'static self) {
-        if self.holders.fetch_sub(1, Ordering::SeqCst) == 1 {
-            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        if self.holders.leave() {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.entry(self.shards.len()).or_default().push(self);
         }
     }
 
@@ -214,20 +236,6 @@ impl Hub {
     #[inline]
     pub(crate) fn serves(&self, epoch: Epoch) -> bool {
         self.epoch.load(Ordering::SeqCst) == epoch.0
-    }
-
-    /// A thread's place among those on which tasks have armed timers. Where each keeps to the shard of its place, no two
-    /// workers share one, whatever threads outside of tasks there are. Threads of `spawn_blocking` run tasks, too.
-    pub(crate) fn place_of(&self, thread: usize) -> usize {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = threads.iter().position(|&known| known == thread) {
-            return place;
-        }
-        if threads.len() == MOST_THREADS {
-            return thread;
-        }
-        threads.push(thread);
-        threads.len() - 1
     }
 
     /// The shard that thread number `number` keeps to.
@@ -290,18 +298,49 @@ impl Hub {
         self.shards().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
     }
 
-    /// A turn by the alarm thread, for a driver that does not come round: its runtime is blocked, or nobody drives it.
+    /// Calls a stand-in, for a timer without a driver, or for a driver that does not come round: its runtime is blocked,
+    /// or nobody drives it. One at a time: a waker that blocks it holds up this timer, and takes no more threads.
+    fn call_stand_in(&'static self, stand_ins: &'static StandIns) {
+        let called = |now| Some(if now == stand_in::AWAY { stand_in::TURNS } else { stand_in::TURNS_AGAIN });
+        if self.stand_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, called) == Ok(stand_in::AWAY) {
+            stand_ins.send(Box::new(|| self.stand_in()));
+        }
+    }
+
+    /// Turns, and again as long as that was asked for meanwhile.
     fn stand_in(&self) {
-        if !self.signal.begin_turn_as_stand_in() {
+        while {
+            self.stand_in.store(stand_in::TURNS, Ordering::SeqCst);
+            self.turn_once();
+            let done = (stand_in::TURNS, stand_in::AWAY);
+            self.stand_in.compare_exchange(done.0, done.1, Ordering::SeqCst, Ordering::SeqCst).is_err()
+        } {}
+    }
+
+    fn turn_once(&self) {
+        let now = self.signal.now();
+        if !self.signal.begin_turn_as_stand_in(now) {
             return;
         }
-        let fired = self.fire_due(&mut Batch::default(), Allowance::OF_A_TURN);
-        let slept = fired.all.then(|| self.signal.end_turn(fired.at, self.earliest(), Ticks(0), WakesBy::Thread));
+        let fired = self.fire_at(now, &mut Batch::default(), Allowance::OF_A_TURN);
+        let pause = if self.signal.is_driverless() { pause_after(fired.wakes) } else { Ticks(0) };
+        let slept = fired.all.then(|| self.signal.end_turn(fired.at, self.earliest(), pause, WakesBy::Thread));
         if slept.flatten().is_none() {
-            // There is more to do, after what else the thread has to ring.
+            // There is more to do, after what else the alarm thread has to ring.
             self.signal.ring_again();
         }
     }
+}
+
+/// A turn costs tens of microseconds of two threads' time, however little it fires, so timers that are dense are let
+/// gather: 40 us for each that the last turn fired, up to 0.8 ms. Below 25,000 timers a second a turn
+/// fires few and the pause is short; above, each pause gathers more than the last until it is at its longest.
+const PAUSE_PER_WAKE: u64 = 40_000;
+const LONGEST_PAUSE: u64 = 800_000;
+
+/// How long timers are let gather after a turn that fired `wakes`.
+pub(crate) fn pause_after(wakes: usize) -> Ticks {
+    Ticks(PAUSE_PER_WAKE.saturating_mul(wakes as u64).min(LONGEST_PAUSE))
 }
 
 impl HubLease {
@@ -309,6 +348,22 @@ impl HubLease {
     #[inline]
     pub(crate) fn is_over(self) -> bool {
         !self.hub.serves(self.epoch)
+    }
+
+    /// Whether this is its runtime's timer still. One that was never a runtime's is as long as it lives.
+    #[inline]
+    pub(crate) fn is_default(self) -> bool {
+        self.hub.default.load(Ordering::SeqCst) == self.epoch.0
+    }
+
+    /// Keeps the hub for this timer, as long as the answer lives. `None` if it has ended and nobody else kept it.
+    pub(crate) fn try_hold(self) -> Option<Held> {
+        self.hub.holders.join(self.epoch.0).then_some(Held(self))
+    }
+
+    /// Keeps the hub for this timer, which is certainly there or kept by others.
+    pub(crate) fn hold(self) -> Held {
+        self.try_hold().expect("the timer is there")
     }
 
     /// The shard that thread number `number` keeps to.
@@ -330,6 +385,10 @@ impl Eq for HubLease {}
 
 impl Held {
     pub(crate) fn hub(&self) -> &'static Hub {
+        self.0.hub
+    }
+
+    pub(crate) fn lease(&self) -> HubLease {
         self.0
     }
 }
@@ -342,15 +401,17 @@ impl Clone for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.let_go();
+        self.hub().let_go();
     }
 }
 
 impl Bell for Hub {
-    fn ring(&self) {
+    fn ring(&'static self, stand_ins: &'static StandIns) {
         match self.signal.ring() {
             Rung::Served => {}
-            Rung::Overdue => self.stand_in(),
+            Rung::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
+            Rung::Wake(driver) => driver.wake(),
+            Rung::Overdue => self.call_stand_in(stand_ins),
         }
     }
 }
@@ -358,5 +419,16 @@ impl Bell for Hub {
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hub").field("shards", &self.shards).field("signal", &self.signal).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_fired_little_is_hardly_followed_by_a_pause_and_none_by_a_long_one() {
+        let pauses = [0, 1, 3, 20, 21, usize::MAX].map(|wakes| pause_after(wakes).0);
+        assert_eq!(pauses, [0, 40_000, 120_000, 800_000, 800_000, 800_000]);
     }
 }

@@ -61,6 +61,7 @@ pub mod error;
 mod future_ext;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+mod holders;
 mod hub;
 #[cfg(feature = "hyper")]
 pub mod hyper;

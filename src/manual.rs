@@ -18,7 +18,7 @@ use crate::hub::{Allowance, Held, Hub, HubLease, Wanted};
 use crate::instant::Instant;
 use crate::mover::Mover;
 use crate::quiet::Threads;
-use crate::shard::{Batch, Epoch};
+use crate::shard::Batch;
 use crate::tick::Tick;
 
 /// The last tick that a clock shows. The one after it, at which "never" is, does not come.
@@ -58,7 +58,7 @@ struct Inner {
 #[derive(Debug)]
 struct State {
     now: Tick,
-    timers: Vec<(Held, Epoch)>,
+    timers: Vec<Held>,
     /// Where each hold that lives was taken.
     holds: Vec<(u64, &'static Location<'static>)>,
     next_hold: u64,
@@ -102,9 +102,9 @@ enum Holds {
 
 impl State {
     /// The timers that live, held so that none of their hubs goes to another timer meanwhile. Lets go of the lock.
-    fn timers(mut state: MutexGuard<'_, State>) -> Vec<(Held, Epoch)> {
+    fn timers(mut state: MutexGuard<'_, State>) -> Vec<Held> {
         let (live, ended): (Vec<_>, Vec<_>) =
-            state.timers.drain(..).partition(|(held, epoch)| held.hub().serves(*epoch));
+            state.timers.drain(..).partition(|held| !held.lease().is_over());
         state.timers.clone_from(&live);
         drop(state);
         drop(ended);
@@ -206,7 +206,7 @@ impl ManualClock {
     #[must_use]
     pub fn pending(&self) -> usize {
         let timers = State::timers(self.lock());
-        timers.iter().map(|(held, epoch)| held.hub().pending(*epoch)).sum()
+        timers.iter().map(|held| held.hub().pending(held.lease().epoch)).sum()
     }
 
     /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
@@ -295,16 +295,20 @@ impl ManualClock {
     }
 
     /// Takes over a timer that was on another clock.
-    pub(crate) fn adopt(&self, HubLease { hub, epoch }: HubLease) {
+    pub(crate) fn adopt(&self, timer: HubLease) {
         let mut state = self.lock();
-        let is_ours = |(held, of): &(Held, Epoch)| std::ptr::eq(held.hub(), hub) && *of == epoch;
-        if !state.timers.iter().any(is_ours) && hub.signal.take_by_hand(state.now) {
-            state.timers.push((hub.hold(), epoch));
+        if state.timers.iter().any(|held| held.lease() == timer) {
+            return;
+        }
+        // Held first, so that it is this timer's clock that is taken.
+        let Some(held) = timer.try_hold() else { return };
+        if timer.hub.signal.take_by_hand(state.now) {
+            state.timers.push(held);
         }
     }
 
     /// Lets all timers go, to another clock that shows what this one does.
-    pub(crate) fn release(&self) -> (Tick, Vec<(Held, Epoch)>) {
+    pub(crate) fn release(&self) -> (Tick, Vec<Held>) {
         let mut state = self.lock();
         (state.now, std::mem::take(&mut state.timers))
     }
@@ -315,24 +319,24 @@ impl ManualClock {
         state.now = state.now.max(tick);
         // In one go: what is released meanwhile is either fired by the time shown to it, or not at all.
         let timers = State::timers(state);
-        for (held, epoch) in &timers {
-            held.hub().show(*epoch, tick);
+        for held in &timers {
+            held.hub().show(held.lease().epoch, tick);
         }
         let mut batch = Batch::default();
-        timers.iter().map(|(held, _)| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
+        timers.iter().map(|held| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
     }
 
     /// When a timer of this clock next has something to do; `None` for never.
     pub(crate) fn next(&self) -> Option<Tick> {
         let timers = State::timers(self.lock());
-        timers.iter().map(|(held, _)| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
+        timers.iter().map(|held| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
     }
 
     /// Opens a hub on this clock.
     pub(crate) fn open(&self, wanted: Wanted) -> HubLease {
         let mut state = self.lock();
         let lease = Hub::open_by_hand(state.now, wanted);
-        state.timers.push((lease.hub.hold(), lease.epoch));
+        state.timers.push(lease.hold());
         lease
     }
 }
@@ -373,8 +377,8 @@ impl Default for ManualClock {
 impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (held, epoch) in &state.timers {
-            held.hub().close(*epoch);
+        for held in &state.timers {
+            held.hub().close(held.lease().epoch);
         }
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn resume(runtime: &Handle) -> bool {
     let before = std::mem::replace(&mut paused.time, Time::Runs { ahead });
     drop(runtimes);
     drop(before);
-    for (held, _) in timers {
+    for held in timers {
         held.hub().signal.run_ahead(ahead);
     }
     true

@@ -26,8 +26,9 @@ use crate::tick::Tick;
 use crate::timer::current;
 use crate::trace::Spans;
 
-/// How often a poll looks for a timer, where the one it found was shut down meanwhile.
-const FINDS: usize = 3;
+/// How often a poll looks for the runtime's timer, if the one it found was shut down meanwhile, before it takes the
+/// process's own.
+const FINDS: u32 = 3;
 
 /// Waits until `duration` has passed since now: since this call, not since the first poll.
 ///
@@ -106,51 +107,50 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
+    // A lease in its parts, which leaves no gap: a sleep is 40 bytes.
+    /// Where this waits; before that, where it was made, and after it, where it waited last.
+    shard: &'static Shard,
+    epoch: Epoch,
+    /// Whether that is the timer of the caller's choice, and no other will do.
+    fixed: bool,
     stage: Stage,
     spans: Spans,
 }
 
 enum Stage {
     /// In no shard.
-    Idle(Home),
+    Idle,
     /// In a shard, with the waker of the last poll.
-    // A lease in its parts, which leaves no gap: a sleep is 40 bytes.
-    Waiting { shard: &'static Shard, epoch: Epoch, key: Key, fixed: bool },
+    Waiting(Key),
     /// Polled and completed.
-    Done(Home),
-}
-
-/// Where a sleep goes when it is polled.
-enum Home {
-    /// To the runtime that polls it.
-    Current,
-    /// To the runtime that polls it; where there is none, to the one where it was made.
-    Made(ShardLease),
-    /// To the timer that it was made on.
-    Fixed(ShardLease),
+    Done,
 }
 
 impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        // It may be polled where there is no runtime.
-        Sleep::at(current::shard().map_or(Home::Current, Home::Made), deadline)
+        // Kept, as it may be polled outside of any runtime.
+        Sleep::at(current::shard(), false, deadline)
     }
 
     /// A sleep on a timer of the caller's choice.
     #[track_caller]
     pub(crate) fn on(lease: ShardLease, deadline: Tick) -> Sleep {
-        Sleep::at(Home::Fixed(lease), deadline)
+        Sleep::at(lease, true, deadline)
     }
 
     #[inline]
     #[track_caller]
-    fn at(home: Home, deadline: Tick) -> Sleep {
+    fn at(ShardLease { shard, epoch }: ShardLease, fixed: bool, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, stage: Stage::Idle(home), spans };
+        let sleep = Sleep { deadline, shard, epoch, fixed, stage: Stage::Idle, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
+    }
+
+    fn lease(&self) -> ShardLease {
+        ShardLease { shard: self.shard, epoch: self.epoch }
     }
 
     /// The instant at which this completes.
@@ -181,7 +181,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.stage, Stage::Done(_))
+        matches!(self.stage, Stage::Done)
     }
 
     /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
@@ -222,8 +222,8 @@ impl Sleep {
 
     /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
     pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
-        if let Stage::Waiting { shard, key, .. } = self.stage {
-            if deadline == self.deadline || shard.reset(key, deadline) {
+        if let Stage::Waiting(key) = self.stage {
+            if deadline == self.deadline || self.shard.reset(key, deadline) {
                 self.set_deadline(deadline);
                 return;
             }
@@ -235,7 +235,7 @@ impl Sleep {
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
-        self.stage = Stage::Idle(self.take_home());
+        self.stage = Stage::Idle;
     }
 
     /// Keeps a deadline, and tells of it where it is another.
@@ -249,27 +249,18 @@ impl Sleep {
 
     /// Gives this a deadline that never comes, and takes it out of its shard.
     pub(crate) fn disarm(&mut self) {
-        if let Stage::Waiting { .. } = self.stage {
+        if let Stage::Waiting(_) = self.stage {
             self.reset_idle(Tick::MAX);
         }
     }
 
-    /// Takes this out of its shard, where it is in one. Leaves the stage as it is.
+    /// Takes this out of its shard, if it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&mut self) {
-        if let Stage::Waiting { shard, epoch, key, .. } = self.stage {
-            if !shard.has_fired(epoch, self.deadline) {
-                shard.remove(key);
+        if let Stage::Waiting(key) = self.stage {
+            if !self.shard.has_fired(self.epoch, self.deadline) {
+                self.shard.remove(key);
             }
-        }
-    }
-
-    /// Says where this goes next, now that it has no entry in a shard.
-    fn take_home(&mut self) -> Home {
-        match mem::replace(&mut self.stage, Stage::Idle(Home::Current)) {
-            Stage::Idle(home) | Stage::Done(home) => home,
-            Stage::Waiting { shard, epoch, fixed: true, .. } => Home::Fixed(ShardLease { shard, epoch }),
-            Stage::Waiting { shard, epoch, fixed: false, .. } => Home::Made(ShardLease { shard, epoch }),
         }
     }
 
@@ -287,10 +278,10 @@ impl Sleep {
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Taken out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
-        let elapsed = spans.poll("poll_elapsed", || match &self.stage {
-            Stage::Done(_) => Poll::Ready(Ok(())),
-            Stage::Waiting { .. } => self.poll_waiting(cx),
-            Stage::Idle(_) => self.poll_idle(cx),
+        let elapsed = spans.poll("poll_elapsed", || match self.stage {
+            Stage::Done => Poll::Ready(Ok(())),
+            Stage::Waiting(key) => self.poll_waiting(key, cx),
+            Stage::Idle => self.poll_idle(cx),
         });
         self.spans = spans;
         elapsed
@@ -298,82 +289,66 @@ impl Sleep {
 
     // Apart, so that a first poll does not pay for its registers.
     #[inline(never)]
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Stage::Waiting { shard, epoch, key, .. } = self.stage else { unreachable!("only called when waiting") };
-        let signal = shard.signal();
-        let deadline = self.deadline;
+    fn poll_waiting(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Sleep { shard, epoch, deadline, .. } = *self;
         if shard.has_fired(epoch, deadline) {
             return self.complete();
         }
-        if !signal.is_surely_future(deadline) && self.now() >= deadline {
+        if !shard.signal().is_surely_future(deadline) && self.now() >= deadline {
             shard.remove(key);
             return self.complete();
         }
         match shard.set_waker(epoch, key, cx.waker()) {
             Fate::Waiting => Poll::Pending,
-            Fate::Fired if !signal.is_doubtful() => self.complete(),
+            // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
             Fate::Fired | Fate::Lost => {
-                self.stage = Stage::Idle(self.take_home());
+                self.stage = Stage::Idle;
                 self.poll_idle(cx)
             }
         }
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        for _ in 0..FINDS {
-            let Stage::Idle(home) = &self.stage else { unreachable!("only called when idle") };
-            let (found, fixed) = match home {
-                Home::Fixed(lease) => (Some(*lease), true),
-                Home::Current => (current::shard(), false),
-                Home::Made(made) => (Some(current::shard().unwrap_or(*made)), false),
-            };
-            let Some(lease) = found else { return self.without_timer(Error::no_runtime()) };
+        let elsewhere = if self.fixed { None } else { current::shard_of_runtime() };
+        let mut lease = elsewhere.unwrap_or_else(|| self.lease());
+        for finds in 1.. {
             let ShardLease { shard, epoch } = lease;
             if !shard.signal().is_surely_future(self.deadline) && lease.now() >= self.deadline {
-                return self.complete();
+                break;
             }
-            match shard.insert(epoch, self.deadline, cx.waker().clone()) {
+            let Some(until) = self.may_wait_until(lease) else { return Poll::Ready(Err(Error::shutdown())) };
+            match shard.insert(epoch, until, cx.waker().clone()) {
                 Ok(key) => {
-                    self.stage = Stage::Waiting { shard, epoch, key, fixed };
+                    (self.shard, self.epoch, self.stage) = (shard, epoch, Stage::Waiting(key));
                     return Poll::Pending;
                 }
-                Err(Refused::Past) => return self.complete(),
-                Err(Refused::Closed) if fixed => break,
-                Err(Refused::Closed) => {}
+                Err(Refused::Past) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Past) => break,
+                Err(Refused::Closed) if self.fixed => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Closed) => lease = if finds < FINDS { current::shard() } else { current::own_shard() },
                 Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
             }
         }
-        let polled = self.without_timer(Error::shutdown());
-        if polled == Poll::Ready(Ok(())) || self.is_fixed() || !current::may_be_shutting_down() {
-            return polled;
+        self.complete()
+    }
+
+    /// Until when this may wait on a timer: the deadline, but for threads that hold up the shutdown of their runtime.
+    /// `None` if they have for long.
+    fn may_wait_until(&self, lease: ShardLease) -> Option<Tick> {
+        if !lease.shard.signal().is_driverless() {
+            return Some(self.deadline);
         }
-        // The runtime is shutting down and will drop this task. Until it does the task is polled again, and not made to
-        // panic.
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    /// There is no timer to wait on; a deadline that has passed needs none.
-    fn without_timer(&mut self, error: Error) -> Poll<Result<(), Error>> {
-        if self.now() >= self.deadline { self.complete() } else { Poll::Ready(Err(error)) }
-    }
-
-    fn is_fixed(&self) -> bool {
-        matches!(self.stage, Stage::Idle(Home::Fixed(_)))
+        let Some(wait) = current::may_wait() else { return Some(self.deadline) };
+        (wait > Duration::ZERO).then(|| clock::later(lease.now(), wait).min(self.deadline))
     }
 
     /// The time on the clock of the timer that this is on.
     pub(crate) fn now(&self) -> Tick {
-        match &self.stage {
-            Stage::Idle(Home::Made(lease) | Home::Fixed(lease))
-            | Stage::Done(Home::Made(lease) | Home::Fixed(lease)) => lease.now(),
-            Stage::Waiting { shard, epoch, .. } => ShardLease { shard, epoch: *epoch }.now(),
-            Stage::Idle(Home::Current) | Stage::Done(Home::Current) => clock::now(),
-        }
+        self.lease().now()
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done(self.take_home());
+        self.stage = Stage::Done;
         Poll::Ready(Ok(()))
     }
 }
@@ -400,9 +375,9 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Idle(_) => "idle",
-            Stage::Waiting { .. } => "waiting",
-            Stage::Done(_) => "elapsed",
+            Stage::Idle => "idle",
+            Stage::Waiting(_) => "waiting",
+            Stage::Done => "elapsed",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }

@@ -40,7 +40,14 @@ mod plain {
         }};
     }
 
-    pub(crate) use {global, keep};
+    /// A function that makes the value of a [`global`].
+    macro_rules! constant {
+        (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
+            pub(super) const fn $name($($argument: $of)?) -> $made $body
+        };
+    }
+
+    pub(crate) use {constant, global, keep};
 }
 
 #[cfg(hairspring_loom)]
@@ -122,7 +129,14 @@ mod modelled {
         }};
     }
 
-    pub(crate) use {global, keep};
+    /// A function that makes the value of a [`global`].
+    macro_rules! constant {
+        (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
+            pub(super) fn $name($($argument: $of)?) -> $made $body
+        };
+    }
+
+    pub(crate) use {constant, global, keep};
 
     /// Room for a few values that stay where they are.
     pub(crate) struct Kept<T>([OnceLock<Box<T>>; 8]);

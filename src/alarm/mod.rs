@@ -2,7 +2,10 @@
 //!
 //! Must not know: wheel, shards.
 
+mod bookings;
 pub(crate) mod own;
+mod priority;
+pub(crate) mod stand_ins;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;

@@ -1,47 +1,54 @@
 //! The alarm thread: one for the process, started when first needed, asleep until the earliest booking.
 //!
 //! It needs nothing of a runtime, so timers work on one that has neither `enable_time` nor `enable_io`, and it rings on
-//! time even where every worker is busy.
+//! time even if every worker is busy.
 //!
 //! Invariants
 //! 1. A booking rings once, at or after its instant, and is then gone.
-//! 2. The thread is told of a new booking only where it would oversleep it, and once until it has looked.
-//! 3. Bells are rung with no lock of this module held, and one that panics does not stop the others.
+//! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
+//! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
+//! 4. No waker of a foreign executor or a user runs on this thread.
+//! 5. A process that was forked off starts a thread of its own with its first booking, and takes over what was booked.
 //!
 //! Bells live for ever: what rings is never freed, only used again.
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::io;
 use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
+pub(crate) use super::bookings::BellId;
+use super::bookings::Bookings;
+use super::priority::{self, Priority};
+use super::stand_ins::StandIns;
 use crate::contain::contain;
 use crate::sync::{self, Condvar, Mutex, MutexGuard, global};
 
 /// What the thread rings.
 pub(crate) trait Bell: Send + Sync {
-    fn ring(&self);
+    /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
+    fn ring(&'static self, stand_ins: &'static StandIns);
 }
-
-/// Names whose booking it is: a bell has one at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BellId(pub(crate) u64);
 
 struct AlarmThread {
-    bookings: Mutex<Bookings>,
+    /// The process that it is of.
+    process: OnceLock<u32>,
+    /// That of a process forked off this one, in which this thread does not exist. Each has the locks of its own, as
+    /// another thread may have held these when it was forked.
+    child: OnceLock<&'static AlarmThread>,
+    state: Mutex<State>,
     changed: Condvar,
+    stand_ins: StandIns,
 }
 
-struct Bookings {
-    /// Few: one for every driver in the process.
-    all: Vec<Booking>,
+struct State {
+    bookings: Bookings,
     thread: Thread,
-}
-
-struct Booking {
-    id: BellId,
-    at: Instant,
-    bell: &'static dyn Bell,
+    /// The priority of the thread that serves; `None` if there is none yet.
+    serves_at: Option<Priority>,
+    /// Counts the threads. The latest serves, and the others end.
+    latest: u64,
 }
 
 /// What the thread is doing.
@@ -63,133 +70,177 @@ impl Thread {
 }
 
 global! {
-    static ALARM: AlarmThread = AlarmThread {
-        bookings: Mutex::new(Bookings { all: Vec::new(), thread: Thread::Awake }),
-        changed: Condvar::new(),
-    };
+    static FIRST: AlarmThread = AlarmThread::new(Bookings::new());
 }
 
-/// Starts the thread, so that booking cannot fail later.
+/// Starts the thread, so that booking cannot fail later. Starts it anew if it has a worse priority than the calling
+/// thread, from which the new one inherits.
 ///
 /// # Panics
-/// Where the system refuses another thread.
+/// If there is none and the system refuses it.
 pub(crate) fn start() {
-    static STARTED: OnceLock<()> = OnceLock::new();
-    // A model rings by itself.
-    if cfg!(hairspring_loom) {
-        return;
+    let alarm = AlarmThread::of_this_process();
+    if let Err(error) = alarm.start() {
+        panic!("hairspring could not start its alarm thread: {error}");
     }
-    STARTED.get_or_init(|| {
-        let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| ALARM.run());
-        if let Err(error) = started {
-            panic!("hairspring could not start its alarm thread: {error}");
-        }
-    });
 }
 
 /// Books `bell` for `at`, in place of what it had booked before.
 pub(crate) fn book(id: BellId, at: Instant, bell: &'static dyn Bell) {
-    ALARM.book(id, at, bell);
+    AlarmThread::of_this_process().book(id, at, bell);
 }
 
-/// Takes a booking back, where there is one.
+/// Takes a booking back, if there is one.
 pub(crate) fn cancel(id: BellId) {
-    ALARM.cancel(id);
+    AlarmThread::of_this_process().lock().bookings.cancel(id);
 }
 
 /// When a bell is to ring.
 #[cfg(test)]
 pub(crate) fn booked(id: BellId) -> Option<Instant> {
-    ALARM.lock().all.iter().find(|booking| booking.id == id).map(|booking| booking.at)
+    AlarmThread::of_this_process().lock().bookings.of(id)
 }
 
 /// Does the thread's work until it is `done`, in a model.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn run_until(done: impl Fn() -> bool) {
-    let mut bookings = ALARM.lock();
+    let alarm = AlarmThread::of_this_process();
+    let mut state = alarm.lock();
     while !done() {
-        bookings = ALARM.round(bookings);
+        state = alarm.round(state);
     }
 }
 
 /// Rings all that is due, in a model. Returns whether anything was.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn ring_due() -> bool {
+    let alarm = AlarmThread::of_this_process();
     let mut rung = false;
     loop {
-        let due = ALARM.lock().take_due(sync::now());
-        let Some(due) = due else { return rung };
-        due.bell.ring();
+        let due = alarm.lock().bookings.take_due(sync::now());
+        let Some(bell) = due else { return rung };
+        bell.ring(&alarm.stand_ins);
         rung = true;
     }
 }
 
-impl Bookings {
-    /// Takes out the earliest booking, where it is due.
-    fn take_due(&mut self, now: Instant) -> Option<Booking> {
-        let (earliest, booking) = self.all.iter().enumerate().min_by_key(|(_, booking)| booking.at)?;
-        (booking.at <= now).then(|| self.all.swap_remove(earliest))
-    }
-}
-
 impl AlarmThread {
-    fn lock(&self) -> MutexGuard<'_, Bookings> {
-        // Nothing that can panic runs under this lock.
-        self.bookings.lock().unwrap_or_else(PoisonError::into_inner)
+    sync::constant! {
+        fn new(bookings: Bookings) -> Self {
+            AlarmThread {
+                process: OnceLock::new(),
+                child: OnceLock::new(),
+                state: Mutex::new(State { bookings, thread: Thread::Awake, serves_at: None, latest: 0 }),
+                changed: Condvar::new(),
+                stand_ins: StandIns::new(),
+            }
+        }
     }
 
-    fn book(&self, id: BellId, at: Instant, bell: &'static dyn Bell) {
-        let mut bookings = self.lock();
-        match bookings.all.iter_mut().find(|booking| booking.id == id) {
-            Some(booking) => booking.at = at,
-            None => bookings.all.push(Booking { id, at, bell }),
+    /// The one of this process: after a fork another than before.
+    #[cfg(not(hairspring_loom))]
+    fn of_this_process() -> &'static AlarmThread {
+        let process = std::process::id();
+        let mut alarm = &FIRST;
+        while *alarm.process.get_or_init(|| process) != process {
+            alarm = alarm.child.get_or_init(|| {
+                // What was booked before the fork rings in both. If a thread that this process has not got was just
+                // changing it, that is lost.
+                let booked = alarm.state.try_lock().map_or(Bookings::new(), |state| state.bookings.clone());
+                Box::leak(Box::new(AlarmThread::new(booked)))
+            });
         }
-        if bookings.thread.oversleeps(at) {
-            bookings.thread = Thread::Awake;
-            drop(bookings);
+        alarm
+    }
+
+    #[cfg(hairspring_loom)]
+    fn of_this_process() -> &'static AlarmThread {
+        &FIRST
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread unless there is one of no worse priority than this.
+    fn start(&'static self) -> io::Result<()> {
+        // A model rings by itself.
+        if cfg!(hairspring_loom) {
+            return Ok(());
+        }
+        let here = Priority::of_this_thread();
+        let mut state = self.lock();
+        if state.serves_at.is_some_and(|priority| priority >= here) {
+            return Ok(());
+        }
+        // It waits for the lock, and so for what is said of it here.
+        let number = state.latest + 1;
+        let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(move || self.run(number));
+        match started {
+            Ok(_) => {
+                state.latest = number;
+                state.serves_at = Some(here);
+                self.changed.notify_all();
+                Ok(())
+            }
+            // The one that there is will do.
+            Err(_) if state.serves_at.is_some() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn book(&'static self, id: BellId, at: Instant, bell: &'static dyn Bell) {
+        let mut state = self.lock();
+        state.bookings.book(id, at, bell);
+        let (oversleeps, is_missing) = (state.thread.oversleeps(at), state.serves_at.is_none());
+        if oversleeps {
+            state.thread = Thread::Awake;
+        }
+        drop(state);
+        if oversleeps {
             self.changed.notify_one();
         }
-    }
-
-    fn cancel(&self, id: BellId) {
-        self.lock().all.retain(|booking| booking.id != id);
-    }
-
-    fn run(&self) -> ! {
-        sleep_precisely();
-        let mut bookings = self.lock();
-        loop {
-            bookings = self.round(bookings);
+        if is_missing {
+            // This process was forked off one that had timers. If the system refuses, the next booking asks again.
+            let _ = self.start();
         }
     }
 
-    /// Rings what is due first; where nothing is, sleeps until something may be.
-    fn round<'a>(&'a self, mut bookings: MutexGuard<'a, Bookings>) -> MutexGuard<'a, Bookings> {
+    fn run(&'static self, number: u64) {
+        let priority = priority::settle();
+        let mut state = self.lock();
+        if state.latest == number {
+            state.serves_at = Some(priority);
+        }
+        while state.latest == number {
+            state = self.round(state);
+        }
+        // What was meant for the thread that serves now may have come here.
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Rings what is due first; if nothing is, sleeps until something may be.
+    fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         let now = sync::now();
-        if let Some(due) = bookings.take_due(now) {
-            drop(bookings);
-            contain(|| due.bell.ring());
+        if let Some(bell) = state.bookings.take_due(now) {
+            drop(state);
+            contain(|| bell.ring(&self.stand_ins));
             return self.lock();
         }
-        let until = bookings.all.iter().map(|booking| booking.at).min();
-        bookings.thread = Thread::Asleep { until };
-        bookings = match until {
-            None => self.changed.wait(bookings).unwrap_or_else(PoisonError::into_inner),
+        let until = state.bookings.first();
+        state.thread = Thread::Asleep { until };
+        state = match until {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(until) => {
-                let wait = self.changed.wait_timeout(bookings, until.duration_since(now));
+                let wait = self.changed.wait_timeout(state, until.duration_since(now));
                 wait.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        bookings.thread = Thread::Awake;
-        bookings
+        state.thread = Thread::Awake;
+        state
     }
-}
-
-/// Asks the system not to round this thread's waits: Linux would add up to 50 us, to wake threads together.
-fn sleep_precisely() {
-    // Where it refuses, waits are as they were.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 #[cfg(test)]
@@ -201,7 +252,7 @@ mod tests {
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
     impl Bell for Note {
-        fn ring(&self) {
+        fn ring(&'static self, _: &'static StandIns) {
             self.1.send((self.0, Instant::now())).unwrap();
             assert_ne!(self.0, "panics", "on purpose");
         }
@@ -211,7 +262,7 @@ mod tests {
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
     impl Bell for Gate {
-        fn ring(&self) {
+        fn ring(&'static self, _: &'static StandIns) {
             self.0.lock().unwrap().recv().unwrap();
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
+use crate::alarm::stand_ins::StandIns;
 use crate::alarm::thread::{self, Bell, BellId, booked};
 use crate::clock;
 use crate::signal::WakesBy;
@@ -22,7 +23,7 @@ fn ring() {
 struct Chime(Arc<Woken>);
 
 impl Bell for Chime {
-    fn ring(&self) {
+    fn ring(&'static self, _: &'static StandIns) {
         self.0.wake_by_ref();
     }
 }
@@ -110,7 +111,7 @@ fn arming_against_ringing() {
 /// A driver that has not come, and the alarm thread in its place: asleep until `tick`, with nobody to wake.
 fn stood_in_until(world: World, tick: Tick) {
     let signal = world.hub.signal;
-    assert!(signal.begin_turn_as_stand_in());
+    assert!(signal.begin_turn_as_stand_in(tick));
     assert_eq!(signal.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
 }
 
@@ -149,11 +150,11 @@ fn the_thread_turns_for_nothing_while_the_driver_does() {
 fn shutdown_against_ringing() {
     check("shutdown against ringing", || {
         let world = World::with_alarm();
-        let task = Task::new(world).run();
+        let mut task = Task::new(world).run();
         let woken = world.arm(near(1));
         let (pending, ()) = race(move || world.hub.close(world.epoch()), ring);
         assert!(pending.is_some());
-        assert!(task.run().done, "the driver has seen it");
+        wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
         assert_eq!(woken.take(), 1, "fired or told, once");
         assert_eq!(world.hub.signal.booked(), None);

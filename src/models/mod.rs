@@ -26,6 +26,7 @@ use loom::thread;
 use std::thread;
 
 use crate::alarm::Alarm;
+use crate::alarm::stand_ins::StandIns;
 use crate::alarm::thread::{self as alarm_thread, Bell};
 use crate::clock;
 use crate::driver::Driver;
@@ -187,7 +188,7 @@ pub(crate) struct World {
 struct Mute;
 
 impl Bell for Mute {
-    fn ring(&self) {}
+    fn ring(&'static self, _: &'static StandIns) {}
 }
 
 impl World {
@@ -277,6 +278,12 @@ impl Task {
         while self.woken.take() > 0 {
             self.done |= poll(&mut self.driver, &self.woken).is_ready();
         }
+    }
+
+    /// Polls the driver as long as it is woken, and says whether it has completed.
+    pub(crate) fn completes(&mut self) -> bool {
+        self.run_in_place();
+        self.done
     }
 
     /// Lets everything happen that is due: the alarm thread rings, and the driver comes where it is woken.

@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
 use super::*;
+use crate::alarm::stand_ins::StandIns;
 
 const EPOCH: Epoch = Epoch(7);
 
@@ -61,16 +62,31 @@ fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_
     assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
     drop(locked);
     shard.signal.open(Box::leak(Box::new(Deaf)));
-    assert!(shard.signal.begin_turn_as_stand_in());
+    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
     // By another's clock the wheel may have gone too far.
     insert(&shard, 60).unwrap();
+    shard.signal.driver_went_by(Tick(99));
+    assert!(!shard.has_fired(EPOCH, Tick(50)));
+    shard.signal.driver_went_by(Tick(100));
+    assert!(shard.has_fired(EPOCH, Tick(50)), "by the timer's own clock, too");
+}
+
+#[test]
+fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
+    let shard = shard();
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
+    assert!(shard.signal.is_doubtful());
+    shard.signal.close();
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(!shard.signal.is_doubtful());
 }
 
 struct Deaf;
 
 impl crate::alarm::thread::Bell for Deaf {
-    fn ring(&self) {}
+    fn ring(&'static self, _: &'static StandIns) {}
 }
 
 #[test]

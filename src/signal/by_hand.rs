@@ -8,7 +8,7 @@
 
 use std::task::Waker;
 
-use super::{Phase, Signal, State, WakesBy};
+use super::{DriverWaker, Phase, Signal, State, WakesBy};
 use crate::alarm::thread;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::tick::Tick;
@@ -62,12 +62,12 @@ impl Signal {
         self.rouse(state);
     }
 
-    /// Has `waker` woken when the timer is closed; `false` where there is more to do than wait for that.
+    /// Has `waker` woken when the timer is closed; `false` if there is more to do than wait for that.
     pub(crate) fn wait_for_close(&self, waker: &Waker) -> bool {
         if !self.is_by_hand() {
             return false;
         }
-        let waker = waker.clone();
+        let waker = DriverWaker { waker: waker.clone(), is_foreign: true };
         let mut state = self.lock();
         let closed = matches!(state.phase, Phase::Closed);
         let before = state.waker.replace(waker);
@@ -75,7 +75,7 @@ impl Signal {
         drop(state);
         drop(before);
         // It has been closed meanwhile: the driver sees that when it is polled again.
-        at_once.into_iter().for_each(Waker::wake);
+        at_once.into_iter().for_each(DriverWaker::wake);
         true
     }
 }

@@ -30,7 +30,7 @@ use crate::alarm::thread::{self, Bell, BellId};
 use crate::clock;
 use crate::contain::contain;
 use crate::instant;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::tick::{Tick, Ticks};
 
@@ -59,8 +59,11 @@ pub(crate) struct Signal {
     armed: AtomicU64,
     /// No deadline after this tick can have passed; `Tick::MAX` where that is not known.
     certain: AtomicU64,
-    /// Whether the alarm thread has ever stood in: it fires by the system's clock, which may not be that of a poll.
-    doubtful: AtomicBool,
+    /// The time of the last turn of a stand-in that the driver has not come to: it went by the system's clock, which may
+    /// not be that of a poll. Zero if there is none.
+    doubtful: AtomicU64,
+    /// Whether the timer has no driver, so that stand-ins make all its turns.
+    driverless: AtomicBool,
     state: Mutex<State>,
     id: BellId,
     bell: OnceLock<&'static dyn Bell>,
@@ -74,7 +77,7 @@ pub(crate) struct Signal {
 
 struct State {
     phase: Phase,
-    waker: Option<Waker>,
+    waker: Option<DriverWaker>,
     /// The driver is not to be woken before this, whatever is armed: it lets timers gather.
     not_before: Tick,
     /// How long it let them gather the last time.
@@ -82,6 +85,20 @@ struct State {
     /// The tick that it was last woken for, and when that was.
     rung_for: Tick,
     rung_at: Instant,
+}
+
+/// How to have the driver polled.
+pub(crate) struct DriverWaker {
+    pub(crate) waker: Waker,
+    /// Whether it may be foreign code, not to be run by the alarm thread. A tokio task's is not: it never blocks.
+    pub(crate) is_foreign: bool,
+}
+
+impl DriverWaker {
+    pub(crate) fn wake(self) {
+        // It is no fault of whoever arms a timer, shuts it down, or waits on it.
+        contain(|| self.waker.wake());
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,12 +126,13 @@ pub(crate) enum WakesBy {
     Itself,
 }
 
-/// What the alarm thread is to do, having rung.
-#[derive(Debug, PartialEq, Eq)]
+/// What is to be done when the alarm thread has rung.
 pub(crate) enum Rung {
     /// Nothing more.
     Served,
-    /// Turn the wheels itself: the driver was woken before and has not come round.
+    /// The driver is to be woken.
+    Wake(DriverWaker),
+    /// A stand-in is to turn the wheels: there is no driver, or it was woken before and has not come round.
     Overdue,
 }
 
@@ -124,7 +142,8 @@ impl Signal {
         Signal {
             armed: AtomicU64::new(u64::MAX),
             certain: AtomicU64::new(u64::MAX),
-            doubtful: AtomicBool::new(false),
+            doubtful: AtomicU64::new(0),
+            driverless: AtomicBool::new(false),
             state: Mutex::new(State {
                 phase: Phase::Closed,
                 waker: None,
@@ -192,7 +211,24 @@ impl Signal {
 
     /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
+        let mut state = self.prepare(bell);
+        self.expect_driver(&mut state);
+        if instant::clock_is_the_systems() {
+            self.watch_driver(&mut state);
+        }
+    }
+
+    /// A timer without a driver begins: whenever `bell` rings and something is due, a stand-in is to turn the wheels.
+    pub(crate) fn open_driverless(&self, bell: &'static dyn Bell) {
+        self.driverless.store(true, SeqCst);
+        let mut state = self.prepare(bell);
+        state.phase = Phase::Asleep(WakesBy::Thread);
+        self.publish(Tick::MAX, Tick::MAX);
+    }
+
+    fn prepare(&self, bell: &'static dyn Bell) -> MutexGuard<'_, State> {
         self.bell.get_or_init(|| bell);
+        self.doubtful.store(0, SeqCst);
         #[cfg(feature = "test-util")]
         {
             self.manual.store(u64::MAX, SeqCst);
@@ -200,10 +236,13 @@ impl Signal {
         }
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
-        self.expect_driver(&mut state);
-        if instant::clock_is_the_systems() {
-            self.watch_driver(&mut state);
-        }
+        state
+    }
+
+    /// Whether the timer has no driver.
+    #[inline]
+    pub(crate) fn is_driverless(&self) -> bool {
+        self.driverless.load(Relaxed)
     }
 
     /// The timer has ended. Its driver is polled once more, to see it.
@@ -215,8 +254,7 @@ impl Signal {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            // What waits on the timer is yet to be told.
-            contain(|| waker.wake());
+            waker.wake();
         }
     }
 
@@ -241,7 +279,9 @@ impl Signal {
             Phase::Awake { again, .. } => *again = true,
             Phase::Asleep(_) if deadline.0 >= self.armed.load(SeqCst) => {}
             // The driver sleeps on: only the alarm is moved. Not for a clock that was, or may any time be, paused.
-            Phase::Asleep(WakesBy::Thread) if instant::clock_is_the_systems() && !CLOCK_MAY_PAUSE => {
+            Phase::Asleep(WakesBy::Thread)
+                if self.is_driverless() || (instant::clock_is_the_systems() && !CLOCK_MAY_PAUSE) =>
+            {
                 self.arm_thread(deadline);
             }
             Phase::Asleep(by) => {
@@ -264,7 +304,7 @@ impl Signal {
     /// Has a sleeping driver polled again, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let state = self.lock();
-        if let Phase::Asleep(_) = state.phase {
+        if let (Phase::Asleep(_), false) = (state.phase, self.is_driverless()) {
             self.rouse(state);
         }
     }
@@ -274,8 +314,7 @@ impl Signal {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            // It is no fault of whoever arms a timer or shuts it down.
-            contain(|| waker.wake());
+            waker.wake();
         }
     }
 
@@ -296,22 +335,23 @@ impl Signal {
         self.book(if dense { self.system_instant(state.rung_for + state.pause) } else { state.rung_at + GRACE });
     }
 
-    /// The alarm thread's call: wakes the driver, or finds that it was woken and has not come.
+    /// The alarm thread's call: says who is to act on it.
     pub(crate) fn ring(&self) -> Rung {
         let mut state = self.lock();
         match state.phase {
             // The booking that rings was replaced while the thread had it in hand.
             Phase::Asleep(WakesBy::Thread) if self.armed() > self.now() => Rung::Served,
             Phase::Asleep(WakesBy::Thread) => {
-                // Woken the last time, and not seen since.
-                if STANDS_IN && state.waker.is_none() {
+                // There is none, or it was woken the last time and not seen since.
+                if self.is_driverless() || (STANDS_IN && state.waker.is_none()) {
                     return Rung::Overdue;
                 }
                 state.rung_for = self.armed();
                 self.watch_driver(&mut state);
-                self.rouse(state);
-                Rung::Served
+                self.expect_driver(&mut state);
+                state.waker.take().map_or(Rung::Served, Rung::Wake)
             }
+            Phase::Awake { expected: true, .. } if self.is_driverless() => Rung::Overdue,
             Phase::Awake { expected: true, .. } if STANDS_IN => {
                 let patience = state.rung_at + GRACE;
                 if sync::now() >= patience {
@@ -330,7 +370,7 @@ impl Signal {
     }
 
     /// The driver is about to look at the shards; `waker` is how to have it polled again.
-    pub(crate) fn begin_turn(&self, waker: Waker) {
+    pub(crate) fn begin_turn(&self, waker: DriverWaker) {
         let mut state = self.lock();
         if let Phase::Closed = state.phase {
             return;
@@ -342,20 +382,32 @@ impl Signal {
         drop(before);
     }
 
-    /// The alarm thread is about to look at the shards, in the driver's place. `false` where the timer has ended.
-    pub(crate) fn begin_turn_as_stand_in(&self) -> bool {
+    /// A stand-in is about to look at the shards by the time `now`. `false` if the timer has ended.
+    pub(crate) fn begin_turn_as_stand_in(&self, now: Tick) -> bool {
         let mut state = self.lock();
         if let Phase::Closed = state.phase {
             return false;
         }
-        self.doubtful.store(true, SeqCst);
+        if !self.is_driverless() {
+            self.doubtful.fetch_max(now.0, SeqCst);
+        }
         self.publish(Tick::MAX, Tick::MAX);
         state.phase = Phase::Awake { again: false, expected: true };
         true
     }
 
-    /// The alarm thread was not through, and rings again once it has rung what else is due. What it leaves undone, no
-    /// other turn may have seen.
+    /// The driver has turned by the time `now` of its own clock. If that has come to what stand-ins went by, a poll need
+    /// not look at the clock any more.
+    pub(crate) fn driver_went_by(&self, now: Tick) {
+        let doubtful = self.doubtful.load(SeqCst);
+        if doubtful > 0 && doubtful <= now.0 {
+            // If another stand-in has turned meanwhile, the doubt stays.
+            let _ = self.doubtful.compare_exchange(doubtful, 0, SeqCst, SeqCst);
+        }
+    }
+
+    /// A stand-in was not through, and the alarm thread rings again once it has rung what else is due. What is left undone,
+    /// no other turn may have seen.
     pub(crate) fn ring_again(&self) {
         let state = self.lock();
         if let Phase::Awake { expected: true, .. } = state.phase {
@@ -424,10 +476,11 @@ impl Signal {
         Tick(self.armed.load(SeqCst))
     }
 
-    /// Whether a poll has to look at its clock before it believes that it was fired.
+    /// Whether a poll has to look at its clock before it believes that it was fired: since a stand-in turned, and until the
+    /// driver has turned at a later time.
     #[inline]
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.doubtful.load(SeqCst)
+        self.doubtful.load(SeqCst) > 0
     }
 
     /// Has the alarm thread ring at `deadline`; the lock is held.
@@ -481,8 +534,12 @@ mod tests {
         signal.went_off(now);
         assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
         signal.went_off(now);
-        signal.begin_turn(Waker::noop().clone());
+        signal.begin_turn(noop());
         assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
+    }
+
+    fn noop() -> DriverWaker {
+        DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
     }
 
     fn end_of_a_turn_that_saw_nothing(signal: &Signal) -> Option<Tick> {
@@ -495,8 +552,8 @@ mod tests {
     fn what_two_turns_have_missed_neither_sleeps_through() {
         let signal = Signal::new();
         signal.lock().phase = Phase::Awake { again: false, expected: true };
-        assert!(signal.begin_turn_as_stand_in());
-        signal.begin_turn(Waker::noop().clone());
+        assert!(signal.begin_turn_as_stand_in(Tick(1)));
+        signal.begin_turn(noop());
         signal.inserted(Tick(1));
         assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None, "the alarm thread's");
         signal.ring_again();
@@ -509,9 +566,9 @@ mod tests {
         for ends_first in [false, true] {
             let signal = Signal::new();
             signal.lock().phase = Phase::Awake { again: false, expected: true };
-            signal.begin_turn(Waker::noop().clone());
+            signal.begin_turn(noop());
             signal.inserted(Tick(1));
-            assert!(signal.begin_turn_as_stand_in());
+            assert!(signal.begin_turn_as_stand_in(Tick(1)));
             if ends_first {
                 assert_eq!(end_of_a_turn_that_saw_nothing(&signal), Some(Tick::MAX));
                 signal.ring_again();

@@ -59,9 +59,19 @@ impl Settings {
     pub(super) fn of(runtime: &Handle) -> Settings {
         let shards = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 1,
-            _ => runtime.metrics().num_workers().min(MOST_SHARDS),
+            _ => runtime.metrics().num_workers(),
         };
-        Settings { shards, grain: None, capacity: None, alarm: Alarm::Thread }
+        Settings::with_shards(shards)
+    }
+
+    /// Settings with a number of shards and nothing else out of the ordinary.
+    pub(super) fn with_shards(shards: usize) -> Settings {
+        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
+    }
+
+    /// A timer that no driver has to turn.
+    pub(super) fn make_driverless(&self) -> HubLease {
+        Hub::open_driverless(self.wanted())
     }
 
     pub(super) fn make(&self) -> (HubLease, Driver) {

@@ -7,21 +7,26 @@
 //!   on another;
 //! - elsewhere, inside a task, for that task: a task never changes its runtime.
 //!
-//! Where tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
-//! on the list of all timers; and its shards of the timers that it was on last, which saves the locks on their threads.
+//! If tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
+//! on the list of all timers.
+//!
+//! Where there is no runtime, or one that has been shut down, the process's own timer serves.
 //!
 //! Invariants
 //! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
-//! 2. A closed timer is never remembered as the answer.
+//! 2. A closed timer is never remembered as the answer, nor is one that another was installed for.
 //!
 //! What this does not see: a runtime that was entered or blocked on from inside a task. A sleep polled there may go to
-//! the timer of the task's runtime, or one of the task to the entered runtime's. Either fires on time, as the alarm
-//! thread stands in for a runtime that nobody drives; only a paused clock would make a difference, so with the feature
-//! `test-util` tokio is asked every time.
+//! the timer of the task's runtime, or one of the task to the entered runtime's. Either fires on time, as a stand-in
+//! turns for a runtime that nobody drives; only a paused clock would make a difference, so with the feature `test-util`
+//! tokio is asked every time.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
@@ -33,60 +38,41 @@ use crate::hub::Hub;
 use crate::hub::HubLease;
 use crate::shard::ShardLease;
 
-/// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
-const PROBES: u32 = 4;
-
-/// Of how many timers a thread remembers its shard, so that using some in turn takes no lock on their threads.
-const PLACES: usize = 4;
+/// How long a thread that blocks the shutdown of its runtime may go on sleeping.
+const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// The latest first.
-    static PLACED: [Cell<Option<Placed>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
-    static PROBES_SENT: Cell<u32> = const { Cell::new(0) };
+    /// The timer that this thread last asked for, and how often in turn.
+    static ASKED: Cell<Option<(HubLease, u32)>> = const { Cell::new(None) };
+    /// A runtime that was found shut down on this thread, in a task, and when.
+    static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the timers that were installed in place of another: what threads remember is out of date from then on.
-static INSTALLED: AtomicU64 = AtomicU64::new(0);
+/// The timers of all runtimes.
+static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(Mutex::default);
 
-static TIMERS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+type Timers = HashMap<runtime::Id, HubLease>;
+
+/// The process's own, for sleeps that no runtime serves.
+static OWN: OnceLock<HubLease> = OnceLock::new();
 
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
 struct Remembered {
     timer: HubLease,
     lease: ShardLease,
-    /// The task that it is right for; `None` where it is right for the whole thread.
+    /// The task that it is right for; `None` if it is right for the whole thread.
     task: Option<task::Id>,
-    /// How many timers had been installed.
-    installed: u64,
 }
 
 /// A runtime's timer, as it was looked up.
 #[derive(Clone, Copy)]
 struct Found {
-    runtime: runtime::Id,
-    timer: HubLease,
-    /// How many timers had been installed.
-    installed: u64,
-}
-
-/// This thread's shard of a timer, as it was looked up.
-#[derive(Clone, Copy)]
-struct Placed {
-    timer: HubLease,
-    /// Threads that run tasks have places of their own.
-    in_task: bool,
-    lease: ShardLease,
-}
-
-/// A runtime's timer.
-#[derive(Clone, Copy)]
-struct Listed {
     runtime: runtime::Id,
     timer: HubLease,
 }
@@ -96,22 +82,44 @@ pub(super) fn timer() -> Option<HubLease> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
-/// Has a runtime's timer follow the runtime's clock, which was paused.
+/// The process's own timer, for whoever is outside of any runtime.
+///
+/// # Panics
+/// If it is the first timer of the process and the system refuses it a thread.
+pub(super) fn own() -> HubLease {
+    *OWN.get_or_init(|| {
+        let shards = thread::available_parallelism().map_or(1, usize::from);
+        Settings::with_shards(shards).make_driverless()
+    })
+}
+
+/// Makes a runtime's timer follow the runtime's clock, which was paused.
 #[cfg(feature = "test-util")]
 pub(crate) fn follow_paused(runtime: &Handle) {
     crate::paused::adopt(runtime.id(), timer_of(runtime));
 }
 
-/// The hub of the current runtime's timer, where it has one already.
+/// The hub of the current runtime's timer, if it has one already.
 #[cfg(feature = "test-util")]
 pub(crate) fn existing() -> Option<&'static Hub> {
     let runtime = Handle::try_current().ok()?.id();
     live(&timers(), runtime).map(|timer| timer.hub)
 }
 
+/// The shard that this thread's sleeps go to: of the current runtime's timer, or outside of any of the process's own.
+#[inline]
+pub(crate) fn shard() -> ShardLease {
+    shard_of_runtime().unwrap_or_else(own_shard)
+}
+
+/// This thread's shard of the process's own timer, which never ends.
+pub(crate) fn own_shard() -> ShardLease {
+    shard_of(own())
+}
+
 /// This thread's shard of the current runtime's timer; `None` outside of any runtime.
 #[inline]
-pub(crate) fn shard() -> Option<ShardLease> {
+pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     let task = task::try_id();
     match remembered() {
         Some(known) if known.task.is_none() || known.task == task => Some(known.lease),
@@ -121,27 +129,29 @@ pub(crate) fn shard() -> Option<ShardLease> {
 
 #[cold]
 fn ask(task: Option<task::Id>) -> Option<ShardLease> {
-    // Read first, so that an answer from before an installation is never taken for one from after it.
-    let installed = INSTALLED.load(Ordering::SeqCst);
     let runtime = Handle::try_current().ok()?;
-    let timer = find(&runtime, installed);
-    let lease = shard_here(timer, task.is_some());
-    if task.is_some() {
-        remember(Remembered { timer, lease, task, installed });
+    let timer = find(&runtime);
+    if timer.is_over() {
+        // The runtime takes no tasks any more, so it has been shut down.
+        note_shutdown(runtime.id());
+        return Some(own_shard());
     }
-    probe(&runtime, timer, installed);
+    let lease = shard_here(timer);
+    if task.is_some() {
+        remember(Remembered { timer, lease, task });
+    }
+    probe(&runtime, timer);
     Some(lease)
 }
 
-fn find(runtime: &Handle, installed: u64) -> HubLease {
+fn find(runtime: &Handle) -> HubLease {
     let id = runtime.id();
     let last = FOUND.try_with(Cell::get).ok().flatten();
-    let valid = |found: &Found| found.runtime == id && found.installed == installed && !found.timer.is_over();
-    if let Some(found) = last.filter(valid) {
+    if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
         return found.timer;
     }
     let timer = timer_of(runtime);
-    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer, installed })));
+    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer })));
     timer
 }
 
@@ -149,38 +159,37 @@ fn find(runtime: &Handle, installed: u64) -> HubLease {
 pub(super) fn shard_of(timer: HubLease) -> ShardLease {
     match remembered() {
         Some(known) if known.timer == timer => known.lease,
-        _ => shard_here(timer, task::try_id().is_some()),
+        _ => shard_here(timer),
     }
 }
 
-/// The shard that this thread keeps to, in tasks or outside of them.
-fn shard_here(timer: HubLease, in_task: bool) -> ShardLease {
-    let is_it = |placed: &Placed| placed.timer == timer && placed.in_task == in_task;
-    let known = PLACED.try_with(|places| places.iter().filter_map(Cell::get).find(is_it));
-    if let Ok(Some(placed)) = known {
-        return placed.lease;
-    }
-    let lease = timer.shard(if in_task { timer.hub.place_of(thread()) } else { thread() });
-    // A clock that is paused meanwhile has all its timers in one shard; and the hubs of a model go when its run ends.
-    if !cfg!(any(feature = "test-util", hairspring_loom)) {
-        // The others move on by one, and the last is forgotten.
-        let first = Some(Placed { timer, in_task, lease });
-        let _ = PLACED.try_with(|places| places.iter().fold(first, |moved, place| place.replace(moved)));
-    }
-    lease
+/// The shard that this thread keeps to. No two workers of a runtime share one, if there are as many.
+fn shard_here(timer: HubLease) -> ShardLease {
+    timer.shard(runtime::worker_index().unwrap_or_else(thread_number))
 }
 
-/// Whether this is inside a task of a runtime whose workers go on for a moment when it is shut down.
-pub(crate) fn may_be_shutting_down() -> bool {
-    let multi_thread = |runtime: Handle| runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-    task::try_id().is_some() && Handle::try_current().is_ok_and(multi_thread)
+fn note_shutdown(runtime: runtime::Id) {
+    let _ = SHUT_DOWN.try_with(|noted| {
+        if noted.get().is_none_or(|(id, _)| id != runtime) {
+            noted.set(Some((runtime, Instant::now())));
+        }
+    });
+}
+
+/// How long from now a sleep on the process's own timer may wait; `None` if there is no limit.
+///
+/// There is one if this is part of a runtime that has been shut down. Its tasks are dropped, so the limit does not
+/// matter to them. But a thread that blocks in it is not, and whoever drops the runtime waits for that thread.
+pub(crate) fn may_wait() -> Option<Duration> {
+    let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
+    let runtime = Handle::try_current().ok()?;
+    let is_part = runtime.id() == shut_down && task::try_id().is_some();
+    is_part.then(|| SHUTDOWN_WAITS.saturating_sub(since.elapsed()))
 }
 
 #[inline]
 fn remembered() -> Option<Remembered> {
-    let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
-    let valid = !known.timer.is_over() && known.installed == INSTALLED.load(Ordering::Relaxed);
-    valid.then_some(known)
+    REMEMBERED.try_with(Cell::get).ok().flatten().filter(|known| known.timer.is_default())
 }
 
 fn remember(known: Remembered) {
@@ -190,37 +199,42 @@ fn remember(known: Remembered) {
     }
 }
 
-fn thread() -> usize {
+fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Spawns a task that marks the worker thread it runs on, which is most often this one.
-fn probe(runtime: &Handle, timer: HubLease, installed: u64) {
+/// Spawns a task that marks the worker thread it runs on, which is most often this one. The longer that takes, the more
+/// rarely it is tried.
+fn probe(runtime: &Handle, timer: HubLease) {
     if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
     }
-    let sent = PROBES_SENT.try_with(|sent| sent.replace(sent.get() + 1)).unwrap_or(PROBES);
-    if sent < PROBES {
+    let asked = ASKED.try_with(|asked| {
+        let before = asked.get().filter(|(timer, _)| timer.is_default());
+        let (timer, times) = before.map_or((timer, 1), |(timer, times)| (timer, times.saturating_add(1)));
+        asked.set(Some((timer, times)));
+        times
+    });
+    if asked.is_ok_and(u32::is_power_of_two) {
         runtime.spawn(async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
-                let lease = timer.shard(timer.hub.place_of(thread()));
-                remember(Remembered { timer, lease, task: None, installed });
+                remember(Remembered { timer, lease: shard_here(timer), task: None });
             }
         });
     }
 }
 
-fn timers() -> MutexGuard<'static, Vec<Listed>> {
+fn timers() -> MutexGuard<'static, Timers> {
     TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A runtime's timer, where it has one that was not shut down.
-fn live(timers: &[Listed], runtime: runtime::Id) -> Option<HubLease> {
-    let mut listed = timers.iter().filter(|listed| listed.runtime == runtime && !listed.timer.is_over());
-    listed.next().map(|listed| listed.timer)
+/// A runtime's timer, if it has one that was not shut down.
+fn live(timers: &Timers, runtime: runtime::Id) -> Option<HubLease> {
+    timers.get(&runtime).copied().filter(|timer| !timer.is_over())
 }
 
-/// Finds a runtime's timer, or makes one and spawns its driver there.
+/// Finds a runtime's timer, or makes one and spawns its driver there. It is over at once if the runtime has been shut
+/// down.
 fn timer_of(runtime: &Handle) -> HubLease {
     let id = runtime.id();
     let timers = timers();
@@ -236,20 +250,18 @@ fn timer_of(runtime: &Handle) -> HubLease {
 
 /// Makes a timer the one that a runtime's sleeps go to.
 pub(super) fn install(runtime: &Handle, timer: HubLease, driver: Driver) {
-    let mut timers = timers();
-    let id = runtime.id();
-    timers.retain(|listed| listed.runtime != id);
-    list(timers, runtime, timer, driver);
-    INSTALLED.fetch_add(1, Ordering::SeqCst);
+    list(timers(), runtime, timer, driver);
 }
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.
-fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: HubLease, driver: Driver) {
-    let listed = Listed { runtime: runtime.id(), timer };
-    timers.push(listed);
+fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, driver: Driver) {
+    let id = runtime.id();
+    if let Some(HubLease { hub, epoch }) = timers.insert(id, timer) {
+        hub.replace(epoch);
+    }
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
-    let unlist = Unlist(listed);
+    let unlist = Unlist(id, timer);
     runtime.spawn(async move {
         let _unlist = unlist;
         driver.await;
@@ -257,12 +269,15 @@ fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: HubLea
 }
 
 /// Takes a timer off the list when its driver's task is dropped.
-struct Unlist(Listed);
+struct Unlist(runtime::Id, HubLease);
 
 impl Drop for Unlist {
     fn drop(&mut self) {
-        let Unlist(gone) = self;
-        timers().retain(|listed| listed.runtime != gone.runtime || listed.timer != gone.timer);
+        let Unlist(runtime, gone) = self;
+        let mut timers = timers();
+        if timers.get(runtime) == Some(gone) {
+            timers.remove(runtime);
+        }
     }
 }
 
@@ -285,7 +300,7 @@ mod tests {
             .map(|(go, shard)| {
                 go.send(()).unwrap();
                 for _ in 1..WORKERS {
-                    std::thread::spawn(thread).join().unwrap();
+                    thread::spawn(thread_number).join().unwrap();
                 }
                 shard.recv().unwrap()
             })
@@ -318,7 +333,7 @@ mod tests {
     /// tokio 6504, kafka 6431: one lock for all threads.
     #[test]
     fn no_two_workers_arm_timers_under_one_lock() {
-        shards_of_workers(|| shard().unwrap());
+        shards_of_workers(shard);
     }
 
     /// By the numbers of their threads they would, where other threads have numbers in between.

@@ -39,7 +39,6 @@ use crate::error::Error;
 use crate::hub::{Held, HubLease};
 use crate::instant::Instant;
 use crate::interval::Interval;
-use crate::shard::Epoch;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::timeout::Timeout;
@@ -68,27 +67,24 @@ pub struct Timer {
 }
 
 /// Ends a timer when it is dropped. Until then its counts can be read, though it was shut down.
-struct Owned {
-    held: Held,
-    epoch: Epoch,
-}
+struct Owned(Held);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.held.hub().close(self.epoch);
+        let HubLease { hub, epoch } = self.0.lease();
+        hub.close(epoch);
     }
 }
 
 impl Timer {
-    /// A handle on a timer that lives as long as its runtime.
+    /// A handle on a timer that lives as long as its runtime, or as the process.
     fn of_runtime(lease: HubLease) -> Timer {
         Timer { lease, _owned: None }
     }
 
     /// The first handle on a timer that ends with its last. For a timer that is certainly there.
     fn owning(lease: HubLease) -> Timer {
-        let owned = Owned { held: lease.hub.hold(), epoch: lease.epoch };
-        Timer { lease, _owned: Some(Arc::new(owned)) }
+        Timer { lease, _owned: Some(Arc::new(Owned(lease.hold()))) }
     }
 
     /// Makes a timer with settings of its own.
@@ -101,35 +97,35 @@ impl Timer {
         Builder::new()
     }
 
-    /// The timer of the current runtime.
+    /// The timer that sleeps made here wait on: that of the current runtime. Outside of any runtime, and on one that has
+    /// been shut down, it is the process's own, which never ends.
     ///
     /// # Panics
-    /// Outside a tokio runtime, and on one that has been shut down. [`try_current`](Timer::try_current) does not. Also
-    /// where it makes the process's first timer and the system refuses that a thread.
+    /// If it makes the process's first timer and the system refuses it a thread.
     ///
     /// ```
+    /// use hairspring::Timer;
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let timer = hairspring::Timer::current();
-    /// assert_eq!(timer, hairspring::Timer::current(), "a runtime has one");
+    /// let timer = Timer::current();
+    /// assert_eq!(timer, Timer::current(), "a runtime has one");
+    /// let outside = std::thread::spawn(Timer::current).join().unwrap();
+    /// assert_ne!(timer, outside);
     /// # }
     /// ```
     #[must_use]
-    #[track_caller]
     pub fn current() -> Timer {
-        match Timer::try_current() {
-            Ok(timer) => timer,
-            Err(error) => panic!("{error}"),
-        }
+        Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(current::own()))
     }
 
-    /// The timer of the current runtime.
+    /// The timer of the current runtime, and no other.
     ///
     /// # Errors
     /// Outside a tokio runtime, and on one that has been shut down.
     ///
     /// # Panics
-    /// Where it makes the process's first timer and the system refuses that a thread.
+    /// If it makes the process's first timer and the system refuses it a thread.
     ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
@@ -351,7 +347,8 @@ impl Timer {
     /// has ended before.
     ///
     /// A sleep that named this timer panics when it is polled before its deadline. One that was on it as its runtime's
-    /// default waits on with the timer that its runtime makes next.
+    /// default waits on with the timer that its runtime makes next. The process's own timer, which [`current`](Timer::current)
+    /// gives outside of any runtime, serves everybody and does not end: for it this is zero.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -367,6 +364,9 @@ impl Timer {
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
     pub fn shutdown(&self) -> usize {
         let HubLease { hub, epoch } = self.lease;
+        if hub.signal.is_driverless() {
+            return 0;
+        }
         hub.close(epoch).unwrap_or(0)
     }
 

@@ -58,8 +58,8 @@ const CASCADED: &str = "hairspring_cascaded_total";
 #[must_use = "a reporter does nothing until it runs or publishes"]
 pub struct Reporter {
     timer: HubLease,
-    /// So that there is something to read when the timer has ended.
-    _held: Held,
+    /// So that there is something to read when the timer has ended. `None` if it had, and nothing was left of it.
+    _held: Option<Held>,
     name: String,
     /// What has been told.
     lateness: Box<Lateness>,
@@ -67,7 +67,7 @@ pub struct Reporter {
 
 impl Reporter {
     pub(super) fn new(timer: HubLease, name: String) -> Self {
-        Reporter { timer, _held: timer.hub.hold(), name, lateness: Box::new(Lateness::new()) }
+        Reporter { timer, _held: timer.try_hold(), name, lateness: Box::new(Lateness::new()) }
     }
 
     /// Reports once, to the recorder that is installed here. Locks each shard for a moment.

@@ -1,0 +1,163 @@
+//! The stand-ins: threads that do what may block or is not ours, so that the alarm thread need not.
+//!
+//! They turn the wheels of a timer whose driver is late or that has none, and wake drivers that foreign executors poll.
+//!
+//! Invariants
+//! 1. Work that was sent is begun at once: by a thread that is idle, or by a new one. So work that blocks holds up no
+//!    other.
+//! 2. If the system refuses a thread, whoever sent the work does it.
+//! 3. An idle thread ends after a while. A program that needs no stand-in has none.
+//!
+//! Must not know: timers, alarms.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::contain::contain;
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
+
+/// How long a thread waits for more work before it ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct StandIns {
+    state: Mutex<State>,
+    sent: Condvar,
+}
+
+struct State {
+    work: VecDeque<Work>,
+    /// Threads that wait. Of those that were notified and have not come round yet, the work is in the queue still.
+    idle: usize,
+}
+
+impl StandIns {
+    sync::constant! {
+        fn new() -> Self {
+            StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `work` done on another thread.
+    pub(crate) fn send(&'static self, work: Work) {
+        if self.queue(work) && !self.spawn() {
+            self.work_off();
+        }
+    }
+
+    /// Queues `work`, and says whether that takes another thread.
+    fn queue(&self, work: Work) -> bool {
+        let mut state = self.lock();
+        state.work.push_back(work);
+        let all_busy = state.idle < state.work.len();
+        drop(state);
+        if !all_busy {
+            self.sent.notify_one();
+        }
+        all_busy
+    }
+
+    /// Starts a thread; `false` if the system refuses it.
+    fn spawn(&'static self) -> bool {
+        // A model runs the work itself.
+        if cfg!(hairspring_loom) {
+            return false;
+        }
+        let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
+        thread.spawn(|| self.serve()).is_ok()
+    }
+
+    /// Does what is queued.
+    fn work_off(&self) {
+        loop {
+            let work = self.lock().work.pop_front();
+            let Some(work) = work else { return };
+            contain(work);
+        }
+    }
+
+    /// A thread's life: does what is sent, until nothing has come for a while.
+    fn serve(&self) {
+        while {
+            self.work_off();
+            self.wait()
+        } {}
+    }
+
+    /// Waits for work; `false` if none has come for a while.
+    fn wait(&self) -> bool {
+        let mut state = self.lock();
+        if !state.work.is_empty() {
+            return true;
+        }
+        state.idle += 1;
+        let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+        !state.work.is_empty() || !waited.timed_out()
+    }
+}
+
+#[cfg(all(test, hairspring_loom))]
+impl StandIns {
+    /// As [`send`](StandIns::send), in a model: says whether it was left to another thread.
+    pub(crate) fn send_in_a_model(&self, work: Work) -> bool {
+        let all_busy = self.queue(work);
+        if all_busy {
+            self.work_off();
+        }
+        !all_busy
+    }
+
+    /// A thread's life in a model, until it is `done`.
+    pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
+        while {
+            self.work_off();
+            !done()
+        } {
+            self.wait();
+        }
+    }
+
+    /// Has all threads look whether they are done.
+    pub(crate) fn look_again(&self) {
+        drop(self.lock());
+        self.sent.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// One waker that blocks must not hold up what comes after it.
+    #[test]
+    fn work_that_blocks_holds_up_no_other() {
+        static STAND_INS: StandIns = StandIns::new();
+        const BLOCKED: usize = 5;
+        let (done, all) = mpsc::channel();
+        let gates: Vec<_> = (0..BLOCKED)
+            .map(|number| {
+                let (open, closed) = mpsc::channel::<()>();
+                let done = done.clone();
+                STAND_INS.send(Box::new(move || {
+                    let _ = closed.recv();
+                    done.send(number).unwrap();
+                }));
+                open
+            })
+            .collect();
+        STAND_INS.send(Box::new(|| panic!("on purpose")));
+        STAND_INS.send(Box::new(move || done.send(BLOCKED).unwrap()));
+        assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
+        drop(gates);
+        assert_eq!(all.iter().count(), BLOCKED);
+    }
+}
