@@ -323,7 +323,9 @@ impl Hub {
             return;
         }
         let fired = self.fire_at(now, &mut Batch::default(), Allowance::OF_A_TURN);
-        let pause = if self.signal.is_driverless() { pause_after(fired.wakes) } else { Ticks(0) };
+        // In a model time stands still, so nothing would ever be gathered.
+        let gathers = self.signal.is_driverless() && cfg!(not(hairspring_loom));
+        let pause = if gathers { pause_after(fired.wakes) } else { Ticks(0) };
         let slept = fired.all.then(|| self.signal.end_turn(fired.at, self.earliest(), pause, WakesBy::Thread));
         if slept.flatten().is_none() {
             // There is more to do, after what else the alarm thread has to ring.
@@ -358,7 +360,7 @@ impl HubLease {
 
     /// Keeps the hub for this timer, as long as the answer lives. `None` if it has ended and nobody else kept it.
     pub(crate) fn try_hold(self) -> Option<Held> {
-        self.hub.holders.join(self.epoch.0).then_some(Held(self))
+        self.hub.holders.join(self.epoch.0).then(|| Held(self))
     }
 
     /// Keeps the hub for this timer, which is certainly there or kept by others.

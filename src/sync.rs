@@ -43,7 +43,7 @@ mod plain {
     /// A function that makes the value of a [`global`].
     macro_rules! constant {
         (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
-            pub(super) const fn $name($($argument: $of)?) -> $made $body
+            pub(crate) const fn $name($($argument: $of)?) -> $made $body
         };
     }
 
@@ -132,7 +132,7 @@ mod modelled {
     /// A function that makes the value of a [`global`].
     macro_rules! constant {
         (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
-            pub(super) fn $name($($argument: $of)?) -> $made $body
+            pub(crate) fn $name($($argument: $of)?) -> $made $body
         };
     }
 

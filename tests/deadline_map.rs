@@ -62,8 +62,7 @@ fn a_map_may_be_made_and_used_where_there_is_no_runtime() {
     map.insert("later", 1, HOUR);
     map.insert("due", 2, Duration::ZERO);
     assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "what is due takes no waiting");
-    let said = panic_message(|| poll(&mut expirations));
-    assert!(said.contains("no tokio runtime"), "{said}");
+    assert_eq!(poll(&mut expirations), Poll::Pending);
     map.touch("later", ms(2));
     for (runtime, key) in bare().into_iter().zip(["next", "last"]) {
         map.insert(key, 3, ms(1));

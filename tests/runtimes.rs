@@ -376,7 +376,7 @@ fn timers_of_threads_that_have_ended_fire() {
 fn a_timers_handle_works_from_anywhere() {
     fn has_all<T: Clone + Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}
     assert!(Timer::try_current().is_err());
-    assert!(common::panic_message(Timer::current).contains("no tokio runtime"));
+    has_all(&Timer::current());
     must_end(|| {
         let runtime = multi_thread(2);
         let timer = runtime.block_on(async { Timer::current() });

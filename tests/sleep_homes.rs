@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use common::{
-    HOUR, OnDrop, Random, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end,
-    panic_message, poll, poll_with,
+    HOUR, OnDrop, Random, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, poll,
+    poll_with,
 };
 use hairspring::{Duration, Instant, Sleep, interval, sleep, sleep_until, timeout};
 
@@ -70,38 +70,6 @@ fn made_under_an_entered_runtime_it_runs_where_there_is_none() {
 }
 
 #[test]
-fn with_no_runtime_at_all_it_panics_and_says_what_to_do() {
-    let messages = [
-        panic_message(|| block_on(sleep(ms(1)))),
-        panic_message(|| block_on(sleep(Duration::MAX))),
-        panic_message(|| block_on(sleep_until(Instant::now() + HOUR))),
-        panic_message(|| block_on(timeout(HOUR, pending()))),
-        panic_message(|| {
-            let mut ticks = hairspring::interval_at(Instant::now() + HOUR, HOUR);
-            block_on(async { ticks.tick().await })
-        }),
-    ];
-    for message in messages {
-        assert!(message.contains("no tokio runtime"), "what is wrong: {message}");
-        assert!(message.contains("block_on") && message.contains("enter"), "what to do: {message}");
-    }
-}
-
-#[test]
-fn a_poll_that_panicked_leaves_a_sleep_that_can_be_used() {
-    must_end(|| {
-        let mut nap = sleep(HOUR);
-        for _ in 0..3 {
-            assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut nap))).is_err());
-        }
-        assert!(!nap.is_elapsed());
-        nap.reset_to(Instant::now() + ms(5));
-        current_thread().block_on(&mut nap);
-        assert!(nap.is_elapsed());
-    });
-}
-
-#[test]
 fn runtimes_without_enable_time_and_enable_io_do() {
     for runtime in bare() {
         must_end(move || {
@@ -142,22 +110,25 @@ fn a_sleep_whose_runtime_was_dropped_fires_on_the_next_that_polls_it() {
 }
 
 #[test]
-fn a_sleep_whose_runtime_was_dropped_panics_where_there_is_none() {
+fn a_sleep_whose_runtime_was_dropped_fires_where_there_is_none() {
     for home in both_flavours() {
         must_end(move || {
-            let mut nap = waiting_on(&home, HOUR);
+            let start = std::time::Instant::now();
+            let mut nap = waiting_on(&home, ms(30));
             drop(home);
-            let message = panic_message(|| block_on(&mut nap));
-            assert!(message.contains("shut down") && message.contains("poll from a runtime"), "{message}");
+            block_on(&mut nap);
+            assert!(start.elapsed() >= ms(30), "not early because its driver went");
+            nap.reset_to(Instant::now() + HOUR);
+            assert!(poll(&mut nap).is_pending());
             nap.reset_to(Instant::now());
-            assert!(poll(&mut nap).is_ready(), "what is over needs no timer");
+            assert!(poll(&mut nap).is_ready());
         });
     }
 }
 
 /// The thread waits, nobody polls again by itself: the end of the runtime has to wake it.
 #[test]
-fn a_thread_that_waits_when_the_runtime_is_dropped_is_woken_to_panic() {
+fn a_thread_that_waits_when_the_runtime_is_dropped_waits_on() {
     for home in both_flavours() {
         must_end(move || {
             let mut nap = waiting_on(&home, 2 * HOUR);
@@ -169,33 +140,34 @@ fn a_thread_that_waits_when_the_runtime_is_dropped_is_woken_to_panic() {
     }
     must_end(|| {
         let home = multi_thread(1);
-        let nap = waiting_on(&home, HOUR);
+        let nap = waiting_on(&home, ms(200));
         let handle = home.handle().clone();
-        let waits = thread::spawn(move || panic_message(|| block_on(nap)));
-        let entered = thread::spawn(move || panic_message(|| handle.block_on(sleep(HOUR))));
+        let waits = thread::spawn(move || block_on(nap));
+        let entered = thread::spawn(move || handle.block_on(sleep(ms(200))));
         thread::sleep(ms(20));
         drop(home);
-        assert!(waits.join().unwrap().contains("shut down"));
-        assert!(entered.join().unwrap().contains("shut down"));
+        waits.join().unwrap();
+        entered.join().unwrap();
     });
 }
 
 #[test]
-fn polled_under_the_handle_of_a_runtime_that_was_shut_down_it_panics() {
+fn polled_under_the_handle_of_a_runtime_that_was_shut_down_it_fires_all_the_same() {
     for home in both_flavours() {
         must_end(move || {
             let handle = home.handle().clone();
             home.shutdown_background();
             let _guard = handle.enter();
+            let start = Instant::now();
             for _ in 0..3 {
-                let message = panic_message(|| block_on(sleep(HOUR)));
-                assert!(message.contains("shut down"), "{message}");
+                block_on(sleep(ms(2)));
             }
+            assert!(start.elapsed() >= ms(6));
+            assert!(block_on(timeout(ms(1), pending())).is_err());
         });
     }
 }
 
-/// tokio 2789: a panic where something was armed during shutdown.
 #[test]
 fn arming_while_the_runtime_shuts_down_does_not_panic() {
     must_end(|| {

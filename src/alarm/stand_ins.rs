@@ -85,18 +85,17 @@ impl StandIns {
 
     /// A thread's life: does what is sent, until nothing has come for a while.
     fn serve(&self) {
-        while {
+        loop {
             self.work_off();
-            self.wait()
-        } {}
+            let state = self.lock();
+            if state.work.is_empty() && !self.wait(state) {
+                return;
+            }
+        }
     }
 
     /// Waits for work; `false` if none has come for a while.
-    fn wait(&self) -> bool {
-        let mut state = self.lock();
-        if !state.work.is_empty() {
-            return true;
-        }
+    fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
@@ -117,11 +116,15 @@ impl StandIns {
 
     /// A thread's life in a model, until it is `done`.
     pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
-        while {
+        loop {
             self.work_off();
-            !done()
-        } {
-            self.wait();
+            let state = self.lock();
+            if done() {
+                return;
+            }
+            if state.work.is_empty() {
+                self.wait(state);
+            }
         }
     }
 
@@ -132,7 +135,7 @@ impl StandIns {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use super::*;
     use std::sync::mpsc;

@@ -32,10 +32,12 @@ pub(crate) trait Bell: Send + Sync {
 }
 
 struct AlarmThread {
-    /// The process that it is of.
+    /// The process that it is of. Not known in a model.
+    #[cfg_attr(hairspring_loom, allow(dead_code))]
     process: OnceLock<u32>,
-    /// That of a process forked off this one, in which this thread does not exist. Each has the locks of its own, as
+    /// That of a process forked off this one, in which this thread does not exist. Each has locks of its own, as
     /// another thread may have held these when it was forked.
+    #[cfg_attr(hairspring_loom, allow(dead_code))]
     child: OnceLock<&'static AlarmThread>,
     state: Mutex<State>,
     changed: Condvar,

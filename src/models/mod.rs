@@ -10,6 +10,7 @@
 //! Must not know: what the tests outside of the crate check.
 
 mod alarm;
+mod pool;
 mod timer;
 
 use std::pin::Pin;
@@ -56,11 +57,13 @@ pub(crate) fn far(number: u64) -> Tick {
     Tick(HOUR.0 * 24 * 365 * 100 + number * HOUR.0)
 }
 
+/// How large a thread's stack is, in words. Loom's own are too small for a wheel.
+#[cfg(hairspring_loom)]
+const STACK: usize = 0x8000;
+
 /// Runs a model.
 #[cfg(hairspring_loom)]
 pub(crate) fn check(name: &str, model: fn()) {
-    /// In words. Loom's own stacks are too small for a wheel.
-    const STACK: usize = 0x8000;
     let mut builder = loom::model::Builder::new();
     let bound = *builder.preemption_bound.get_or_insert(2);
     builder.max_branches = 10_000;
@@ -119,13 +122,17 @@ impl Start {
 
     fn spawn<T: Send + 'static>(&self, side: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
         let missing = self.0.clone();
-        thread::spawn(move || {
+        let side = move || {
             missing.fetch_sub(1, Relaxed);
             while cfg!(not(hairspring_loom)) && missing.load(Relaxed) > 0 {
                 thread::yield_now();
             }
             side()
-        })
+        };
+        #[cfg(hairspring_loom)]
+        return thread::Builder::new().stack_size(STACK).spawn(side).unwrap();
+        #[cfg(not(hairspring_loom))]
+        thread::spawn(side)
     }
 }
 

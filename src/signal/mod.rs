@@ -211,7 +211,7 @@ impl Signal {
 
     /// A driver is about to be spawned; `bell` is what the alarm thread rings for it.
     pub(crate) fn open(&self, bell: &'static dyn Bell) {
-        let mut state = self.prepare(bell);
+        let mut state = self.prepare(bell, false);
         self.expect_driver(&mut state);
         if instant::clock_is_the_systems() {
             self.watch_driver(&mut state);
@@ -220,14 +220,14 @@ impl Signal {
 
     /// A timer without a driver begins: whenever `bell` rings and something is due, a stand-in is to turn the wheels.
     pub(crate) fn open_driverless(&self, bell: &'static dyn Bell) {
-        self.driverless.store(true, SeqCst);
-        let mut state = self.prepare(bell);
+        let mut state = self.prepare(bell, true);
         state.phase = Phase::Asleep(WakesBy::Thread);
         self.publish(Tick::MAX, Tick::MAX);
     }
 
-    fn prepare(&self, bell: &'static dyn Bell) -> MutexGuard<'_, State> {
+    fn prepare(&self, bell: &'static dyn Bell, driverless: bool) -> MutexGuard<'_, State> {
         self.bell.get_or_init(|| bell);
+        self.driverless.store(driverless, SeqCst);
         self.doubtful.store(0, SeqCst);
         #[cfg(feature = "test-util")]
         {
@@ -339,8 +339,11 @@ impl Signal {
     pub(crate) fn ring(&self) -> Rung {
         let mut state = self.lock();
         match state.phase {
-            // The booking that rings was replaced while the thread had it in hand.
-            Phase::Asleep(WakesBy::Thread) if self.armed() > self.now() => Rung::Served,
+            // The booking that rings was replaced while the thread had it in hand, or comes from before a fork.
+            Phase::Asleep(WakesBy::Thread) if self.armed() > self.now() => {
+                self.arm_thread(self.armed());
+                Rung::Served
+            }
             Phase::Asleep(WakesBy::Thread) => {
                 // There is none, or it was woken the last time and not seen since.
                 if self.is_driverless() || (STANDS_IN && state.waker.is_none()) {

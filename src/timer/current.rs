@@ -343,4 +343,34 @@ mod tests {
         let lease = timer.lease;
         shards_of_workers(move || shard_of(lease));
     }
+
+    /// Calls `code` on the one worker of a runtime.
+    fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
+        runtime.block_on(runtime.spawn(async move { code() })).unwrap()
+    }
+
+    /// Whether the thread knows its timer for good.
+    fn knows_for_good() -> bool {
+        shard();
+        remembered().is_some_and(|known| known.task.is_none())
+    }
+
+    #[cfg(not(feature = "test-util"))]
+    #[test]
+    fn a_worker_forgets_nothing_when_another_runtime_gets_a_timer_and_learns_of_each_of_its_own() {
+        let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (runtime, other) = (one_worker(), one_worker());
+        let learns = || (0..1_000).any(|_| on_the_worker(&runtime, knows_for_good));
+        assert!(learns());
+        for _ in 0..10 {
+            on_the_worker(&other, || drop(Timer::builder().install().unwrap()));
+            assert!(on_the_worker(&runtime, || remembered().is_some_and(|known| known.task.is_none())));
+        }
+        for _ in 0..10 {
+            let installed = on_the_worker(&runtime, || Timer::builder().install().unwrap());
+            assert!(learns());
+            let knows = runtime.block_on(runtime.spawn(async { shard_of_runtime() })).unwrap().unwrap();
+            assert!(installed.lease.hub.shards().iter().any(|shard| std::ptr::eq(*shard, knows.shard)));
+        }
+    }
 }
