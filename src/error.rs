@@ -188,7 +188,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Kind::Shutdown => {
-                "the timer was shut down, its last handle dropped, or its runtime has gone: poll from a runtime that lives"
+                "the timer was shut down, its last handle dropped, or its runtime has gone: make the sleep on a timer that \
+                 lives"
             }
             Kind::AtCapacity { pending: Some(pending) } => {
                 return write!(f, "the timer is at capacity: {pending} pending, and it takes no more");
@@ -196,8 +197,7 @@ impl fmt::Display for Error {
             Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
             Kind::Invalid => "the deadline is not one that the timer takes",
             Kind::NoRuntime => {
-                "there is no tokio runtime here to turn the timer: poll inside one (in `block_on`, in a spawned task \
-                 or under `Handle::enter`), or make the sleep on a `hairspring::Timer` of its own"
+                "there is no tokio runtime here: `Timer::current` gives the process's own timer where there is none"
             }
         })
     }

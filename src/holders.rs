@@ -51,7 +51,9 @@ mod tests {
         assert!(!holders.join(0), "none has begun");
         for usage in [0, 1, u32::MAX] {
             holders.begin(usage);
-            assert!(holders.join(usage) && !holders.join(usage.wrapping_add(1)) && !holders.join(usage.wrapping_sub(1)));
+            assert!(
+                holders.join(usage) && !holders.join(usage.wrapping_add(1)) && !holders.join(usage.wrapping_sub(1))
+            );
             assert!(!holders.leave());
             assert!(holders.leave(), "the last");
             assert!(!holders.join(usage));

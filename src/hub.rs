@@ -38,15 +38,23 @@ pub(crate) struct Hub {
     turns: AtomicU64,
     /// Who may still use the hub for the timer that it serves, or served last.
     holders: Holders,
-    stand_in: AtomicU32,
+    /// What a stand-in does for the hub, and in which process: a child of a fork has not got its parent's.
+    stand_in: AtomicU64,
 }
 
 /// What a stand-in does for a hub.
-mod stand_in {
-    pub(super) const AWAY: u32 = 0;
-    pub(super) const TURNS: u32 = 1;
+#[derive(Clone, Copy)]
+enum StandIn {
+    Away,
+    Turns,
     /// It was called again meanwhile.
-    pub(super) const TURNS_AGAIN: u32 = 2;
+    TurnsAgain,
+}
+
+impl StandIn {
+    fn here(self) -> u64 {
+        u64::from(std::process::id()) << 32 | self as u64
+    }
 }
 
 /// A hub, as one timer has it.
@@ -199,7 +207,7 @@ impl Hub {
                 default: AtomicU32::new(0),
                 turns: AtomicU64::new(0),
                 holders: Holders::none(),
-                stand_in: AtomicU32::new(stand_in::AWAY),
+                stand_in: AtomicU64::new(0),
             }
         );
         #[cfg(feature = "test-util")]
@@ -301,19 +309,21 @@ impl Hub {
     /// Calls a stand-in, for a timer without a driver, or for a driver that does not come round: its runtime is blocked,
     /// or nobody drives it. One at a time: a waker that blocks it holds up this timer, and takes no more threads.
     fn call_stand_in(&'static self, stand_ins: &'static StandIns) {
-        let called = |now| Some(if now == stand_in::AWAY { stand_in::TURNS } else { stand_in::TURNS_AGAIN });
-        if self.stand_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, called) == Ok(stand_in::AWAY) {
+        let turns = [StandIn::Turns.here(), StandIn::TurnsAgain.here()];
+        let called = |now| Some(if turns.contains(&now) { turns[1] } else { turns[0] });
+        let before = self.stand_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, called);
+        if before.is_ok_and(|before| !turns.contains(&before)) {
             stand_ins.send(Box::new(|| self.stand_in()));
         }
     }
 
     /// Turns, and again as long as that was asked for meanwhile.
     fn stand_in(&self) {
+        let (turns, away) = (StandIn::Turns.here(), StandIn::Away.here());
         while {
-            self.stand_in.store(stand_in::TURNS, Ordering::SeqCst);
+            self.stand_in.store(turns, Ordering::SeqCst);
             self.turn_once();
-            let done = (stand_in::TURNS, stand_in::AWAY);
-            self.stand_in.compare_exchange(done.0, done.1, Ordering::SeqCst, Ordering::SeqCst).is_err()
+            self.stand_in.compare_exchange(turns, away, Ordering::SeqCst, Ordering::SeqCst).is_err()
         } {}
     }
 
@@ -408,6 +418,10 @@ impl Drop for Held {
 }
 
 impl Bell for Hub {
+    fn was_lost(&self) -> bool {
+        self.signal.was_lost()
+    }
+
     fn ring(&'static self, stand_ins: &'static StandIns) {
         match self.signal.ring() {
             Rung::Served => {}

@@ -39,15 +39,15 @@
 //! None is on by default.
 //!
 //! - `test-util`: control over time in tests. For `[dev-dependencies]`: with it tokio is asked for the runtime in each
-//!   first poll, and the alarm thread does not stand in for a driver that is held up.
+//!   first poll, and no stand-in turns for a driver that is held up.
 //! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
 //! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like.
 //! - `metrics`: counts and lateness for the crate `metrics`.
 //!
 //! # Panics
 //!
-//! A future of this crate panics where it is polled with no timer to wait on: outside of every tokio runtime, on a timer
-//! that was shut down, or on one that is full. [`Timer::try_sleep`] gives an error instead.
+//! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`]
+//! gives an error instead. It never panics for want of a runtime: outside of any, it waits on the process's own timer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -77,6 +77,7 @@ mod models;
 mod mover;
 #[cfg(feature = "test-util")]
 mod paused;
+mod per_process;
 #[cfg(feature = "test-util")]
 mod quiet;
 mod shard;

@@ -103,8 +103,7 @@ enum Holds {
 impl State {
     /// The timers that live, held so that none of their hubs goes to another timer meanwhile. Lets go of the lock.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<Held> {
-        let (live, ended): (Vec<_>, Vec<_>) =
-            state.timers.drain(..).partition(|held| !held.lease().is_over());
+        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| !held.lease().is_over());
         state.timers.clone_from(&live);
         drop(state);
         drop(ended);

@@ -4,6 +4,7 @@
 //! 1. Never early: ready only where a clock was read at or after the deadline, here or by whoever turned the wheel.
 //! 2. A poll at or after the deadline is ready, whether or not the driver has come round. That a far deadline has not
 //!    passed is taken on the alarm thread's word, which is out by the thread's lateness at most.
+//!    A sleep that found no runtime, or one that has been shut down, waits on the process's own timer.
 //! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
 //! 4. A task's budget is spent by a poll that is ready, and by no other.
 //!
@@ -35,16 +36,19 @@ const FINDS: u32 = 3;
 /// Completes at or after that, never before, to the nanosecond. A zero `duration` is ready at the first poll. Durations
 /// of more than 500 years are taken as 500 years.
 ///
-/// May be called anywhere; the first poll looks for a runtime. The runtime needs neither `enable_time` nor `enable_io`.
+/// May be made and polled anywhere. It waits on the timer of the runtime that polls it, which needs neither `enable_time`
+/// nor `enable_io`; outside of any runtime it waits on the timer where it was made, or on the process's own, which
+/// threads of this crate turn.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees what it held, at once.
 ///
 /// # Panics
-/// When polled before its deadline where there is no tokio runtime. The one where it was created serves in its place,
-/// and once it waits the one that it waits on, for as long as that lives. Also where the runtime's timer is
-/// [full](crate::timer::Builder::capacity), which only one with a limit can be, and where the first timer of the
-/// process is made for it and the system refuses that a thread.
+/// When polled on a runtime whose timer is [full](crate::timer::Builder::capacity), which only a timer with a limit can
+/// be, and if the first timer of the process is made for it and the system refuses that a thread.
+///
+/// Also in a thread that blocks on it inside a runtime (in `spawn_blocking` or `block_in_place`), a second after that
+/// runtime was shut down: whoever drops a runtime waits for such threads. tokio's sleeps panic there at once.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep};

@@ -61,6 +61,13 @@ fn what_a_process_does_with_timers_a_process_that_it_forks_off_can_do_too() {
             everything_fires();
             in_a_child(everything_fires);
         });
+        // As soon as the parent is woken, while the thread that woke it is in the midst of its turn.
+        for _ in 0..30 {
+            futures::executor::block_on(sleep(ms(1)));
+            in_a_child(|| futures::executor::block_on(sleep(ms(1))));
+            current_thread().block_on(sleep(ms(1)));
+            in_a_child(|| current_thread().block_on(sleep(ms(1))));
+        }
 
         // On a runtime that goes on in the child.
         let runtime = current_thread();

@@ -8,14 +8,15 @@
 //! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
 //! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
 //! 4. No waker of a foreign executor or a user runs on this thread.
-//! 5. A process that was forked off starts a thread of its own with its first booking, and takes over what was booked.
+//! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, to
+//!    book anew what they wait for.
 //!
 //! Bells live for ever: what rings is never freed, only used again.
 //!
 //! Must not know: wheel, shards, the driver.
 
 use std::io;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 pub(crate) use super::bookings::BellId;
@@ -23,22 +24,22 @@ use super::bookings::Bookings;
 use super::priority::{self, Priority};
 use super::stand_ins::StandIns;
 use crate::contain::contain;
-use crate::sync::{self, Condvar, Mutex, MutexGuard, global};
+#[cfg(not(hairspring_loom))]
+use crate::per_process::PerProcess;
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
 
 /// What the thread rings.
 pub(crate) trait Bell: Send + Sync {
     /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
     fn ring(&'static self, stand_ins: &'static StandIns);
+
+    /// Whether a thread that this process has not got held its lock when the process was forked off.
+    fn was_lost(&self) -> bool {
+        false
+    }
 }
 
 struct AlarmThread {
-    /// The process that it is of. Not known in a model.
-    #[cfg_attr(hairspring_loom, allow(dead_code))]
-    process: OnceLock<u32>,
-    /// That of a process forked off this one, in which this thread does not exist. Each has locks of its own, as
-    /// another thread may have held these when it was forked.
-    #[cfg_attr(hairspring_loom, allow(dead_code))]
-    child: OnceLock<&'static AlarmThread>,
     state: Mutex<State>,
     changed: Condvar,
     stand_ins: StandIns,
@@ -71,8 +72,53 @@ impl Thread {
     }
 }
 
-global! {
-    static FIRST: AlarmThread = AlarmThread::new(Bookings::new());
+/// The alarm thread of this process: a child of a fork has not got its parent's.
+#[cfg(not(hairspring_loom))]
+fn alarm() -> &'static AlarmThread {
+    static ALARM: PerProcess<AlarmThread> = PerProcess::new();
+    ALARM.get(|was_forked| {
+        let mut bookings = Bookings::new();
+        // What was booked with the parent's is not known. So all ring, and book anew what they need.
+        let bells = if was_forked { BELLS.get() } else { None };
+        for Listed { id, bell, .. } in std::iter::successors(bells, |listed| listed.next.get().copied()) {
+            if !bell.was_lost() {
+                bookings.book(*id, Instant::now(), *bell);
+            }
+        }
+        AlarmThread::new(bookings)
+    })
+}
+
+#[cfg(hairspring_loom)]
+fn alarm() -> &'static AlarmThread {
+    sync::global! {
+        static ALARM: AlarmThread = AlarmThread::new(Bookings::new());
+    }
+    &ALARM
+}
+
+/// All bells that there are, for a child of a fork. To read them takes no lock.
+static BELLS: OnceLock<Listed> = OnceLock::new();
+
+struct Listed {
+    id: BellId,
+    bell: &'static dyn Bell,
+    next: OnceLock<&'static Listed>,
+}
+
+/// Lists a bell, once.
+pub(crate) fn list(id: BellId, bell: &'static dyn Bell) {
+    static LAST: PlainMutex<Option<&'static Listed>> = PlainMutex::new(None);
+    // Those of a model go when it ends.
+    if cfg!(hairspring_loom) {
+        return;
+    }
+    let listed = || Listed { id, bell, next: OnceLock::new() };
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    *last = Some(match *last {
+        None => BELLS.get_or_init(listed),
+        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(listed()))),
+    });
 }
 
 /// Starts the thread, so that booking cannot fail later. Starts it anew if it has a worse priority than the calling
@@ -81,7 +127,7 @@ global! {
 /// # Panics
 /// If there is none and the system refuses it.
 pub(crate) fn start() {
-    let alarm = AlarmThread::of_this_process();
+    let alarm = alarm();
     if let Err(error) = alarm.start() {
         panic!("hairspring could not start its alarm thread: {error}");
     }
@@ -89,24 +135,24 @@ pub(crate) fn start() {
 
 /// Books `bell` for `at`, in place of what it had booked before.
 pub(crate) fn book(id: BellId, at: Instant, bell: &'static dyn Bell) {
-    AlarmThread::of_this_process().book(id, at, bell);
+    alarm().book(id, at, bell);
 }
 
 /// Takes a booking back, if there is one.
 pub(crate) fn cancel(id: BellId) {
-    AlarmThread::of_this_process().lock().bookings.cancel(id);
+    alarm().lock().bookings.cancel(id);
 }
 
 /// When a bell is to ring.
 #[cfg(test)]
 pub(crate) fn booked(id: BellId) -> Option<Instant> {
-    AlarmThread::of_this_process().lock().bookings.of(id)
+    alarm().lock().bookings.of(id)
 }
 
 /// Does the thread's work until it is `done`, in a model.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn run_until(done: impl Fn() -> bool) {
-    let alarm = AlarmThread::of_this_process();
+    let alarm = alarm();
     let mut state = alarm.lock();
     while !done() {
         state = alarm.round(state);
@@ -116,7 +162,7 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
 /// Rings all that is due, in a model. Returns whether anything was.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn ring_due() -> bool {
-    let alarm = AlarmThread::of_this_process();
+    let alarm = alarm();
     let mut rung = false;
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
@@ -130,34 +176,11 @@ impl AlarmThread {
     sync::constant! {
         fn new(bookings: Bookings) -> Self {
             AlarmThread {
-                process: OnceLock::new(),
-                child: OnceLock::new(),
                 state: Mutex::new(State { bookings, thread: Thread::Awake, serves_at: None, latest: 0 }),
                 changed: Condvar::new(),
                 stand_ins: StandIns::new(),
             }
         }
-    }
-
-    /// The one of this process: after a fork another than before.
-    #[cfg(not(hairspring_loom))]
-    fn of_this_process() -> &'static AlarmThread {
-        let process = std::process::id();
-        let mut alarm = &FIRST;
-        while *alarm.process.get_or_init(|| process) != process {
-            alarm = alarm.child.get_or_init(|| {
-                // What was booked before the fork rings in both. If a thread that this process has not got was just
-                // changing it, that is lost.
-                let booked = alarm.state.try_lock().map_or(Bookings::new(), |state| state.bookings.clone());
-                Box::leak(Box::new(AlarmThread::new(booked)))
-            });
-        }
-        alarm
-    }
-
-    #[cfg(hairspring_loom)]
-    fn of_this_process() -> &'static AlarmThread {
-        &FIRST
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -42,7 +42,7 @@ const HOLDS: usize = 64;
 /// A poll that is pending has taken nothing: futures that wait on the stream can be dropped at any point.
 ///
 /// # Panics
-/// When it has to wait where a [`Sleep`] would panic: with no runtime anywhere, or on a timer that was shut down or is
+/// When it has to wait and a [`Sleep`] would panic: on a timer that was shut down or is
 /// [full](crate::timer::Builder::capacity). The entries stay.
 ///
 /// ```

@@ -231,8 +231,8 @@ impl<T> DelayQueue<T> {
     /// order near the present, which it sorts a part at a time.
     ///
     /// # Panics
-    /// Where it has to wait and there is no runtime, or the queue's timer was shut down or is
-    /// [full](crate::timer::Builder::capacity). The entries stay.
+    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
+    /// stay.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};

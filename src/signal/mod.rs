@@ -22,7 +22,7 @@ mod by_hand;
 
 // No part of any handshake, so models share it.
 use std::sync::atomic::AtomicU64 as Counter;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -204,6 +204,12 @@ impl Signal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a thread that this process has not got held the lock when the process was forked off. Only for a process
+    /// that has one thread.
+    pub(crate) fn was_lost(&self) -> bool {
+        matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// When a tick comes by the system's clock, for the alarm thread.
     fn system_instant(&self, tick: Tick) -> Instant {
         self.instant_of(tick).into_std()
@@ -226,7 +232,10 @@ impl Signal {
     }
 
     fn prepare(&self, bell: &'static dyn Bell, driverless: bool) -> MutexGuard<'_, State> {
-        self.bell.get_or_init(|| bell);
+        self.bell.get_or_init(|| {
+            thread::list(self.id, bell);
+            bell
+        });
         self.driverless.store(driverless, SeqCst);
         self.doubtful.store(0, SeqCst);
         #[cfg(feature = "test-util")]
@@ -363,10 +372,13 @@ impl Signal {
                 self.book(patience);
                 Rung::Served
             }
-            Phase::Asleep(WakesBy::Watched)
-                if STANDS_IN && self.system_instant(self.armed()) + WATCHED_GRACE <= sync::now() =>
-            {
-                Rung::Overdue
+            Phase::Asleep(WakesBy::Watched) if STANDS_IN && self.armed() < Tick::MAX => {
+                let patience = self.system_instant(self.armed()) + WATCHED_GRACE;
+                if sync::now() >= patience {
+                    return Rung::Overdue;
+                }
+                self.book(patience);
+                Rung::Served
             }
             Phase::Closed | Phase::Awake { .. } | Phase::Asleep(_) => Rung::Served,
         }

@@ -24,7 +24,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,7 @@ use crate::driver::Driver;
 #[cfg(feature = "test-util")]
 use crate::hub::Hub;
 use crate::hub::HubLease;
+use crate::per_process::PerProcess;
 use crate::shard::ShardLease;
 
 /// How long a thread that blocks the shutdown of its runtime may go on sleeping.
@@ -59,7 +60,7 @@ static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(Mutex::default);
 type Timers = HashMap<runtime::Id, HubLease>;
 
 /// The process's own, for sleeps that no runtime serves.
-static OWN: OnceLock<HubLease> = OnceLock::new();
+static OWN: PerProcess<HubLease> = PerProcess::new();
 
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
@@ -87,7 +88,7 @@ pub(super) fn timer() -> Option<HubLease> {
 /// # Panics
 /// If it is the first timer of the process and the system refuses it a thread.
 pub(super) fn own() -> HubLease {
-    *OWN.get_or_init(|| {
+    *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Settings::with_shards(shards).make_driverless()
     })
@@ -211,9 +212,9 @@ fn probe(runtime: &Handle, timer: HubLease) {
     }
     let asked = ASKED.try_with(|asked| {
         let before = asked.get().filter(|(timer, _)| timer.is_default());
-        let (timer, times) = before.map_or((timer, 1), |(timer, times)| (timer, times.saturating_add(1)));
-        asked.set(Some((timer, times)));
-        times
+        let (of, count) = before.map_or((timer, 1), |(of, count)| (of, count.saturating_add(1)));
+        asked.set(Some((of, count)));
+        count
     });
     if asked.is_ok_and(u32::is_power_of_two) {
         runtime.spawn(async move {
@@ -345,11 +346,13 @@ mod tests {
     }
 
     /// Calls `code` on the one worker of a runtime.
+    #[cfg(not(feature = "test-util"))]
     fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
         runtime.block_on(runtime.spawn(async move { code() })).unwrap()
     }
 
     /// Whether the thread knows its timer for good.
+    #[cfg(not(feature = "test-util"))]
     fn knows_for_good() -> bool {
         shard();
         remembered().is_some_and(|known| known.task.is_none())

@@ -1,0 +1,40 @@
+//! [`PerProcess`]: a static whose value is another in each process that was forked off.
+//!
+//! A child of a fork has the memory of its parent and one of its threads. What the others did for the parent nobody does
+//! in the child, and a lock that one of them held stays locked. So the child has values of its own.
+//!
+//! Must not know: what the value is.
+
+use std::sync::OnceLock;
+
+pub(crate) struct PerProcess<T: 'static> {
+    first: OnceLock<Of<T>>,
+}
+
+struct Of<T: 'static> {
+    process: u32,
+    value: T,
+    child: OnceLock<&'static Of<T>>,
+}
+
+impl<T> Of<T> {
+    fn new(process: u32, value: T) -> Self {
+        Of { process, value, child: OnceLock::new() }
+    }
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess { first: OnceLock::new() }
+    }
+
+    /// The value of this process; `make` makes it the first time, and is told whether a parent had one.
+    pub(crate) fn get(&'static self, make: impl Fn(bool) -> T) -> &'static T {
+        let process = std::process::id();
+        let mut of = self.first.get_or_init(|| Of::new(process, make(false)));
+        while of.process != process {
+            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(process, make(true)))));
+        }
+        &of.value
+    }
+}
