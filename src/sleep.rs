@@ -111,23 +111,28 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
-    // A lease in its parts, which leaves no gap: a sleep is 40 bytes.
     /// Where this waits; before that, where it was made, and after it, where it waited last.
     shard: &'static Shard,
-    epoch: Epoch,
-    /// Whether that is the timer of the caller's choice, and no other will do.
-    fixed: bool,
     stage: Stage,
     spans: Spans,
 }
 
+// With what all have in common inside, as that leaves no gap: a sleep is 40 bytes.
 enum Stage {
     /// In no shard.
-    Idle,
+    Idle(Home),
     /// In a shard, with the waker of the last poll.
-    Waiting(Key),
+    Waiting(Home, Key),
     /// Polled and completed.
-    Done,
+    Done(Home),
+}
+
+#[derive(Clone, Copy)]
+struct Home {
+    /// The shard's timer.
+    epoch: Epoch,
+    /// Whether that is the timer of the caller's choice, and no other will do.
+    fixed: bool,
 }
 
 impl Sleep {
@@ -148,13 +153,19 @@ impl Sleep {
     #[track_caller]
     fn at(ShardLease { shard, epoch }: ShardLease, fixed: bool, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, shard, epoch, fixed, stage: Stage::Idle, spans };
+        let sleep = Sleep { deadline, shard, stage: Stage::Idle(Home { epoch, fixed }), spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
     }
 
+    fn home(&self) -> Home {
+        match self.stage {
+            Stage::Idle(home) | Stage::Waiting(home, _) | Stage::Done(home) => home,
+        }
+    }
+
     fn lease(&self) -> ShardLease {
-        ShardLease { shard: self.shard, epoch: self.epoch }
+        ShardLease { shard: self.shard, epoch: self.home().epoch }
     }
 
     /// The instant at which this completes.
@@ -185,7 +196,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.stage, Stage::Done)
+        matches!(self.stage, Stage::Done(_))
     }
 
     /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
@@ -226,7 +237,7 @@ impl Sleep {
 
     /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
     pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
-        if let Stage::Waiting(key) = self.stage {
+        if let Stage::Waiting(_, key) = self.stage {
             if deadline == self.deadline || self.shard.reset(key, deadline) {
                 self.set_deadline(deadline);
                 return;
@@ -239,7 +250,7 @@ impl Sleep {
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
-        self.stage = Stage::Idle;
+        self.stage = Stage::Idle(self.home());
     }
 
     /// Keeps a deadline, and tells of it where it is another.
@@ -253,7 +264,7 @@ impl Sleep {
 
     /// Gives this a deadline that never comes, and takes it out of its shard.
     pub(crate) fn disarm(&mut self) {
-        if let Stage::Waiting(_) = self.stage {
+        if let Stage::Waiting(..) = self.stage {
             self.reset_idle(Tick::MAX);
         }
     }
@@ -261,8 +272,8 @@ impl Sleep {
     /// Takes this out of its shard, if it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&mut self) {
-        if let Stage::Waiting(key) = self.stage {
-            if !self.shard.has_fired(self.epoch, self.deadline) {
+        if let Stage::Waiting(home, key) = self.stage {
+            if !self.shard.has_fired(home.epoch, self.deadline) {
                 self.shard.remove(key);
             }
         }
@@ -283,9 +294,9 @@ impl Sleep {
         // Taken out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
         let elapsed = spans.poll("poll_elapsed", || match self.stage {
-            Stage::Done => Poll::Ready(Ok(())),
-            Stage::Waiting(key) => self.poll_waiting(key, cx),
-            Stage::Idle => self.poll_idle(cx),
+            Stage::Done(_) => Poll::Ready(Ok(())),
+            Stage::Waiting(home, key) => self.poll_waiting(home, key, cx),
+            Stage::Idle(home) => self.poll_idle(home, cx),
         });
         self.spans = spans;
         elapsed
@@ -293,27 +304,28 @@ impl Sleep {
 
     // Apart, so that a first poll does not pay for its registers.
     #[inline(never)]
-    fn poll_waiting(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Sleep { shard, epoch, deadline, .. } = *self;
-        if shard.has_fired(epoch, deadline) {
+    fn poll_waiting(&mut self, home: Home, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Sleep { shard, deadline, .. } = *self;
+        if shard.has_fired(home.epoch, deadline) {
             return self.complete();
         }
         if !shard.signal().is_surely_future(deadline) && self.now() >= deadline {
             shard.remove(key);
             return self.complete();
         }
-        match shard.set_waker(epoch, key, cx.waker()) {
+        match shard.set_waker(home.epoch, key, cx.waker()) {
             Fate::Waiting => Poll::Pending,
             // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
             Fate::Fired | Fate::Lost => {
-                self.stage = Stage::Idle;
-                self.poll_idle(cx)
+                self.stage = Stage::Idle(home);
+                self.poll_idle(home, cx)
             }
         }
     }
 
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let elsewhere = if self.fixed { None } else { current::shard_of_runtime() };
+    fn poll_idle(&mut self, home: Home, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let fixed = home.fixed;
+        let elsewhere = if fixed { None } else { current::shard_of_runtime() };
         let mut lease = elsewhere.unwrap_or_else(|| self.lease());
         for finds in 1.. {
             let ShardLease { shard, epoch } = lease;
@@ -323,12 +335,12 @@ impl Sleep {
             let Some(until) = self.may_wait_until(lease) else { return Poll::Ready(Err(Error::shutdown())) };
             match shard.insert(epoch, until, cx.waker().clone()) {
                 Ok(key) => {
-                    (self.shard, self.epoch, self.stage) = (shard, epoch, Stage::Waiting(key));
+                    (self.shard, self.stage) = (shard, Stage::Waiting(Home { epoch, fixed }, key));
                     return Poll::Pending;
                 }
                 Err(Refused::Past) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
                 Err(Refused::Past) => break,
-                Err(Refused::Closed) if self.fixed => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Closed) if fixed => return Poll::Ready(Err(Error::shutdown())),
                 Err(Refused::Closed) => lease = if finds < FINDS { current::shard() } else { current::own_shard() },
                 Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
             }
@@ -352,7 +364,7 @@ impl Sleep {
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done;
+        self.stage = Stage::Done(self.home());
         Poll::Ready(Ok(()))
     }
 }
@@ -379,9 +391,9 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Idle => "idle",
-            Stage::Waiting(_) => "waiting",
-            Stage::Done => "elapsed",
+            Stage::Idle(_) => "idle",
+            Stage::Waiting(..) => "waiting",
+            Stage::Done(_) => "elapsed",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }

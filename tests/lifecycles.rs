@@ -17,7 +17,7 @@ fn assert_apart() {
     let runtimes: Vec<_> = (0..6).map(|_| current_thread()).collect();
     let timers: Vec<_> = runtimes.iter().map(|runtime| inside(runtime, Timer::current)).collect();
     let mut naps: Vec<_> = timers.iter().map(|timer| timer.sleep(HOUR)).collect();
-    naps.iter_mut().for_each(|nap| assert!(poll(nap).is_pending()));
+    assert!(naps.iter_mut().all(|nap| poll(nap).is_pending()));
     assert!(timers.iter().all(|timer| timer.metrics().pending() == 1));
     assert!(timers.iter().all(|timer| timer.shutdown() == 1));
 }
@@ -75,7 +75,8 @@ fn drop_under<T: Send + 'static>(
 /// tokio's sleeps panic there at once. Either way the thread ends, as whoever drops the runtime waits for it.
 #[test]
 fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
-    let waits: [(&str, fn(&Handle)); 4] = [
+    type Wait = fn(&Handle);
+    let waits: [(&str, Wait); 4] = [
         ("sleep", |handle| handle.block_on(sleep(HOUR))),
         ("timeout", |handle| drop(handle.block_on(timeout(HOUR, std::future::pending::<()>())))),
         ("long interval", |handle| {
@@ -163,7 +164,7 @@ impl Wake for Blocks {
 }
 
 /// Nobody drives the runtime that it is on, so a stand-in wakes it.
-#[cfg(not(feature = "test-util"))]
+#[cfg_attr(feature = "test-util", ignore = "no stand-in turns for a driver then")]
 #[test]
 fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
     must_end(|| {

@@ -18,7 +18,9 @@ use tokio::task::coop;
 fn it_is_small_and_may_be_sent_shared_moved_and_printed() {
     fn has_all<T: Send + Sync + Unpin + Debug + 'static>() {}
     has_all::<Sleep>();
-    assert!(size_of::<Sleep>() <= 48, "{} bytes", size_of::<Sleep>());
+    // With that feature it has a place for spans.
+    let most = if cfg!(feature = "tracing") { 48 } else { 40 };
+    assert!(size_of::<Sleep>() <= most, "{} bytes", size_of::<Sleep>());
 }
 
 const EACH: u64 = 100;
