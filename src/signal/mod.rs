@@ -10,7 +10,7 @@
 //!    missed reads "never" and pokes.
 //! 2. `armed` changes only under the lock; reading it is a filter in front of the lock.
 //! 3. Where two turns overlap, the one that ends last only makes the wake-up earlier. An alarm of the driver's own stays
-//!    set whatever the alarm thread publishes in its place.
+//!    set whatever a stand-in publishes in its place.
 //! 4. While the driver is expected, the alarm thread has a booking to see that it came, unless a clock is paused.
 //! 5. While `certain` is finite, the alarm thread stands ready to withdraw it, soon after the tick `armed` is reached.
 //! 6. No waker is woken, cloned or dropped under the lock.
@@ -38,7 +38,7 @@ use crate::tick::{Tick, Ticks};
 /// sleep that is polled after its deadline is told to wait, and it is woken as soon as the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
-/// How long a driver may take to come round once it was woken, before the alarm thread stands in for it.
+/// How long a driver may take to come round once it was woken, before a stand-in turns in its place.
 const GRACE: Duration = Duration::from_millis(1);
 
 /// The same where the driver's own alarm fires what is due without it, so that only the next alarm waits for it.
@@ -50,7 +50,7 @@ const DENSE: Ticks = Ticks(250_000);
 /// Whether a test may pause or advance tokio's clock at any time. Elsewhere a paused clock is noticed now and then.
 pub(crate) const CLOCK_MAY_PAUSE: bool = cfg!(feature = "test-util");
 
-/// Whether the alarm thread does. It fires by the system's clock.
+/// Whether one does. It fires by the system's clock.
 const STANDS_IN: bool = !CLOCK_MAY_PAUSE;
 
 /// What a driver waits on.
@@ -536,63 +536,4 @@ impl std::fmt::Debug for Signal {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An alarm may go off late, or for nothing, while the driver is awake and its next wake-up is not known.
-    #[test]
-    fn an_alarm_that_goes_off_out_of_turn_does_not_put_the_next_one_off() {
-        let signal = Signal::new();
-        signal.lock().phase = Phase::Awake { again: false, expected: true };
-        let now = clock::now();
-        let (soon, pause) = (now + Ticks(1_000_000), Ticks(500_000));
-        signal.went_off(now);
-        assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
-        signal.went_off(now);
-        signal.begin_turn(noop());
-        assert_eq!(signal.end_turn(now, soon, pause, WakesBy::Watched), Some(soon));
-    }
-
-    fn noop() -> DriverWaker {
-        DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
-    }
-
-    fn end_of_a_turn_that_saw_nothing(signal: &Signal) -> Option<Tick> {
-        signal.end_turn(clock::now(), Tick::MAX, Ticks(0), WakesBy::Thread)
-    }
-
-    /// Both had looked when it was armed. The alarm thread only rings again, and what it leaves to the driver, the driver
-    /// has to look for.
-    #[test]
-    fn what_two_turns_have_missed_neither_sleeps_through() {
-        let signal = Signal::new();
-        signal.lock().phase = Phase::Awake { again: false, expected: true };
-        assert!(signal.begin_turn_as_stand_in(Tick(1)));
-        signal.begin_turn(noop());
-        signal.inserted(Tick(1));
-        assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None, "the alarm thread's");
-        signal.ring_again();
-        assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None, "the driver's");
-    }
-
-    /// The alarm thread would have seen what the driver missed, but was not through.
-    #[test]
-    fn what_the_alarm_thread_leaves_undone_nobody_sleeps_through() {
-        for ends_first in [false, true] {
-            let signal = Signal::new();
-            signal.lock().phase = Phase::Awake { again: false, expected: true };
-            signal.begin_turn(noop());
-            signal.inserted(Tick(1));
-            assert!(signal.begin_turn_as_stand_in(Tick(1)));
-            if ends_first {
-                assert_eq!(end_of_a_turn_that_saw_nothing(&signal), Some(Tick::MAX));
-                signal.ring_again();
-                // The alarm is moved, or the driver woken.
-                assert!(signal.armed() <= Tick(1) || signal.lock().waker.is_none());
-            } else {
-                signal.ring_again();
-                assert_eq!(end_of_a_turn_that_saw_nothing(&signal), None);
-            }
-        }
-    }
-}
+mod tests;

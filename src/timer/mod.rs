@@ -46,8 +46,8 @@ use crate::try_sleep::TrySleep;
 
 /// A handle on a timer: what the free functions find by themselves, to be held and passed on.
 ///
-/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. Those of a
-/// [`Builder`] come on top, and end with their last handle. Cloning is cheap.
+/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. So has the process, for
+/// what waits outside of any runtime. Those of a [`Builder`] come on top, and end with their last handle. Cloning is cheap.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
