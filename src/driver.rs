@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::alarm::Alarm;
-use crate::alarm::own::OwnAlarm;
+use crate::alarm::own::{OwnAlarm, Unfit};
 use crate::clock;
 use crate::hub::{Allowance, Fired, Held, HubLease};
 use crate::instant;
@@ -71,6 +71,12 @@ impl Driver {
         let inline = Arc::new(FireInline { held: timer.hub.hold(), wakes: AtomicUsize::new(0) });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
         Driver { timer, batch: Batch::default(), alarm, inline, gathers }
+    }
+
+    /// Makes the alarm that the timer was built with, on the current runtime. Without this the first poll does, and takes
+    /// the alarm thread where it cannot be had.
+    pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
+        self.alarm.make()
     }
 
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.

@@ -30,7 +30,8 @@ pub enum Alarm {
     #[default]
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and a thread switch less a turn. Linux only;
-    /// the runtime needs `enable_io`.
+    /// the runtime needs `enable_io`. It takes an open file; where it cannot be had later than the timer is built, or
+    /// fails, the timer goes on with `Thread` and says nothing.
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,

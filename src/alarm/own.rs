@@ -5,6 +5,7 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::io;
 use std::task::{Poll, Waker};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -25,9 +26,20 @@ pub(crate) struct OwnAlarm {
     timerfd: Option<super::timerfd::TimerfdAlarm>,
 }
 
-/// The runtime lacks what an alarm needs.
+/// Why an alarm cannot be had.
 #[derive(Debug)]
-pub(crate) struct Unfit;
+pub(crate) enum Unfit {
+    /// This system or runtime has no such thing.
+    Lacking,
+    /// It has, and refuses it.
+    Refused(io::Error),
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::Refused(error)
+    }
+}
 
 impl OwnAlarm {
     /// `inline` is what a tokio sleep wakes when it goes off.
@@ -39,6 +51,15 @@ impl OwnAlarm {
             inline,
             #[cfg(target_os = "linux")]
             timerfd: None,
+        }
+    }
+
+    /// Makes the alarm that was chosen, on the current runtime. Without this it is made when it is first set.
+    pub(crate) fn make(&mut self) -> Result<(), Unfit> {
+        match self.chosen {
+            Alarm::Thread => Ok(()),
+            Alarm::Tokio => self.tokio.make(),
+            Alarm::Timerfd => self.make_timerfd(),
         }
     }
 
@@ -68,21 +89,32 @@ impl OwnAlarm {
     }
 
     #[cfg(target_os = "linux")]
+    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+        self.timerfd = Some(super::timerfd::TimerfdAlarm::new()?);
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
     fn set_timerfd(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
         let alarm = match &mut self.timerfd {
             Some(alarm) => alarm,
-            none => none.insert(super::timerfd::TimerfdAlarm::new().map_err(|_| Unfit)?),
+            none => none.insert(super::timerfd::TimerfdAlarm::new()?),
         };
         // Forgets that it has gone off before it is set again.
         while let Poll::Ready(forgotten) = alarm.poll(&self.inline) {
-            forgotten.map_err(|_| Unfit)?;
+            forgotten?;
         }
-        alarm.set(at.map(Instant::into_std)).map_err(|_| Unfit)
+        Ok(alarm.set(at.map(Instant::into_std))?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+        Err(Unfit::Lacking)
     }
 
     #[cfg(not(target_os = "linux"))]
     fn set_timerfd(&mut self, _: Option<Instant>) -> Result<(), Unfit> {
-        Err(Unfit)
+        Err(Unfit::Lacking)
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
@@ -100,17 +132,5 @@ impl OwnAlarm {
             self.chosen = Alarm::Thread;
         }
         self.paused_clocks &= alarm != Alarm::Tokio;
-    }
-}
-
-/// Whether the current runtime has what an alarm needs.
-pub(crate) fn fits(alarm: Alarm) -> bool {
-    match alarm {
-        Alarm::Thread => true,
-        Alarm::Tokio => TokioAlarm::new(Waker::noop().clone()).set(Instant::now()).is_ok(),
-        #[cfg(target_os = "linux")]
-        Alarm::Timerfd => super::timerfd::TimerfdAlarm::new().is_ok(),
-        #[cfg(not(target_os = "linux"))]
-        Alarm::Timerfd => false,
     }
 }

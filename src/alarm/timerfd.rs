@@ -16,6 +16,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
+use super::own::Unfit;
+
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
 const AT_ONCE: Duration = Duration::from_nanos(1);
 
@@ -29,13 +31,13 @@ pub(super) struct TimerfdAlarm {
 
 impl TimerfdAlarm {
     /// Fails where the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> io::Result<Self> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+    pub(super) fn new() -> Result<Self, Unfit> {
+        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC);
+        let fd = fd.map_err(io::Error::from)?;
         // The only way to ask whether a runtime has `enable_io` is to use it.
         #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
         let made = catch_unwind(AssertUnwindSafe(|| AsyncFd::with_interest(fd, Interest::READABLE)));
-        let fd = made.unwrap_or_else(|_| Err(io::ErrorKind::Unsupported.into()))?;
-        Ok(TimerfdAlarm { fd })
+        Ok(TimerfdAlarm { fd: made.map_err(|_| Unfit::Lacking)?? })
     }
 
     /// Sets the alarm, in place of what was set before; `None` for none.

@@ -33,18 +33,23 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
+    /// Makes the sleep, so that [`set`](Self::set) cannot fail.
+    pub(super) fn make(&mut self) -> Result<(), Unfit> {
+        self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
+        Ok(())
+    }
+
     /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
     pub(super) fn set(&mut self, at: Instant) -> Result<(), Unfit> {
         let at = at.min(Instant::now() + LONGEST).into();
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(at),
-            none => {
-                // The only way to ask whether a runtime has `enable_time` is to make a sleep.
-                let made = catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at))));
-                *none = Some(made.map_err(|_| Unfit)?);
+        let sleep = match &mut self.sleep {
+            Some(sleep) => {
+                sleep.as_mut().reset(at);
+                sleep
             }
-        }
-        let sleep = self.sleep.as_mut().expect("it was just made").as_mut();
+            none => none.insert(sleep_until(at)?),
+        };
+        let sleep = sleep.as_mut();
         // The driver's own budget is no business of its alarm.
         let polled =
             std::pin::pin!(tokio::task::coop::unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
@@ -58,4 +63,9 @@ impl TokioAlarm {
     pub(super) fn cancel(&mut self) {
         self.sleep = None;
     }
+}
+
+fn sleep_until(at: tokio::time::Instant) -> Result<Pin<Box<Sleep>>, Unfit> {
+    // The only way to ask whether a runtime has `enable_time` is to make a sleep.
+    catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at)))).map_err(|_| Unfit::Lacking)
 }
