@@ -12,6 +12,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::Alarm;
 use super::tokio_sleep::TokioAlarm;
+use crate::enabled::{self, NotEnabled};
 use crate::instant::{self, Instant};
 
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
@@ -33,6 +34,12 @@ pub(crate) enum Unfit {
     Lacking,
     /// It has, and refuses it.
     Refused(io::Error),
+}
+
+impl From<NotEnabled> for Unfit {
+    fn from(_: NotEnabled) -> Unfit {
+        Unfit::Lacking
+    }
 }
 
 impl From<io::Error> for Unfit {
@@ -58,7 +65,7 @@ impl OwnAlarm {
     pub(crate) fn make(&mut self) -> Result<(), Unfit> {
         match self.chosen {
             Alarm::Thread => Ok(()),
-            Alarm::Tokio => self.tokio.make(),
+            Alarm::Tokio => Ok(self.tokio.make()?),
             Alarm::Timerfd => self.make_timerfd(),
         }
     }
@@ -83,7 +90,7 @@ impl OwnAlarm {
                 self.tokio.cancel();
                 Ok(())
             }
-            (Alarm::Tokio, Some(at)) => self.tokio.set(at),
+            (Alarm::Tokio, Some(at)) => Ok(self.tokio.set(at)?),
             (Alarm::Timerfd, at) => self.set_timerfd(at),
         }
     }
@@ -121,7 +128,12 @@ impl OwnAlarm {
     /// current-thread runtime's clock can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         let pausable = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
-        if pausable && self.paused_clocks && self.set(Alarm::Tokio, at).is_err() {
+        if !(pausable && self.paused_clocks && enabled::may_guess()) {
+            return;
+        }
+        // Whether the runtime has `enable_time`, nobody has said.
+        let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
+        if made.is_err() || self.set(Alarm::Tokio, at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }

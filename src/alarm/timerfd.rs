@@ -5,7 +5,6 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
 use super::own::Unfit;
+use crate::enabled;
 
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -32,12 +32,12 @@ pub(super) struct TimerfdAlarm {
 impl TimerfdAlarm {
     /// Fails where the system refuses, and outside a runtime with `enable_io`.
     pub(super) fn new() -> Result<Self, Unfit> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC);
-        let fd = fd.map_err(io::Error::from)?;
-        // The only way to ask whether a runtime has `enable_io` is to use it.
-        #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
-        let made = catch_unwind(AssertUnwindSafe(|| AsyncFd::with_interest(fd, Interest::READABLE)));
-        Ok(TimerfdAlarm { fd: made.map_err(|_| Unfit::Lacking)?? })
+        let fd = enabled::with_io(|| {
+            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
+            AsyncFd::with_interest(fd, Interest::READABLE)
+        })??;
+        Ok(TimerfdAlarm { fd })
     }
 
     /// Sets the alarm, in place of what was set before; `None` for none.

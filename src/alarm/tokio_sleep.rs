@@ -8,14 +8,13 @@
 //! Must not know: wheel, shards, the driver.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::own::Unfit;
+use crate::enabled::{self, NotEnabled};
 use crate::instant::Instant;
 
 /// Tokio's clock cannot be moved on by much more than this without an overflow somewhere; the driver asks again.
@@ -33,14 +32,16 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Makes the sleep, so that [`set`](Self::set) cannot fail.
-    pub(super) fn make(&mut self) -> Result<(), Unfit> {
-        self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
+    /// Makes the sleep where there is none, so that [`set`](Self::set) cannot fail.
+    pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
+        if self.sleep.is_none() {
+            self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
+        }
         Ok(())
     }
 
     /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
-    pub(super) fn set(&mut self, at: Instant) -> Result<(), Unfit> {
+    pub(super) fn set(&mut self, at: Instant) -> Result<(), NotEnabled> {
         let at = at.min(Instant::now() + LONGEST).into();
         let sleep = match &mut self.sleep {
             Some(sleep) => {
@@ -65,7 +66,6 @@ impl TokioAlarm {
     }
 }
 
-fn sleep_until(at: tokio::time::Instant) -> Result<Pin<Box<Sleep>>, Unfit> {
-    // The only way to ask whether a runtime has `enable_time` is to make a sleep.
-    catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at)))).map_err(|_| Unfit::Lacking)
+fn sleep_until(at: tokio::time::Instant) -> Result<Pin<Box<Sleep>>, NotEnabled> {
+    enabled::with_time(|| Box::pin(tokio::time::sleep_until(at)))
 }

@@ -201,10 +201,8 @@ impl Builder {
     /// clones of the [`Timer`], and intervals, queues and maps made on it. Sleeps and timeouts are no handles.
     ///
     /// # Errors
-    /// For a setting out of its range, for an alarm that the runtime lacks something for or the system refuses, as where
-    /// no more files can be opened, and outside a tokio runtime.
-    /// Tokio can only be asked for what an alarm needs by a call that panics where it lacks it: the panic is caught, but
-    /// its message is printed.
+    /// For a setting out of its range, for an alarm that the runtime lacks something for or the system refuses (if no
+    /// more files can be opened, say), and outside a tokio runtime. [`Alarm`] says when tokio panics instead.
     ///
     /// # Panics
     /// Where this is the process's first timer and the system refuses it a thread.
@@ -229,8 +227,8 @@ impl Builder {
     /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
     /// told at [`build`](Builder::build). The driver then completes.
     ///
-    /// The driver makes its [alarm](Builder::alarm) when it is first polled. Where the runtime lacks what that needs, or
-    /// the system refuses it, it takes the alarm thread in its place. A panic's message is printed then, as at `build`.
+    /// The driver makes its [alarm](Builder::alarm) when it is first polled. If the runtime lacks what that needs, or the
+    /// system refuses it, the driver takes the alarm thread instead. [`Alarm`] says when tokio panics then.
     ///
     /// # Errors
     /// For a setting out of its range, and for [`Alarm::Timerfd`] on other systems than Linux.
