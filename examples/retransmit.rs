@@ -7,7 +7,9 @@
 //! itself. Exits with 1 where something did not arrive, or arrived twice.
 //!
 //! ```text
-//! cargo run --release --example retransmit -- --loss 20
+//! cargo run --release --example retransmit
+//! cargo run --release --example retransmit -- --loss 50
+//! cargo run --release --example retransmit -- --help
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +22,23 @@ use hairspring::delay_queue::Key;
 use hairspring::{DelayQueue, Duration, FutureExt, Instant};
 use tokio::net::UdpSocket;
 
+use arguments::number;
+
+#[path = "shared/arguments.rs"]
+mod arguments;
+
+const HELP: &str = "\
+Sends datagrams over a network that loses some, each again until it is acknowledged.
+
+Usage: retransmit [OPTIONS]
+
+Options:
+  --loss N   how much is lost each way, in per cent, 0 to 90 (default 20)
+  --help     prints this
+
+Exits with 0 if all arrived, with 1 if not, with 2 on bad options.
+";
+
 const DATAGRAMS: u32 = 2_000;
 /// How many may be unacknowledged at a time.
 const WINDOW: usize = 64;
@@ -30,7 +49,7 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> io::Result<ExitCode> {
-    let loss = loss_from_arguments();
+    let loss = arguments::read(HELP, parse);
     let receiving = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let sending = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     sending.connect(receiving.local_addr()?).await?;
@@ -178,10 +197,15 @@ async fn receive(socket: UdpSocket, loss: u64) -> io::Result<Received> {
     }
 }
 
-/// In percent, for datagrams and acknowledgements each: 20 unless `--loss` says something else.
-fn loss_from_arguments() -> u64 {
-    let mut arguments = std::env::args().skip_while(|argument| argument != "--loss").skip(1);
-    let loss = arguments.next().map_or(20, |loss| loss.parse().expect("--loss takes a number of percent"));
-    assert!(loss <= 90, "with more than 90% lost it would take too long");
-    loss
+/// How much is lost, in per cent of the datagrams and of the acknowledgements.
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<u64, String> {
+    let mut loss = 20;
+    while let Some(name) = arguments.next() {
+        match name.as_str() {
+            // With more it would take too long.
+            "--loss" => loss = number(&name, arguments.next(), &(0..=90))?,
+            _ => return Err(format!("there is no option `{name}`; allowed: --loss, --help")),
+        }
+    }
+    Ok(loss)
 }

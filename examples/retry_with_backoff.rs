@@ -12,6 +12,7 @@
 //! ```text
 //! cargo run --release --features test-util --example retry_with_backoff
 //! cargo run --release --features test-util --example retry_with_backoff -- --runs 8
+//! cargo run --release --features test-util --example retry_with_backoff -- --help
 //! ```
 
 use std::process::ExitCode;
@@ -21,6 +22,26 @@ use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+
+use arguments::number;
+
+#[path = "shared/arguments.rs"]
+mod arguments;
+
+const HELP: &str = "\
+Runs clients with retries over days of virtual time, again and again, and checks that each run does the same.
+
+Usage: retry_with_backoff [OPTIONS]
+
+Options:
+  --runs N   how many runs, 1 to 10000 (default 100), of about a second each
+  --help     prints this
+
+Exits with 0 if every run left the same trace, with 1 if one did not, with 2 on bad options.
+";
+
+/// It prints a line about so often, so that nobody takes it to hang.
+const BETWEEN_LINES: Duration = Duration::from_secs(2);
 
 const CLIENTS: u64 = 4;
 const DAYS: u32 = 3;
@@ -43,16 +64,16 @@ const BREAKS_AT: u32 = 5;
 const COOL_DOWN: Duration = Duration::from_secs(15 * 60);
 
 fn main() -> ExitCode {
-    let runs = match runs_asked_for(std::env::args().skip(1)) {
-        Ok(runs) => runs,
-        Err(problem) => {
-            eprintln!("{problem}");
-            return ExitCode::from(2);
-        }
-    };
+    let runs = arguments::read(HELP, parse);
     let kinds = [1, 2, 4];
     let (mut first, mut took) = (None, [Duration::ZERO; 3]);
+    println!("{CLIENTS} clients and a server, over {DAYS} days; runs: {runs}");
+    let mut told = std::time::Instant::now();
     for run in 0..runs {
+        if told.elapsed() >= BETWEEN_LINES {
+            println!("  {run} of {runs} runs, and all have left the same trace");
+            told = std::time::Instant::now();
+        }
         let (kind, start) = (run % kinds.len(), std::time::Instant::now());
         let trace = run_once(kinds[kind], DAY * DAYS);
         took[kind] += start.elapsed();
@@ -64,24 +85,25 @@ fn main() -> ExitCode {
         }
     }
     print_summary(&first.unwrap_or_default());
-    for (kind, (workers, took)) in kinds.iter().zip(took).enumerate() {
-        let times = (runs + kinds.len() - 1 - kind) / kinds.len();
-        let times = u32::try_from(times.max(1)).expect("there are 10,000 runs at most");
+    for (kind, (workers, took)) in kinds.iter().zip(took).enumerate().take(runs) {
+        let times =
+            u32::try_from((runs + kinds.len() - 1 - kind) / kinds.len()).expect("there are 10,000 runs at most");
         println!("{workers} workers: {:.0?} a run", took / times);
     }
     println!("good: {runs} runs of {DAYS} days, and the traces are the same to the nanosecond");
     ExitCode::SUCCESS
 }
 
-fn runs_asked_for(mut arguments: impl Iterator<Item = String>) -> Result<usize, String> {
-    let allowed = "allowed: --runs and a whole number from 1 to 10000";
-    let Some(name) = arguments.next() else { return Ok(100) };
-    if name != "--runs" {
-        return Err(format!("there is no option `{name}`; {allowed}"));
+/// How many runs there are to be.
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<usize, String> {
+    let mut runs = 100;
+    while let Some(name) = arguments.next() {
+        match name.as_str() {
+            "--runs" => runs = number(&name, arguments.next(), &(1..=10_000))?,
+            _ => return Err(format!("there is no option `{name}`; allowed: --runs, --help")),
+        }
     }
-    let value = arguments.next().unwrap_or_default();
-    let runs = value.parse().ok().filter(|runs| (1..=10_000).contains(runs));
-    runs.ok_or_else(|| format!("--runs cannot be `{value}`; {allowed}"))
+    Ok(runs)
 }
 
 /// Runs the clients for some virtual time on a runtime of its own, and returns what happened.

@@ -9,6 +9,7 @@
 //! ```text
 //! cargo run --release --example sessions
 //! cargo run --release --example sessions -- --clients 400 --beats 20 --idle-ms 200
+//! cargo run --release --example sessions -- --help
 //! ```
 
 use std::fmt::{self, Display};
@@ -24,13 +25,26 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "\
-Usage: sessions [--clients N] [--beats N] [--idle-ms N]
+use arguments::number;
+
+#[path = "shared/arguments.rs"]
+mod arguments;
+
+const HELP: &str = "\
+Expires the sessions of clients that fall silent.
+
+Usage: sessions [OPTIONS]
+
+Options:
   --clients N   how many clients there are, 1 to 5000 (default 200); each takes two open files
   --beats N     how many heartbeats each sends, 1 to 1000 (default 6), four in the time that a session may be idle
-  --idle-ms N   how long a session lives without a heartbeat, 20 to 60000 (default 400)";
+  --idle-ms N   how long a session lives without a heartbeat, in milliseconds, 20 to 60000 (default 400)
+  --help        prints this
 
-#[derive(Clone, Copy)]
+Exits with 0 if all sessions ended as they should, with 1 if not, with 2 on bad options.
+";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Options {
     clients: u64,
     beats: u64,
@@ -53,13 +67,7 @@ struct Tally {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let options = match options(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(problem) => {
-            eprintln!("error: {problem}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = arguments::read(HELP, parse);
     match run(options).await {
         Ok(summary) => {
             print!("{summary}");
@@ -241,15 +249,14 @@ impl Display for Summary {
     }
 }
 
-fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options { clients: 200, beats: 6, idle: Duration::from_millis(400) };
     while let Some(name) = arguments.next() {
-        let value = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(0);
-        match (name.as_str(), value) {
-            ("--clients", 1..=5000) => options.clients = value,
-            ("--beats", 1..=1000) => options.beats = value,
-            ("--idle-ms", 20..=60_000) => options.idle = Duration::from_millis(value),
-            _ => return Err(format!("`{name}` is no option, or its value is out of range")),
+        match name.as_str() {
+            "--clients" => options.clients = number(&name, arguments.next(), &(1..=5_000))?,
+            "--beats" => options.beats = number(&name, arguments.next(), &(1..=1_000))?,
+            "--idle-ms" => options.idle = Duration::from_millis(number(&name, arguments.next(), &(20..=60_000))?),
+            _ => return Err(format!("there is no option `{name}`; allowed: --clients, --beats, --idle-ms, --help")),
         }
     }
     Ok(options)

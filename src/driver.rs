@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::alarm::Alarm;
-use crate::alarm::own::OwnAlarm;
+use crate::alarm::own::{OwnAlarm, Unfit};
 use crate::alarm::thread;
 use crate::clock;
 use crate::hub::{self, Allowance, Held, HubLease};
@@ -69,6 +69,12 @@ impl Driver {
         let inline = Arc::new(FireInline { held: timer.hold(), wakes: AtomicUsize::new(0) });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
         Driver { timer, batch: Batch::default(), alarm, inline, gathers, woken: 0, was_polled: false }
+    }
+
+    /// Makes the alarm that the timer was built with, on the current runtime. Without this the first poll does, and takes
+    /// the alarm thread where it cannot be had.
+    pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
+        self.alarm.make()
     }
 
     /// Goes to sleep after a look by the time `now`. `false` if something has come up meanwhile.

@@ -57,6 +57,7 @@ mod contain;
 pub mod deadline_map;
 pub mod delay_queue;
 mod driver;
+mod enabled;
 pub mod error;
 mod future_ext;
 #[cfg(any(doc, doctest))]

@@ -33,7 +33,7 @@ use crate::timer::current;
 ///
 /// # Panics
 /// Where the clock is paused already, outside a runtime, and where the system refuses the thread that moves the clock
-/// of a multi-thread one.
+/// of a multi-thread one. The [module](self) says what happens on a runtime without `enable_time` or `enable_io`.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};

@@ -4,12 +4,12 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[path = "../shared/number.rs"]
-mod number;
+#[path = "../shared/arguments.rs"]
+mod arguments;
 
-use number::number;
+use arguments::number;
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 Serves HTTP on loopback, and cuts off clients that are slow or silent.
 
 Usage: http_server [OPTIONS]
@@ -32,12 +32,6 @@ const OFFENDERS: RangeInclusive<u64> = 0..=2000;
 const REQUESTS: RangeInclusive<u64> = 1..=100_000;
 const LIMIT_MS: RangeInclusive<u64> = 50..=60_000;
 const SECONDS: RangeInclusive<u64> = 1..=600;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Options),
-    Help,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -88,12 +82,16 @@ impl Display for Options {
     }
 }
 
+/// The options that this program is called with. Ends it for `--help` and for what is wrong.
+pub(crate) fn read() -> Options {
+    arguments::read(HELP, parse)
+}
+
 /// Reads the arguments, without the program's name.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(name) = arguments.next() {
         match name.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
             "--clients" => options.clients = number(&name, arguments.next(), &CLIENTS)?,
             "--requests" => options.requests = number(&name, arguments.next(), &REQUESTS)?,
             "--slow" => options.slow = number(&name, arguments.next(), &OFFENDERS)?,
@@ -116,7 +114,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
             options.run.as_millis() / 4,
         ));
     }
-    Ok(Command::Run(options))
+    Ok(options)
 }
 
 // Run with `cargo test --features hyper --example http_server`.
@@ -124,7 +122,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_line(line: &str) -> Result<Options, String> {
         parse(line.split_whitespace().map(String::from))
     }
 
@@ -139,9 +137,8 @@ mod tests {
             run: Duration::from_secs(2),
         };
         let line = "--clients 7 --requests 8 --slow 0 --silent 9 --limit-ms 300 --seconds 2";
-        assert_eq!(parse_line(line), Ok(Command::Run(given)));
-        assert_eq!(parse_line(""), Ok(Command::Run(Options::default())));
-        assert_eq!(parse_line("--seconds 2 --help"), Ok(Command::Help));
+        assert_eq!(parse_line(line), Ok(given));
+        assert_eq!(parse_line(""), Ok(Options::default()));
     }
 
     #[test]

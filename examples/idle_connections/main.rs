@@ -26,25 +26,13 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use crate::options::{Command, HELP, Options};
+use crate::options::Options;
 use crate::report::Report;
 use crate::tally::Tally;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Not `args`, which panics where an argument is not valid Unicode.
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let options = match options::parse(arguments) {
-        Ok(Command::Run(options)) => options,
-        Ok(Command::Help) => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Err(problem) => {
-            eprintln!("error: {problem}\nSee `--help` for the options.");
-            return ExitCode::from(2);
-        }
-    };
+    let options = options::read();
     match run(options).await {
         Ok(report) => {
             print!("{report}");

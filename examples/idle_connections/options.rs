@@ -4,12 +4,12 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[path = "../shared/number.rs"]
-mod number;
+#[path = "../shared/arguments.rs"]
+mod arguments;
 
-use number::number;
+use arguments::number;
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 Holds many connections on loopback and closes those that fall silent.
 
 Usage: idle_connections [OPTIONS]
@@ -27,12 +27,6 @@ Exits with 0 where the silent connections were closed and no other, with 1 where
 const CONNECTIONS: RangeInclusive<u64> = 1..=10_000;
 const SECONDS: RangeInclusive<u64> = 1..=600;
 const IDLE_MS: RangeInclusive<u64> = 100..=60_000;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Options),
-    Help,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -64,12 +58,16 @@ impl Display for Options {
     }
 }
 
+/// The options that this program is called with. Ends it for `--help` and for what is wrong.
+pub(crate) fn read() -> Options {
+    arguments::read(HELP, parse)
+}
+
 /// Reads the arguments, without the program's name.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(name) = arguments.next() {
         match name.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
             "--connections" => options.connections = number(&name, arguments.next(), &CONNECTIONS)?,
             "--seconds" => options.stay = Duration::from_secs(number(&name, arguments.next(), &SECONDS)?),
             "--idle-ms" => options.idle = Duration::from_millis(number(&name, arguments.next(), &IDLE_MS)?),
@@ -88,7 +86,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
             options.stay.as_millis() / 3,
         ));
     }
-    Ok(Command::Run(options))
+    Ok(options)
 }
 
 // Run with `cargo test --example idle_connections`.
@@ -96,16 +94,15 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_line(line: &str) -> Result<Options, String> {
         parse(line.split_whitespace().map(String::from))
     }
 
     #[test]
     fn reads_all_options_and_has_defaults() {
         let given = Options { connections: 7, stay: Duration::from_secs(2), idle: Duration::from_millis(300) };
-        assert_eq!(parse_line("--connections 7 --seconds 2 --idle-ms 300"), Ok(Command::Run(given)));
-        assert_eq!(parse_line(""), Ok(Command::Run(Options::default())));
-        assert_eq!(parse_line("--seconds 2 --help"), Ok(Command::Help));
+        assert_eq!(parse_line("--connections 7 --seconds 2 --idle-ms 300"), Ok(given));
+        assert_eq!(parse_line(""), Ok(Options::default()));
     }
 
     #[test]

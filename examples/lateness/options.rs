@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use hairspring::timer::Alarm;
 
-#[path = "../shared/number.rs"]
-mod number;
+#[path = "../shared/arguments.rs"]
+mod arguments;
 
-use number::number;
+use arguments::number;
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 Shows how late sleeps of 1 to 10 ms end, on hairspring and on tokio::time side by side.
 
 Usage: lateness [OPTIONS]
@@ -30,12 +30,6 @@ Exits with 0, with 1 where a sleep ended before its deadline, with 2 on bad opti
 
 const SECONDS: RangeInclusive<u32> = 1..=30;
 const RESOLUTION_US: RangeInclusive<u32> = 1..=1_000_000;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Options),
-    Help,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -71,12 +65,16 @@ impl Display for Options {
     }
 }
 
+/// The options that this program is called with. Ends it for `--help` and for what is wrong.
+pub(crate) fn read() -> Options {
+    arguments::read(HELP, parse)
+}
+
 /// Reads the arguments, without the program's name.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(name) = arguments.next() {
         match name.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
             "--seconds" => options.seconds = number(&name, arguments.next(), &SECONDS)?,
             "--svg" => options.svg = Some(file(&name, arguments.next())?),
             "--alarm" => options.alarm = Some(alarm(&name, arguments.next())?),
@@ -93,7 +91,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
             }
         }
     }
-    Ok(Command::Run(options))
+    Ok(options)
 }
 
 fn file(name: &str, value: Option<String>) -> Result<String, String> {
@@ -117,7 +115,7 @@ fn alarm(name: &str, value: Option<String>) -> Result<Alarm, String> {
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_line(line: &str) -> Result<Options, String> {
         parse(line.split_whitespace().map(String::from))
     }
 
@@ -131,9 +129,8 @@ mod tests {
             has_blocked: true,
         };
         let line = "--seconds 7 --svg late.svg --alarm timerfd --resolution-us 10 --blocked";
-        assert_eq!(parse_line(line), Ok(Command::Run(given)));
-        assert_eq!(parse_line(""), Ok(Command::Run(Options::default())));
-        assert_eq!(parse_line("--seconds 2 --help"), Ok(Command::Help));
+        assert_eq!(parse_line(line), Ok(given));
+        assert_eq!(parse_line(""), Ok(Options::default()));
     }
 
     #[test]

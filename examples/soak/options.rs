@@ -4,12 +4,12 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[path = "../shared/number.rs"]
-mod number;
+#[path = "../shared/arguments.rs"]
+mod arguments;
 
-use number::number;
+use arguments::number;
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 Arms, resets, cancels and fires sleeps at random, and checks that all add up.
 
 Usage: soak [OPTIONS]
@@ -29,12 +29,6 @@ const SECONDS: RangeInclusive<u64> = 1..=86_400;
 const MINUTES: RangeInclusive<u64> = 1..=1_440;
 const PEAK: RangeInclusive<u64> = 1_000..=10_000_000;
 const BOUND_MS: RangeInclusive<u64> = 1..=60_000;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Options),
-    Help,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -63,12 +57,16 @@ impl Display for Options {
     }
 }
 
+/// The options that this program is called with. Ends it for `--help` and for what is wrong.
+pub(crate) fn read() -> Options {
+    arguments::read(HELP, parse)
+}
+
 /// Reads the arguments, without the program's name.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(name) = arguments.next() {
         match name.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
             "--seconds" => options.length = Duration::from_secs(number(&name, arguments.next(), &SECONDS)?),
             "--minutes" => options.length = Duration::from_secs(60 * number(&name, arguments.next(), &MINUTES)?),
             "--peak" => options.peak = usize::try_from(number(&name, arguments.next(), &PEAK)?).unwrap_or(usize::MAX),
@@ -81,7 +79,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
             }
         }
     }
-    Ok(Command::Run(options))
+    Ok(options)
 }
 
 // Run with `cargo test --example soak`.
@@ -89,7 +87,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Comma
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_line(line: &str) -> Result<Options, String> {
         parse(line.split_whitespace().map(String::from))
     }
 
@@ -97,11 +95,10 @@ mod tests {
     fn reads_all_options_and_has_defaults() {
         let given =
             Options { length: Duration::from_secs(3), peak: 20_000, bound: Duration::from_millis(500), seed: 7 };
-        assert_eq!(parse_line("--seconds 3 --peak 20000 --bound-ms 500 --seed 7"), Ok(Command::Run(given)));
+        assert_eq!(parse_line("--seconds 3 --peak 20000 --bound-ms 500 --seed 7"), Ok(given));
         let ten_minutes = Options { length: Duration::from_secs(600), ..Options::default() };
-        assert_eq!(parse_line("--minutes 10"), Ok(Command::Run(ten_minutes)));
-        assert_eq!(parse_line(""), Ok(Command::Run(Options::default())));
-        assert_eq!(parse_line("--seconds 2 --help"), Ok(Command::Help));
+        assert_eq!(parse_line("--minutes 10"), Ok(ten_minutes));
+        assert_eq!(parse_line(""), Ok(Options::default()));
     }
 
     #[test]

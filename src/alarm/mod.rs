@@ -14,7 +14,13 @@ mod tokio_sleep;
 /// What wakes a timer's driver when the earliest deadline is reached. Set by
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
-/// Whichever is chosen, a clock that a test has paused is followed through a tokio sleep, as only that moves it on.
+/// Whichever is chosen, a clock that a test has paused is followed through a tokio sleep, as only that moves it on; so
+/// the runtime then needs `enable_time`.
+///
+/// To choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) is to say that the runtime has what it needs. If it
+/// has not, the builder returns an error, or the driver takes `Thread` instead. Tokio answers with a panic then: it is
+/// caught but prints its message, and a program built with `panic = "abort"` ends. Outside of any runtime there is no
+/// such panic, nor is there one for `Timerfd` while no runtime in the process has `enable_io`.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, timer::Alarm};
@@ -33,7 +39,8 @@ pub enum Alarm {
     #[default]
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and a thread switch less a turn. Linux only;
-    /// the runtime needs `enable_io`.
+    /// the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the timer goes on
+    /// with `Thread` and reports nothing.
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,

@@ -5,12 +5,14 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::io;
 use std::task::{Poll, Waker};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::Alarm;
 use super::tokio_sleep::TokioAlarm;
+use crate::enabled::{self, NotEnabled};
 use crate::instant::{self, Instant};
 
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
@@ -25,9 +27,26 @@ pub(crate) struct OwnAlarm {
     timerfd: Option<super::timerfd::TimerfdAlarm>,
 }
 
-/// The runtime lacks what an alarm needs.
+/// Why an alarm cannot be had.
 #[derive(Debug)]
-pub(crate) struct Unfit;
+pub(crate) enum Unfit {
+    /// This system or runtime has no such thing.
+    Lacking,
+    /// It has, and refuses it.
+    Refused(io::Error),
+}
+
+impl From<NotEnabled> for Unfit {
+    fn from(_: NotEnabled) -> Unfit {
+        Unfit::Lacking
+    }
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::Refused(error)
+    }
+}
 
 impl OwnAlarm {
     /// `inline` is what a tokio sleep wakes when it goes off.
@@ -39,6 +58,15 @@ impl OwnAlarm {
             inline,
             #[cfg(target_os = "linux")]
             timerfd: None,
+        }
+    }
+
+    /// Makes the alarm that was chosen, on the current runtime. Without this it is made when it is first set.
+    pub(crate) fn make(&mut self) -> Result<(), Unfit> {
+        match self.chosen {
+            Alarm::Thread => Ok(()),
+            Alarm::Tokio => Ok(self.tokio.make()?),
+            Alarm::Timerfd => self.make_timerfd(),
         }
     }
 
@@ -62,34 +90,50 @@ impl OwnAlarm {
                 self.tokio.cancel();
                 Ok(())
             }
-            (Alarm::Tokio, Some(at)) => self.tokio.set(at),
+            (Alarm::Tokio, Some(at)) => Ok(self.tokio.set(at)?),
             (Alarm::Timerfd, at) => self.set_timerfd(at),
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+        self.timerfd = Some(super::timerfd::TimerfdAlarm::new()?);
+        Ok(())
     }
 
     #[cfg(target_os = "linux")]
     fn set_timerfd(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
         let alarm = match &mut self.timerfd {
             Some(alarm) => alarm,
-            none => none.insert(super::timerfd::TimerfdAlarm::new().map_err(|_| Unfit)?),
+            none => none.insert(super::timerfd::TimerfdAlarm::new()?),
         };
         // Forgets that it has gone off before it is set again.
         while let Poll::Ready(forgotten) = alarm.poll(&self.inline) {
-            forgotten.map_err(|_| Unfit)?;
+            forgotten?;
         }
-        alarm.set(at.map(Instant::into_std)).map_err(|_| Unfit)
+        Ok(alarm.set(at.map(Instant::into_std))?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+        Err(Unfit::Lacking)
     }
 
     #[cfg(not(target_os = "linux"))]
     fn set_timerfd(&mut self, _: Option<Instant>) -> Result<(), Unfit> {
-        Err(Unfit)
+        Err(Unfit::Lacking)
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
     /// current-thread runtime's clock can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         let pausable = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
-        if pausable && self.paused_clocks && self.set(Alarm::Tokio, at).is_err() {
+        if !(pausable && self.paused_clocks && enabled::may_guess()) {
+            return;
+        }
+        // Whether the runtime has `enable_time`, nobody has said.
+        let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
+        if made.is_err() || self.set(Alarm::Tokio, at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }
@@ -100,17 +144,5 @@ impl OwnAlarm {
             self.chosen = Alarm::Thread;
         }
         self.paused_clocks &= alarm != Alarm::Tokio;
-    }
-}
-
-/// Whether the current runtime has what an alarm needs.
-pub(crate) fn fits(alarm: Alarm) -> bool {
-    match alarm {
-        Alarm::Thread => true,
-        Alarm::Tokio => TokioAlarm::new(Waker::noop().clone()).set(Instant::now()).is_ok(),
-        #[cfg(target_os = "linux")]
-        Alarm::Timerfd => super::timerfd::TimerfdAlarm::new().is_ok(),
-        #[cfg(not(target_os = "linux"))]
-        Alarm::Timerfd => false,
     }
 }

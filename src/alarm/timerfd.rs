@@ -5,7 +5,6 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -15,6 +14,9 @@ use rustix::time::{timerfd_create, timerfd_settime};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
+
+use super::own::Unfit;
+use crate::enabled;
 
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -29,12 +31,12 @@ pub(super) struct TimerfdAlarm {
 
 impl TimerfdAlarm {
     /// Fails where the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> io::Result<Self> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        // The only way to ask whether a runtime has `enable_io` is to use it.
-        #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
-        let made = catch_unwind(AssertUnwindSafe(|| AsyncFd::with_interest(fd, Interest::READABLE)));
-        let fd = made.unwrap_or_else(|_| Err(io::ErrorKind::Unsupported.into()))?;
+    pub(super) fn new() -> Result<Self, Unfit> {
+        let fd = enabled::with_io(|| {
+            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
+            AsyncFd::with_interest(fd, Interest::READABLE)
+        })??;
         Ok(TimerfdAlarm { fd })
     }
 

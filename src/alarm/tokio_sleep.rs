@@ -8,14 +8,13 @@
 //! Must not know: wheel, shards, the driver.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::own::Unfit;
+use crate::enabled::{self, NotEnabled};
 use crate::instant::Instant;
 
 /// Tokio's clock cannot be moved on by much more than this without an overflow somewhere; the driver asks again.
@@ -33,18 +32,25 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
-    pub(super) fn set(&mut self, at: Instant) -> Result<(), Unfit> {
-        let at = at.min(Instant::now() + LONGEST).into();
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(at),
-            none => {
-                // The only way to ask whether a runtime has `enable_time` is to make a sleep.
-                let made = catch_unwind(AssertUnwindSafe(|| Box::pin(tokio::time::sleep_until(at))));
-                *none = Some(made.map_err(|_| Unfit)?);
-            }
+    /// Makes the sleep where there is none, so that [`set`](Self::set) cannot fail.
+    pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
+        if self.sleep.is_none() {
+            self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
         }
-        let sleep = self.sleep.as_mut().expect("it was just made").as_mut();
+        Ok(())
+    }
+
+    /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
+    pub(super) fn set(&mut self, at: Instant) -> Result<(), NotEnabled> {
+        let at = at.min(Instant::now() + LONGEST).into();
+        let sleep = match &mut self.sleep {
+            Some(sleep) => {
+                sleep.as_mut().reset(at);
+                sleep
+            }
+            none => none.insert(sleep_until(at)?),
+        };
+        let sleep = sleep.as_mut();
         // The driver's own budget is no business of its alarm.
         let polled =
             std::pin::pin!(tokio::task::coop::unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
@@ -58,4 +64,8 @@ impl TokioAlarm {
     pub(super) fn cancel(&mut self) {
         self.sleep = None;
     }
+}
+
+fn sleep_until(at: tokio::time::Instant) -> Result<Pin<Box<Sleep>>, NotEnabled> {
+    enabled::with_time(|| Box::pin(tokio::time::sleep_until(at)))
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -13,6 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use super::LONGEST_LOOK;
+use crate::enabled;
 
 pub(super) struct Canary {
     rings: UnixStream,
@@ -37,10 +37,11 @@ impl Canary {
         rings.set_nonblocking(true).ok()?;
         heard_at.set_nonblocking(true).ok()?;
         let _entered = runtime.enter();
-        // The only way to ask whether a runtime has `enable_io` is to use it.
         #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which this is.
-        let made = catch_unwind(AssertUnwindSafe(|| AsyncFd::with_interest(heard_at, Interest::READABLE)));
-        Some(Canary { rings, heard_at: made.ok()?.ok()?, heard: Arc::default() })
+        let watch = || AsyncFd::with_interest(heard_at, Interest::READABLE);
+        // Whether the runtime has `enable_io`, nobody has said. Without this its sockets are not seen.
+        let heard_at = enabled::silently(|| enabled::with_io(watch)).ok()?.ok()?;
+        Some(Canary { rings, heard_at, heard: Arc::default() })
     }
 
     /// Rings, and waits until the runtime's I/O driver has heard it. `false` where it does not, or is about to.

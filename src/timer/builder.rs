@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{Timer, current};
-use crate::alarm::{Alarm, own};
+use crate::alarm::Alarm;
+use crate::alarm::own::Unfit;
 use crate::driver::Driver;
 use crate::hub::{Hub, HubLease, Wanted};
 #[cfg(feature = "test-util")]
@@ -100,7 +101,18 @@ enum Wrong {
     Resolution(Duration),
     Capacity,
     Alarm(Alarm),
+    /// What the system said.
+    AlarmRefused(Alarm, String),
     NoRuntime,
+}
+
+impl BuildError {
+    fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
+        BuildError(match unfit {
+            Unfit::Lacking => Wrong::Alarm(alarm),
+            Unfit::Refused(error) => Wrong::AlarmRefused(alarm, error.to_string()),
+        })
+    }
 }
 
 impl Builder {
@@ -199,9 +211,8 @@ impl Builder {
     /// clones of the [`Timer`], and intervals, queues and maps made on it. Sleeps and timeouts are no handles.
     ///
     /// # Errors
-    /// For a setting out of its range, for an alarm that the runtime lacks something for, and outside a tokio runtime.
-    /// Tokio can only be asked for what an alarm needs by a call that panics where it lacks it: the panic is caught, but
-    /// its message is printed.
+    /// For a setting out of its range, for an alarm that the runtime lacks something for or the system refuses (if no
+    /// more files can be opened, say), and outside a tokio runtime. [`Alarm`] says when tokio panics instead.
     ///
     /// # Panics
     /// Where this is the process's first timer and the system refuses it a thread.
@@ -226,8 +237,8 @@ impl Builder {
     /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
     /// told at [`build`](Builder::build). The driver then completes.
     ///
-    /// Where the driver is polled on a runtime that lacks what its [alarm](Builder::alarm) needs, or on none, it takes
-    /// the alarm thread in its place. A panic's message is printed then, as at `build`.
+    /// The driver makes its [alarm](Builder::alarm) when it is first polled. If the runtime lacks what that needs, or the
+    /// system refuses it, the driver takes the alarm thread instead. [`Alarm`] says when tokio panics then.
     ///
     /// # Errors
     /// For a setting out of its range, and for [`Alarm::Timerfd`] on other systems than Linux.
@@ -274,10 +285,9 @@ impl Builder {
 
     fn build_here(self) -> Result<(Handle, HubLease, Driver), BuildError> {
         let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
-        if !own::fits(self.alarm) {
-            return Err(BuildError(Wrong::Alarm(self.alarm)));
-        }
-        let (timer, driver) = self.make()?;
+        let alarm = self.alarm;
+        let (timer, mut driver) = self.make()?;
+        driver.make_alarm().map_err(|unfit| BuildError::of_alarm(alarm, &unfit))?;
         Ok((runtime, timer, driver))
     }
 
@@ -322,7 +332,7 @@ impl Builder {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match &self.0 {
             Wrong::Shards(shards) => write!(f, "shards is {shards}: a timer has from 1 to {MOST_SHARDS}"),
             Wrong::Resolution(resolution) => {
                 write!(f, "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}")
@@ -332,6 +342,7 @@ impl fmt::Display for BuildError {
                 f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
             }
             Wrong::Alarm(alarm) => write!(f, "alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
+            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refuses it: {said}"),
             Wrong::NoRuntime => {
                 f.write_str("there is no tokio runtime here to spawn the driver on: build inside one, or with a driver")
             }

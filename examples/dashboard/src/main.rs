@@ -26,7 +26,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::load::Load;
-use crate::options::{Command, HELP, Options};
+use crate::options::Options;
 use crate::readings::Readings;
 
 /// How long the load runs before a frame is drawn into a file.
@@ -34,19 +34,7 @@ const BEFORE_SVG: Duration = Duration::from_secs(2);
 const FRAME: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
-    // Not `args`, which panics where an argument is not valid Unicode.
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let options = match options::parse(arguments) {
-        Ok(Command::Run(options)) => options,
-        Ok(Command::Help) => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Err(problem) => {
-            eprintln!("error: {problem}\nSee `--help` for the options.");
-            return ExitCode::from(2);
-        }
-    };
+    let options = options::read();
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

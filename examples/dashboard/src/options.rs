@@ -3,7 +3,12 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-pub(crate) const HELP: &str = "\
+#[path = "../../shared/arguments.rs"]
+mod arguments;
+
+use arguments::number;
+
+const HELP: &str = "\
 Shows hairspring's timing wheel at work, in the terminal.
 
 Usage: dashboard [OPTIONS]
@@ -18,12 +23,6 @@ The keys are on the screen. Exits with 0, with 2 on bad options and where there 
 
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Options),
-    Help,
-}
-
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) seconds: Option<Duration>,
@@ -31,25 +30,24 @@ pub(crate) struct Options {
     pub(crate) svg: Option<String>,
 }
 
+/// The options that this program is called with. Ends it for `--help` and for what is wrong.
+pub(crate) fn read() -> Options {
+    arguments::read(HELP, parse)
+}
+
 /// Reads the arguments, without the program's name.
-pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(name) = arguments.next() {
         match name.as_str() {
-            "--help" | "-h" => return Ok(Command::Help),
-            "--seconds" => options.seconds = Some(seconds(&name, arguments.next())?),
+            "--seconds" => {
+                options.seconds = Some(Duration::from_secs(number(&name, arguments.next(), &SECONDS)?));
+            }
             "--svg" => options.svg = Some(file(&name, arguments.next())?),
             _ => return Err(format!("there is no option `{name}`; allowed: --seconds, --svg, --help")),
         }
     }
-    Ok(Command::Run(options))
-}
-
-fn seconds(name: &str, value: Option<String>) -> Result<Duration, String> {
-    let range = format!("a whole number from {} to {}", SECONDS.start(), SECONDS.end());
-    let value = value.ok_or_else(|| format!("{name} has no value; allowed: {range}"))?;
-    let number = value.parse().ok().filter(|number| SECONDS.contains(number));
-    number.map(Duration::from_secs).ok_or_else(|| format!("{name} cannot be `{value}`; allowed: {range}"))
+    Ok(options)
 }
 
 fn file(name: &str, value: Option<String>) -> Result<String, String> {
@@ -62,16 +60,15 @@ fn file(name: &str, value: Option<String>) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_line(line: &str) -> Result<Options, String> {
         parse(line.split_whitespace().map(String::from))
     }
 
     #[test]
     fn reads_all_options_and_has_defaults() {
         let given = Options { seconds: Some(Duration::from_secs(7)), svg: Some("wheel.svg".to_owned()) };
-        assert_eq!(parse_line("--seconds 7 --svg wheel.svg"), Ok(Command::Run(given)));
-        assert_eq!(parse_line(""), Ok(Command::Run(Options::default())));
-        assert_eq!(parse_line("--seconds 2 --help"), Ok(Command::Help));
+        assert_eq!(parse_line("--seconds 7 --svg wheel.svg"), Ok(given));
+        assert_eq!(parse_line(""), Ok(Options::default()));
     }
 
     #[test]

@@ -1,0 +1,121 @@
+//! Makes what needs `enable_io` or `enable_time` of a runtime.
+//!
+//! Tokio does not say whether a runtime has them: a call that needs one panics if it is missing. That panic is caught
+//! here, but it prints a message, and it ends a program that aborts on panics. So nothing is called if the answer is
+//! known: outside of any runtime, and without any epoll instance in the process.
+//!
+//! Invariants
+//! 1. A call that may panic is made if the user has said that the runtime has what it needs, if [`may_guess`] says that
+//!    a panic does no harm, or for a clock that a test pauses.
+//!
+//! Must not know: anything of this crate.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::runtime::Handle;
+
+/// The current runtime lacks what is needed, or there is none.
+#[derive(Debug)]
+pub(crate) struct NotEnabled;
+
+/// Makes what registers with the I/O driver of the current runtime.
+#[cfg(any(target_os = "linux", all(unix, feature = "test-util")))]
+pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
+    if has_no_epoll() { Err(NotEnabled) } else { attempt(make) }
+}
+
+/// Makes what registers with the time driver of the current runtime.
+pub(crate) fn with_time<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
+    attempt(make)
+}
+
+fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
+    Handle::try_current().map_err(|_| NotEnabled)?;
+    catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
+}
+
+/// Whether a wrong guess does no harm: the panic is caught, and [`silently`] hides it.
+pub(crate) fn may_guess() -> bool {
+    cfg!(all(feature = "test-util", panic = "unwind")) && !std::thread::panicking()
+}
+
+/// Calls `code` and prints no panic of it, with the feature `test-util` in a program that does not abort on panics.
+#[cfg(all(feature = "test-util", panic = "unwind"))]
+pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
+    silence::during(code)
+}
+
+#[cfg(not(all(feature = "test-util", panic = "unwind")))]
+pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
+    code()
+}
+
+/// Whether no runtime of this process can have an I/O driver, as each has an epoll instance. `false` if the system does
+/// not say.
+#[cfg(any(target_os = "linux", all(unix, feature = "test-util")))]
+fn has_no_epoll() -> bool {
+    use std::fs::{read_dir, read_link};
+    use std::io::ErrorKind::NotFound;
+
+    if !cfg!(target_os = "linux") {
+        return false;
+    }
+    // This thread's. The process's are the main thread's, which may have ended.
+    let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
+    files.all(|file| match file.and_then(|file| read_link(file.path())) {
+        Ok(what) => !what.to_string_lossy().contains("eventpoll"),
+        // It was closed meanwhile, so it is not that of a runtime in use.
+        Err(error) => error.kind() == NotFound,
+    })
+}
+
+/// The only way to keep a panic from being printed is the process's panic hook.
+#[cfg(all(feature = "test-util", panic = "unwind"))]
+mod silence {
+    use std::cell::Cell;
+    use std::panic::{set_hook, take_hook};
+    use std::sync::Once;
+
+    thread_local! {
+        static IS_ON: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn during<T>(code: impl FnOnce() -> T) -> T {
+        static HOOK: Once = Once::new();
+        // A thread that panics cannot change the hook.
+        if !std::thread::panicking() {
+            HOOK.call_once(|| {
+                let hook = take_hook();
+                set_hook(Box::new(move |panic| {
+                    if !IS_ON.get() {
+                        hook(panic);
+                    }
+                }));
+            });
+        }
+        IS_ON.set(true);
+        let _end = End;
+        code()
+    }
+
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_ON.set(false);
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// That a process without one is told from others, `tests/silence.rs` shows.
+    #[test]
+    fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
+        let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        assert!(!has_no_epoll());
+        assert!(std::thread::spawn(|| !has_no_epoll()).join().unwrap());
+    }
+}

@@ -1,0 +1,57 @@
+//! Programs that abort on panics. A test cannot be one, so this builds one: the package in `tests/abort`.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
+
+use common::must_end;
+
+/// Builds the program, and returns where it is.
+fn build(features: &[&str]) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _lock = ONE_AT_A_TIME.lock();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = root.join("tests/abort");
+    // The versions of the dependencies that are here already.
+    let _ = fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("abort").join(features.join("-"));
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--features", &features.join(","), "--manifest-path"])
+        .arg(package.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .env_remove("CARGO_BUILD_TARGET")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target.join("debug/abort").with_extension(std::env::consts::EXE_EXTENSION)
+}
+
+/// Runs a program, and returns how it ended and the errors that it printed.
+fn run(program: PathBuf, arguments: &'static [&str]) -> (ExitStatus, String) {
+    let output = must_end(move || Command::new(program).args(arguments).output().unwrap());
+    (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// The first sleep ended it, with the feature `test-util`; without, to take a `timerfd` or else the default did.
+#[test]
+fn timers_do_not_panic_for_what_a_runtime_lacks() {
+    for features in [&[][..], &["test-util"]] {
+        let (status, printed) = run(build(features), &[]);
+        assert!(status.success(), "with {features:?} it ended with {status}: {printed}");
+        assert_eq!(printed, "", "with {features:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_alarm_that_the_runtime_lacks_something_for_aborts_and_says_what() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let (status, printed) = run(build(&[]), &["--false-word"]);
+    assert!(status.signal().is_some(), "it ended with {status}");
+    assert!(printed.contains("`enable_io`"), "{printed}");
+}

@@ -1,0 +1,82 @@
+//! Timers on runtimes with and without `enable_time` and `enable_io`, where a panic would end the program.
+//!
+//! Ends well and prints nothing. With `--false-word` the runtime lacks what the user says that it has, and nothing gives
+//! that away before tokio panics.
+
+use hairspring::timer::Alarm;
+use hairspring::{Duration, Timer, interval, sleep, timeout};
+use tokio::runtime::{Builder, Runtime};
+
+const SOON: Duration = Duration::from_millis(1);
+
+fn bare() -> [Runtime; 2] {
+    [Builder::new_current_thread(), Builder::new_multi_thread()].map(|mut builder| builder.build().unwrap())
+}
+
+fn with_all() -> [Runtime; 2] {
+    [Builder::new_current_thread(), Builder::new_multi_thread()]
+        .map(|mut builder| builder.enable_all().build().unwrap())
+}
+
+async fn use_timers() {
+    sleep(SOON).await;
+    assert!(timeout(SOON, std::future::pending::<()>()).await.is_err());
+    let mut ticks = interval(SOON);
+    ticks.tick().await;
+    ticks.tick().await;
+    tokio::spawn(sleep(SOON)).await.unwrap();
+}
+
+/// The way of the guide to take a `timerfd` where there is one. Returns whether there is.
+fn takes_timerfd() -> bool {
+    let timer = Timer::builder();
+    let takes = timer.clone().alarm(Alarm::Timerfd).install().is_ok();
+    if !takes {
+        timer.install().unwrap();
+    }
+    takes
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--false-word") {
+        let _others = with_all();
+        let [runtime, _] = bare();
+        runtime.block_on(async { takes_timerfd() });
+        return;
+    }
+    for runtime in bare() {
+        runtime.block_on(async {
+            use_timers().await;
+            assert!(!takes_timerfd());
+            use_timers().await;
+        });
+    }
+    // Time on a current-thread runtime is tokio's, and takes `enable_time`.
+    #[cfg(feature = "test-util")]
+    on_paused_time(&bare()[1]);
+    for runtime in with_all() {
+        runtime.block_on(async {
+            assert_eq!(takes_timerfd(), cfg!(target_os = "linux"));
+            use_timers().await;
+        });
+        #[cfg(feature = "test-util")]
+        on_paused_time(&runtime);
+    }
+}
+
+/// Pauses the clock with a timer standing.
+#[cfg(feature = "test-util")]
+fn on_paused_time(runtime: &Runtime) {
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    runtime.block_on(async {
+        let standing = tokio::spawn(sleep(HOUR));
+        sleep(SOON).await;
+        hairspring::pause();
+        let start = hairspring::Instant::now();
+        sleep(2 * HOUR).await;
+        assert!(start.elapsed() >= 2 * HOUR);
+        standing.await.unwrap();
+        hairspring::resume();
+    });
+}

@@ -1,0 +1,89 @@
+//! A process that can open no more files. By itself, as its tests have the whole process run out of them.
+
+#![cfg(target_os = "linux")] // No other system's alarms take a file.
+
+mod common;
+
+use std::fs::File;
+use std::process::Command;
+
+use common::{current_thread, ms};
+use hairspring::Timer;
+use hairspring::timer::Alarm;
+
+/// Set for the copy of this program that runs a test.
+const IN_COPY: &str = "HAIRSPRING_FEW_FILES";
+
+/// Runs `test` in a copy of this program that may open 64 files.
+fn with_few_files(name: &str, test: impl FnOnce()) {
+    if std::env::var_os(IN_COPY).is_some() {
+        return test();
+    }
+    let copy = Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(IN_COPY, "1")
+        .output()
+        .unwrap();
+    assert!(copy.status.success(), "{}", String::from_utf8_lossy(&copy.stderr));
+    assert!(String::from_utf8_lossy(&copy.stdout).contains("1 passed"), "there is no test {name}");
+}
+
+/// Opens files until there are no more to be had.
+fn use_up() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+/// It was put down to the runtime, as if that had no `enable_io`.
+#[test]
+fn a_builder_says_that_files_are_used_up() {
+    with_few_files("a_builder_says_that_files_are_used_up", || {
+        current_thread().block_on(async {
+            let builder = Timer::builder().alarm(Alarm::Timerfd);
+            let files = use_up();
+            let error = builder.clone().build().unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("Timerfd") && text.contains("Too many open files"), "{text}");
+            assert!(!text.contains("enable_io"), "{text}");
+            assert_eq!((&error, &error), (&builder.clone().install().unwrap_err(), &error.clone()));
+            drop(files);
+            let timer = builder.build().unwrap();
+            timer.sleep(ms(1)).await;
+        });
+    });
+}
+
+/// How many files the process has open that are called `name`.
+fn open_files(name: &str) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    links.filter(|link| link.to_string_lossy().contains(name)).count()
+}
+
+/// It was made to see whether it can be, then thrown away, and made again when the driver was first polled.
+#[test]
+fn a_timer_that_was_built_has_its_alarm() {
+    with_few_files("a_timer_that_was_built_has_its_alarm", || {
+        current_thread().block_on(async {
+            let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
+            let files = use_up();
+            timer.sleep(ms(2)).await;
+            drop(files);
+            assert_eq!(open_files("[timerfd]"), 1);
+        });
+    });
+}
+
+/// A driver makes its alarm when it is first polled, and has nobody to tell.
+#[test]
+fn a_driver_that_gets_no_file_takes_the_alarm_thread() {
+    with_few_files("a_driver_that_gets_no_file_takes_the_alarm_thread", || {
+        current_thread().block_on(async {
+            let (timer, driver) = Timer::builder().alarm(Alarm::Timerfd).build_with_driver().unwrap();
+            let _files = use_up();
+            tokio::spawn(driver);
+            timer.sleep(ms(2)).await;
+        });
+    });
+}
