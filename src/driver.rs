@@ -76,10 +76,15 @@ impl Driver {
     /// Goes to sleep after a turn that did `fired`. `false` where something has come up meanwhile.
     fn sleep_after(&mut self, fired: &Fired) -> bool {
         let signal = self.timer.hub.signal;
+        let is_the_systems = instant::clock_is_the_systems();
+        // Before the look, which is not to find what was cancelled.
+        if !is_the_systems || instant::clock_may_be_paused() {
+            self.timer.hub.move_clock();
+        }
         let earliest = self.timer.hub.earliest();
         let wakes = fired.wakes + self.inline.wakes.swap(0, Ordering::Relaxed);
         let pause = if self.gathers { pause_after(wakes) } else { Ticks(0) };
-        if let Some(alarm) = self.alarm.to_set() {
+        if let Some(alarm) = self.alarm.to_set(is_the_systems) {
             let (pause, by) = match alarm {
                 // A clock that is paused has no time in which to gather.
                 Alarm::Tokio => (Ticks(0), WakesBy::Itself),

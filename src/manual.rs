@@ -167,7 +167,7 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, duration: Duration) {
         let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
-        while let Some(next) = self.next().filter(|&next| next <= target) {
+        while let Some(next) = self.next_deadline(target) {
             self.move_to(next);
         }
         self.move_to(target);
@@ -188,13 +188,9 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        while self.pending() > 0 {
-            // A slot's start, or the deadline of a timer that was cancelled, comes before the next deadline: go on.
-            if self.move_to(self.next()?) > 0 {
-                return Some(self.now());
-            }
-        }
-        None
+        // What is found may be cancelled meanwhile.
+        while self.move_to(self.next_deadline(LAST)?) == 0 {}
+        Some(self.now())
     }
 
     /// How many timers wait for this clock.
@@ -299,6 +295,7 @@ impl ManualClock {
         let mut state = self.lock();
         let is_ours = |(held, of): &(Held, Epoch)| std::ptr::eq(held.hub(), hub) && *of == epoch;
         if !state.timers.iter().any(is_ours) && hub.signal.take_by_hand(state.now) {
+            hub.move_clock();
             state.timers.push((hub.hold(), epoch));
         }
     }
@@ -322,10 +319,20 @@ impl ManualClock {
         timers.iter().map(|(held, _)| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
     }
 
-    /// When a timer of this clock next has something to do; `None` for never.
+    /// When a timer of this clock next has something to do, which may be before the next deadline; `None` for never.
     pub(crate) fn next(&self) -> Option<Tick> {
-        let timers = State::timers(self.lock());
-        timers.iter().map(|(held, _)| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
+        self.first(Hub::earliest).filter(|&next| next <= LAST)
+    }
+
+    /// The next deadline, where that is no later than `limit`: time shows no other on its way.
+    fn next_deadline(&self, limit: Tick) -> Option<Tick> {
+        // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
+        self.first(Hub::earliest).filter(|&next| next <= limit)?;
+        self.first(Hub::earliest_deadline).filter(|&next| next <= limit)
+    }
+
+    fn first(&self, of: fn(&Hub) -> Tick) -> Option<Tick> {
+        State::timers(self.lock()).iter().map(|(held, _)| of(held.hub())).min()
     }
 
     /// Opens a hub on this clock.

@@ -36,6 +36,10 @@ impl TokioAlarm {
     /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
     pub(super) fn set(&mut self, at: Instant) -> Result<(), Unfit> {
         let at = at.min(Instant::now() + LONGEST).into();
+        // A sleep that is put off stays in tokio's wheel where it was, and a paused clock stops there.
+        if self.sleep.as_ref().is_some_and(|sleep| sleep.deadline() < at && !sleep.is_elapsed()) {
+            self.cancel();
+        }
         match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(at),
             none => {

@@ -67,7 +67,7 @@ pub(crate) struct Signal {
     /// What a manual clock shows; `Tick::MAX` where the clock is the runtime's.
     #[cfg(feature = "test-util")]
     manual: AtomicU64,
-    /// How far the runtime's clock is ahead of the system's, modulo 2^64: it was paused once, and runs again.
+    /// How the runtime's clock goes on, where it was paused once and runs again; zero where it was not.
     #[cfg(feature = "test-util")]
     ahead: AtomicU64,
 }
@@ -220,21 +220,20 @@ impl Signal {
         }
     }
 
-    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it. Returns whether the
+    /// clock was found to be paused, which the driver has yet to see.
     #[inline]
-    pub(crate) fn inserted(&self, deadline: Tick) {
-        if deadline.0 < self.armed.load(SeqCst) {
-            self.poke(deadline);
-        }
+    pub(crate) fn inserted(&self, deadline: Tick) -> bool {
+        deadline.0 < self.armed.load(SeqCst) && self.poke(deadline)
     }
 
     #[cold]
-    fn poke(&self, deadline: Tick) {
-        self.look_by(self.lock(), deadline);
+    fn poke(&self, deadline: Tick) -> bool {
+        self.look_by(self.lock(), deadline)
     }
 
-    /// Has the driver look when `deadline` is reached.
-    fn look_by(&self, mut state: MutexGuard<'_, State>, deadline: Tick) {
+    /// Has the driver look when `deadline` is reached. Returns whether the clock was found to be paused.
+    fn look_by(&self, mut state: MutexGuard<'_, State>, deadline: Tick) -> bool {
         let deadline = deadline.max(state.not_before);
         match &mut state.phase {
             Phase::Closed => {}
@@ -245,11 +244,29 @@ impl Signal {
                 self.arm_thread(deadline);
             }
             Phase::Asleep(by) => {
+                let found_paused = *by == WakesBy::Thread && !CLOCK_MAY_PAUSE;
                 if *by == WakesBy::Watched {
                     self.watch_driver(&mut state);
                 }
                 self.rouse(state);
+                return found_paused;
             }
+        }
+        false
+    }
+
+    /// What was to come at `before` was taken out or put off, on a clock that would jump there, and the shard has published
+    /// what is left: the driver's alarm is to be moved.
+    pub(crate) fn put_off(&self, before: Tick) {
+        // The driver wakes for something earlier, or sleeps by hand.
+        if self.armed() < before {
+            return;
+        }
+        let mut state = self.lock();
+        match &mut state.phase {
+            Phase::Awake { again, .. } => *again = true,
+            Phase::Asleep(_) if self.armed() >= before => self.rouse(state),
+            Phase::Closed | Phase::Asleep(_) => {}
         }
     }
 
