@@ -13,16 +13,13 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::clock;
+use crate::clock::{self, LAST};
 use crate::hub::{Allowance, Held, Hub, HubLease, Wanted};
 use crate::instant::Instant;
 use crate::mover::Mover;
 use crate::quiet::Threads;
 use crate::shard::{Batch, Epoch};
 use crate::tick::Tick;
-
-/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
-const LAST: Tick = Tick(u64::MAX - 1);
 
 /// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
 ///

@@ -69,7 +69,7 @@ pub(crate) struct Signal {
     manual: AtomicU64,
     /// How the runtime's clock goes on, where it was paused once and runs again; zero where it was not.
     #[cfg(feature = "test-util")]
-    ahead: AtomicU64,
+    course: AtomicU64,
 }
 
 struct State {
@@ -138,7 +138,7 @@ impl Signal {
             #[cfg(feature = "test-util")]
             manual: AtomicU64::new(u64::MAX),
             #[cfg(feature = "test-util")]
-            ahead: AtomicU64::new(0),
+            course: AtomicU64::new(0),
         }
     }
 
@@ -151,8 +151,8 @@ impl Signal {
             return shown;
         }
         #[cfg(feature = "test-util")]
-        if let ahead @ 1.. = self.ahead.load(SeqCst) {
-            return Tick(clock::system_now().0.wrapping_add(ahead));
+        if let Some(course) = self.course() {
+            return course.now();
         }
         clock::now()
     }
@@ -161,8 +161,8 @@ impl Signal {
     #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
     pub(crate) fn instant_of(&self, tick: Tick) -> instant::Instant {
         #[cfg(feature = "test-util")]
-        if tick < Tick::MAX {
-            return clock::instant_of(Tick(tick.0.wrapping_sub(self.ahead.load(SeqCst))));
+        if let Some(course) = self.course().filter(|_| tick < Tick::MAX) {
+            return clock::instant_of(course.system_tick(tick));
         }
         clock::instant_of(tick)
     }
@@ -196,7 +196,7 @@ impl Signal {
         #[cfg(feature = "test-util")]
         {
             self.manual.store(u64::MAX, SeqCst);
-            self.ahead.store(0, SeqCst);
+            self.course.store(0, SeqCst);
         }
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
