@@ -80,9 +80,14 @@ impl Driver {
     /// Goes to sleep after a look by the time `now`. `false` if something has come up meanwhile.
     fn sleep_after(&mut self, now: Tick) -> bool {
         let signal = self.timer.hub.signal;
+        let is_the_systems = instant::clock_is_the_systems();
+        // Before the look, which is not to find what was cancelled.
+        if !is_the_systems || instant::clock_may_be_paused() {
+            self.timer.hub.move_clock();
+        }
         let earliest = self.timer.hub.earliest();
         let pause = if self.gathers { hub::pause_after(self.woken) } else { Ticks(0) };
-        if let Some(alarm) = self.alarm.to_set() {
+        if let Some(alarm) = self.alarm.to_set(is_the_systems) {
             let (pause, by) = match alarm {
                 // A clock that is paused has no time in which to gather.
                 Alarm::Tokio => (Ticks(0), WakesBy::Itself),

@@ -19,6 +19,7 @@ use std::sync::PoisonError;
 use crate::alarm::stand_ins::StandIns;
 use crate::alarm::thread::{self, Bell};
 use crate::holders::Holders;
+use crate::instant;
 use crate::limit::Limit;
 use crate::shard::{Batch, Epoch, Shard, ShardLease, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
@@ -129,6 +130,9 @@ impl Hub {
         thread::start();
         let lease = Hub::take(wanted);
         lease.hub.signal.open(lease.hub);
+        if !instant::clock_is_the_systems() || instant::clock_may_be_paused() {
+            lease.hub.move_clock();
+        }
         lease
     }
 
@@ -137,6 +141,7 @@ impl Hub {
     pub(crate) fn open_by_hand(now: Tick, wanted: Wanted) -> HubLease {
         let lease = Hub::take(wanted);
         lease.hub.signal.open_by_hand(now);
+        lease.hub.move_clock();
         lease
     }
 
@@ -157,6 +162,11 @@ impl Hub {
         let lease = Hub::take(wanted);
         lease.hub.signal.open_driverless(lease.hub);
         lease
+    }
+
+    /// From now on the timer's clock jumps to what waits here, as one does that a test has paused.
+    pub(crate) fn move_clock(&self) {
+        self.shards().iter().filter(|shard| !shard.moves_clock()).for_each(|shard| shard.move_clock());
     }
 
     fn take(wanted: Wanted) -> HubLease {
@@ -304,6 +314,12 @@ impl Hub {
     /// When there next is something to do.
     pub(crate) fn earliest(&self) -> Tick {
         self.shards().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// The earliest deadline, to the tick.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        self.shards().iter().map(|shard| shard.earliest_deadline()).min().unwrap_or(Tick::MAX)
     }
 
     /// Calls a stand-in, for a timer without a driver, or for a driver that does not come round: its runtime is blocked,

@@ -11,6 +11,8 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 /// The furthest that a duration reaches: 500 years. Longer ones are taken as this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 
@@ -166,6 +168,13 @@ pub(crate) fn clock_is_the_systems() -> bool {
     let before = std::time::Instant::now();
     let tokio = tokio::time::Instant::now().into_std();
     before <= tokio && tokio <= std::time::Instant::now()
+}
+
+/// Whether a test may pause the current clock at any time. Without the feature `test-util` one that is paused is noticed
+/// now and then.
+pub(crate) fn clock_may_be_paused() -> bool {
+    let pausable = || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
+    cfg!(feature = "test-util") && pausable()
 }
 
 /// As near to `from` plus (or less) `duration` as `step` can go, found a bit at a time. Only for sums that overflow.

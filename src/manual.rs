@@ -13,16 +13,13 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::clock;
+use crate::clock::{self, LAST};
 use crate::hub::{Allowance, Held, Hub, HubLease, Wanted};
 use crate::instant::Instant;
 use crate::mover::Mover;
 use crate::quiet::Threads;
 use crate::shard::Batch;
 use crate::tick::Tick;
-
-/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
-const LAST: Tick = Tick(u64::MAX - 1);
 
 /// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
 ///
@@ -166,7 +163,7 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, duration: Duration) {
         let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
-        while let Some(next) = self.next().filter(|&next| next <= target) {
+        while let Some(next) = self.next_deadline(target) {
             self.move_to(next);
         }
         self.move_to(target);
@@ -187,13 +184,9 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        while self.pending() > 0 {
-            // A slot's start, or the deadline of a timer that was cancelled, comes before the next deadline: go on.
-            if self.move_to(self.next()?) > 0 {
-                return Some(self.now());
-            }
-        }
-        None
+        // What is found may be cancelled meanwhile.
+        while self.move_to(self.next_deadline(LAST)?) == 0 {}
+        Some(self.now())
     }
 
     /// How many timers wait for this clock.
@@ -302,6 +295,7 @@ impl ManualClock {
         // Held first, so that it is this timer's clock that is taken.
         let Some(held) = timer.try_hold() else { return };
         if timer.hub.signal.take_by_hand(state.now) {
+            timer.hub.move_clock();
             state.timers.push(held);
         }
     }
@@ -325,10 +319,20 @@ impl ManualClock {
         timers.iter().map(|held| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
     }
 
-    /// When a timer of this clock next has something to do; `None` for never.
+    /// When a timer of this clock next has something to do, which may be before the next deadline; `None` for never.
     pub(crate) fn next(&self) -> Option<Tick> {
-        let timers = State::timers(self.lock());
-        timers.iter().map(|held| held.hub().earliest()).min().filter(|&next| next < Tick::MAX)
+        self.first(Hub::earliest).filter(|&next| next <= LAST)
+    }
+
+    /// The next deadline, where that is no later than `limit`: time shows no other on its way.
+    fn next_deadline(&self, limit: Tick) -> Option<Tick> {
+        // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
+        self.first(Hub::earliest).filter(|&next| next <= limit)?;
+        self.first(Hub::earliest_deadline).filter(|&next| next <= limit)
+    }
+
+    fn first(&self, of: fn(&Hub) -> Tick) -> Option<Tick> {
+        State::timers(self.lock()).iter().map(|held| of(held.hub())).min()
     }
 
     /// Opens a hub on this clock.

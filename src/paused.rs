@@ -17,7 +17,7 @@ use std::time::Instant;
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
-use crate::clock;
+use crate::clock::{self, Course};
 use crate::hub::HubLease;
 use crate::instant;
 use crate::manual::ManualClock;
@@ -42,17 +42,15 @@ enum Time {
         mover: Mover,
         threads: Arc<Threads>,
     },
-    /// Moves on with the system's, that far ahead of it, modulo 2^64.
-    Runs {
-        ahead: u64,
-    },
+    /// Moves on with the system's.
+    Runs(Course),
 }
 
 impl Time {
     fn now(&self) -> Tick {
         match self {
             Time::Stands { clock, .. } => clock.tick(),
-            Time::Runs { ahead } => Tick(clock::system_now().0.wrapping_add(*ahead)),
+            Time::Runs(course) => course.now(),
         }
     }
 }
@@ -88,7 +86,7 @@ fn now() -> Option<Instant> {
 pub(crate) fn clock(runtime: &Handle) -> Option<ManualClock> {
     with_time(runtime.id(), |time| match time {
         Time::Stands { clock, .. } => Some(clock.clone()),
-        Time::Runs { .. } => None,
+        Time::Runs(_) => None,
     })?
 }
 
@@ -116,7 +114,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
             mover.stop();
             return false;
         }
-        Some(time @ Time::Runs { .. }) => time.now(),
+        Some(Time::Runs(course)) => course.now(),
         None => clock::system_now(),
     };
     clock.start_at(shows);
@@ -142,12 +140,12 @@ pub(crate) fn resume(runtime: &Handle) -> bool {
     let Time::Stands { clock, mover, .. } = &paused.time else { return false };
     mover.stop();
     let (now, timers) = clock.release();
-    let ahead = now.0.wrapping_sub(clock::system_now().0);
-    let before = std::mem::replace(&mut paused.time, Time::Runs { ahead });
+    let course = Course::from(now);
+    let before = std::mem::replace(&mut paused.time, Time::Runs(course));
     drop(runtimes);
     drop(before);
     for held in timers {
-        held.hub().signal.run_ahead(ahead);
+        held.hub().signal.run_on(course);
     }
     true
 }

@@ -1,7 +1,8 @@
 //! One lock around one wheel of wakers, and what the shard publishes so that the lock is rarely needed.
 //!
 //! Invariants
-//! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock.
+//! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock. Of what was taken out or
+//!    put off it keeps nothing where `moves_clock` is set.
 //! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
 //!    wheel has gone by, so what is taken out comes in order. Neither holds where the signal has become doubtful.
 //! 3. At most [`STEPS`] steps of the wheel are made per hold of the lock.
@@ -19,7 +20,7 @@ use crate::contain::contain;
 use crate::lateness::Lateness;
 use crate::limit::Limit;
 use crate::signal::Signal;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::tick::Tick;
 pub(crate) use crate::wheel::Key;
@@ -42,6 +43,9 @@ pub(crate) struct Shard {
     serves: AtomicU32,
     /// Deadlines are rounded up to multiples of two to the power of this.
     grain: AtomicU32,
+    /// Whether a clock jumps to what waits here, as one does that a test has paused. Changes only under the lock.
+    // Beside what each cancellation reads.
+    moves_clock: AtomicBool,
     signal: &'static Signal,
     limit: &'static Limit,
 }
@@ -138,6 +142,7 @@ impl Shard {
             fired_through: AtomicU64::new(0),
             serves: AtomicU32::new(0),
             grain: AtomicU32::new(0),
+            moves_clock: AtomicBool::new(false),
             signal,
             limit,
         }
@@ -200,8 +205,9 @@ impl Shard {
 
     #[inline]
     pub(crate) fn remove(&self, key: Key) {
-        // The lock is let go at the end of this statement.
-        let waker = self.take_out(&mut self.lock(), key);
+        let mut state = self.lock();
+        let waker = self.take_out(&mut state, key);
+        self.unlock_later(state);
         drop(waker);
     }
 
@@ -218,7 +224,7 @@ impl Shard {
         let mut state = self.lock();
         if self.is_past(&state, deadline) {
             let waker = self.take_out(&mut state, key);
-            drop(state);
+            self.unlock_later(state);
             if let Some(waker) = waker {
                 // A panic would leave the sleep as it was, and it has no entry any more.
                 contain(|| waker.wake());
@@ -226,8 +232,10 @@ impl Shard {
             return false;
         }
         let waits = state.wheel.reset(key, deadline);
-        if waits {
+        if waits && deadline < self.next() {
             self.publish_earlier(state, deadline);
+        } else {
+            self.unlock_later(state);
         }
         waits
     }
@@ -240,9 +248,47 @@ impl Shard {
             self.next.store(deadline.0, Ordering::SeqCst);
         }
         drop(state);
-        if earlier {
-            self.signal.inserted(deadline);
+        if earlier && self.signal.inserted(deadline) {
+            self.move_clock();
         }
+    }
+
+    /// Lets go of the lock where an entry was taken out or put off. No clock may then jump to where it was.
+    #[inline]
+    fn unlock_later(&self, state: MutexGuard<'_, State>) {
+        if self.moves_clock() {
+            self.publish_later(state);
+        }
+    }
+
+    #[cold]
+    fn publish_later(&self, state: MutexGuard<'_, State>) {
+        let before = self.next();
+        let later = self.look(&state) > before;
+        drop(state);
+        if later {
+            self.signal.put_off(before);
+        }
+    }
+
+    /// Publishes when the wheel has work, as it is now.
+    fn look(&self, state: &State) -> Tick {
+        let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
+        self.next.store(next.0, Ordering::SeqCst);
+        next
+    }
+
+    /// Whether a clock jumps to what waits here.
+    #[inline]
+    pub(crate) fn moves_clock(&self) -> bool {
+        self.moves_clock.load(Ordering::Relaxed)
+    }
+
+    /// From now on, and until another timer is served, a clock jumps to what waits here.
+    pub(crate) fn move_clock(&self) {
+        let state = self.lock();
+        self.moves_clock.store(true, Ordering::Relaxed);
+        self.look(&state);
     }
 
     /// Makes `waker` the one that an entry wakes.
@@ -279,6 +325,14 @@ impl Shard {
         Tick(self.next.load(Ordering::SeqCst))
     }
 
+    /// The earliest deadline; `Tick::MAX` where there is none. Takes time in proportion to what is out of order near it.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let state = self.lock();
+        let first = state.wheel.first().and_then(|key| state.wheel.deadline(key));
+        first.unwrap_or(Tick::MAX)
+    }
+
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
         let mut state = self.lock();
@@ -293,8 +347,7 @@ impl Shard {
         self.limit.give(batch.wakers.len());
         match taken {
             Progress::All => {
-                let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
-                self.next.store(next.0, Ordering::SeqCst);
+                self.look(&state);
                 self.fired_through.fetch_max(now.0, Ordering::Release);
             }
             // They come in the order of their deadlines; others of this very tick may be left.
@@ -339,6 +392,7 @@ impl Shard {
     pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
         self.grain.store(grain, Ordering::Relaxed);
+        self.moves_clock.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;

@@ -262,6 +262,17 @@ impl Sleep {
         }
     }
 
+    /// Whether this waits, on a clock that jumps to what is waited for.
+    pub(crate) fn moves_clock(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(..)) && self.shard.moves_clock()
+    }
+
+    /// Whether a clock jumps to `deadline` because this waits.
+    #[inline]
+    pub(crate) fn moves_clock_to(&self, deadline: Tick) -> bool {
+        deadline == self.deadline && self.moves_clock()
+    }
+
     /// Gives this a deadline that never comes, and takes it out of its shard.
     pub(crate) fn disarm(&mut self) {
         if let Stage::Waiting(..) = self.stage {

@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 
 pub use crate::manual::{Hold, ManualClock};
 
-use crate::clock;
+use crate::clock::{self, LAST};
 use crate::hub::{self, Allowance, Hub};
-use crate::instant::Instant;
+use crate::instant::{FAR, Instant};
 use crate::paused;
 use crate::shard::Batch;
 use crate::timer::current;
@@ -82,12 +82,14 @@ pub fn resume() {
     look_at_the_clock();
 }
 
-/// Moves the paused clock of the current runtime on, exactly by `duration`.
+/// Moves the paused clock of the current runtime on, exactly by `duration`. More than 500 years are taken as 500 years.
 ///
 /// Timers that are due by then fire on the way, in the order of their deadlines, the clock showing each one's deadline
 /// as it fires: those of the runtime's own timer, and on a multi-thread runtime of every timer that follows its clock.
 /// When this returns, their tasks have been woken; they have not run, but for those that ran before this task had its
 /// turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
+///
+/// Time ends some 530 years from now: a clock that has come there stands, and what would be due later never is.
 ///
 /// # Cancel safety
 /// The first poll moves the clock all the way. Dropped after that, the future leaves nothing undone.
@@ -106,13 +108,14 @@ pub fn resume() {
 /// # }
 /// ```
 pub async fn advance(duration: Duration) {
+    let duration = duration.min(FAR);
     if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
         let _hold = clock.hold();
         clock.advance(duration);
         tokio::task::yield_now().await;
         return;
     }
-    let target = clock::after(duration);
+    let target = clock::after(duration).min(LAST);
     if let Some(hub) = current::existing().filter(|hub| !hub.signal.is_by_hand()) {
         while let Some(next) = Some(hub.earliest()).filter(|&next| next <= target) {
             move_tokio(clock::instant_of(next).duration_since(Instant::now()));

@@ -458,6 +458,46 @@ fn drops_may_come_back_into_the_map() {
     });
 }
 
+/// A key that looks into its map as it is dropped.
+struct Looks(u8, Option<DeadlineMap<Looks, ()>>);
+
+impl Hash for Looks {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Looks {
+    fn eq(&self, other: &Looks) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Looks {}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        if let Some(map) = self.1.take() {
+            assert!(map.len() <= 3);
+        }
+    }
+}
+
+#[test]
+fn so_may_the_drops_of_keys_that_were_removed_or_not_needed() {
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        let key = |number| Looks(number, Some(map.clone()));
+        for number in [1, 2, 3, 3] {
+            map.insert(key(number), (), HOUR);
+        }
+        assert!(map.remove(&key(1)).is_some());
+        assert!(map.touch(&key(2), Duration::ZERO));
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((Looks(2, _), ())))));
+        map.clear();
+    });
+}
+
 #[test]
 fn a_drop_that_panics_leaves_the_others() {
     let (map, mut expirations) = DeadlineMap::new();

@@ -8,8 +8,6 @@
 use std::io;
 use std::task::{Poll, Waker};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use super::Alarm;
 use super::tokio_sleep::TokioAlarm;
 use crate::enabled::{self, NotEnabled};
@@ -70,10 +68,10 @@ impl OwnAlarm {
         }
     }
 
-    /// Which alarm the driver has to set, as the clock is now; `None` where the alarm thread serves.
-    pub(crate) fn to_set(&self) -> Option<Alarm> {
+    /// Which alarm the driver has to set, on the system's clock or another; `None` if the alarm thread serves.
+    pub(crate) fn to_set(&self, clock_is_the_systems: bool) -> Option<Alarm> {
         match self.chosen {
-            _ if self.paused_clocks && !instant::clock_is_the_systems() => Some(Alarm::Tokio),
+            _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
             Alarm::Thread => None,
             chosen => Some(chosen),
         }
@@ -127,8 +125,7 @@ impl OwnAlarm {
     /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
     /// current-thread runtime's clock can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
-        let pausable = Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
-        if !(pausable && self.paused_clocks && enabled::may_guess()) {
+        if !(instant::clock_may_be_paused() && self.paused_clocks && enabled::may_guess()) {
             return;
         }
         // Whether the runtime has `enable_time`, nobody has said.

@@ -32,7 +32,7 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Makes the sleep where there is none, so that [`set`](Self::set) cannot fail.
+    /// Makes the sleep if there is none, so that [`set`](Self::set) cannot fail.
     pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
         if self.sleep.is_none() {
             self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
@@ -43,6 +43,10 @@ impl TokioAlarm {
     /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
     pub(super) fn set(&mut self, at: Instant) -> Result<(), NotEnabled> {
         let at = at.min(Instant::now() + LONGEST).into();
+        // A sleep that is put off stays in tokio's wheel where it was, and a paused clock stops there.
+        if self.sleep.as_ref().is_some_and(|sleep| sleep.deadline() < at && !sleep.is_elapsed()) {
+            self.cancel();
+        }
         let sleep = match &mut self.sleep {
             Some(sleep) => {
                 sleep.as_mut().reset(at);

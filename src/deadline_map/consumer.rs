@@ -9,7 +9,10 @@
 //!    that the look missed reads "never", and finds the waker.
 //! 2. While no waker is left, `armed` may be anything: nobody waits. Where it is made zero, that is under the lock and
 //!    with the waker taken, so that it never hides a waker that was left later.
-//! 3. No waker is woken, cloned or dropped under the lock.
+//! 3. No waker is woken, cloned or dropped under the lock, and no sleep.
+//! 4. On a clock that jumps to what is waited for, the consumer leaves its sleep here as well, so that whoever removes or
+//!    puts off what it waits for can move it, whether or not the consumer is ever polled again. Order of that: take the
+//!    sleep and publish "never", look at the shards, publish the earliest; unless the consumer looks meanwhile.
 //!
 //! Must not know: keys, values, shards.
 
@@ -17,6 +20,7 @@ use std::sync::PoisonError;
 use std::task::Waker;
 
 use crate::contain::contain;
+use crate::sleep::Sleep;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
 use crate::tick::Tick;
@@ -27,17 +31,29 @@ pub(super) struct Consumer {
     /// The tick that a waiting consumer wakes at; `Tick::MAX` while it looks, zero where it does not wait.
     armed: AtomicU64,
     gone: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    left: Mutex<Left>,
+}
+
+/// What the consumer has left here as it waits.
+struct Left {
+    waker: Option<Waker>,
+    /// What it sleeps with, where that can move a clock.
+    sleep: Option<Sleep>,
+    /// How often it began to look.
+    looks: u64,
+    /// Whether something was put off since it began to look, which the look may have seen where it was.
+    again: bool,
 }
 
 impl Consumer {
     pub(super) fn new() -> Self {
-        Consumer { armed: AtomicU64::new(0), gone: AtomicBool::new(false), waker: Mutex::new(None) }
+        let left = Left { waker: None, sleep: None, looks: 0, again: false };
+        Consumer { armed: AtomicU64::new(0), gone: AtomicBool::new(false), left: Mutex::new(left) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+    fn lock(&self) -> MutexGuard<'_, Left> {
         // Nothing that can panic runs under this lock.
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
@@ -55,23 +71,67 @@ impl Consumer {
     }
 
     fn take_waker(&self) -> Option<Waker> {
-        let mut slot = self.lock();
+        let mut left = self.lock();
         self.armed.store(0, SeqCst);
-        slot.take()
+        left.waker.take()
     }
 
-    /// The consumer is about to look at the shards, and to wait where it finds nothing due.
-    pub(super) fn begin_look(&self, waker: Waker) {
-        let mut slot = self.lock();
-        let before = slot.replace(waker);
+    /// The consumer is about to look at the shards, and to wait where it finds nothing due. Returns the sleep that it left.
+    pub(super) fn begin_look(&self, waker: Waker) -> Option<Sleep> {
+        let mut left = self.lock();
+        let before = left.waker.replace(waker);
+        let sleep = left.sleep.take();
+        left.looks += 1;
+        left.again = false;
         self.armed.store(u64::MAX, SeqCst);
-        drop(slot);
+        drop(left);
         drop(before);
+        sleep
     }
 
     /// The consumer has looked, and wakes by itself at the earliest tick that it has seen.
     pub(super) fn end_look(&self, earliest: Tick) {
         self.armed.store(earliest.0, SeqCst);
+    }
+
+    /// The consumer waits with a sleep that moves a clock. `true` where it has to look again.
+    pub(super) fn leave_sleep(&self, sleep: Sleep) -> bool {
+        let mut left = self.lock();
+        let before = left.sleep.replace(sleep);
+        let again = left.again;
+        drop(left);
+        drop(before);
+        again
+    }
+
+    /// Something was removed or put off, and its shard has published what is left: has the consumer sleep until the
+    /// `earliest` of all, or look again.
+    #[cold]
+    pub(super) fn put_off(&self, earliest: impl FnOnce() -> Tick) {
+        let mut left = self.lock();
+        let Some(mut sleep) = left.sleep.take() else {
+            left.again = true;
+            return;
+        };
+        let looks = left.looks;
+        if left.waker.is_some() {
+            self.armed.store(u64::MAX, SeqCst);
+        }
+        drop(left);
+        let earliest = earliest();
+        if earliest == Tick::MAX {
+            sleep.disarm();
+        } else {
+            sleep.reset_to_tick(earliest);
+        }
+        let mut left = self.lock();
+        // Where it has looked meanwhile, it sleeps with another.
+        if left.looks == looks {
+            if left.waker.is_some() {
+                self.armed.store(earliest.0, SeqCst);
+            }
+            left.sleep = Some(sleep);
+        }
     }
 
     /// The consumer has something to do and will poll again by itself.
@@ -83,6 +143,8 @@ impl Consumer {
     pub(super) fn leave(&self) {
         self.gone.store(true, SeqCst);
         self.stop_waiting();
+        let sleep = self.lock().sleep.take();
+        drop(sleep);
     }
 
     /// The tick that a waiting consumer wakes at.

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::Shared;
+use super::{Shard, Shared};
 use crate::clock;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
@@ -68,6 +68,8 @@ pub struct Expirations<K, V> {
     sleep: Option<Sleep>,
     /// Whether the last poll was pending, so that a waker may have been left.
     waits: bool,
+    /// Whether a clock was ever found to jump to what this waits for.
+    moves_clock: bool,
 }
 
 /// What a look at the shards has found.
@@ -81,7 +83,7 @@ enum Look<T> {
 
 impl<K, V> Expirations<K, V> {
     pub(super) fn of(shared: Arc<Shared<K, V>>) -> Self {
-        Expirations { shared, now: Tick::ZERO, sleep: None, waits: false }
+        Expirations { shared, now: Tick::ZERO, sleep: None, waits: false, moves_clock: false }
     }
 
     /// Waits for the next entry that expires; `None` when there will be no more. The stream's `next`, without a trait to
@@ -112,7 +114,8 @@ impl<K, V> Expirations<K, V> {
         let mut look = self.look();
         while let Look::NothingUntil(_) = look {
             self.waits = true;
-            self.shared.consumer.begin_look(cx.waker().clone());
+            let left = self.shared.consumer.begin_look(cx.waker().clone());
+            self.sleep = left.or(self.sleep.take());
             // Read before the look, which then sees all that was ever inserted.
             let closed = self.shared.is_closed();
             self.now = self.now.max(self.shared.now());
@@ -123,7 +126,12 @@ impl<K, V> Expirations<K, V> {
                     return Poll::Ready(None);
                 }
                 self.shared.consumer.end_look(tick);
-                ready!(self.poll_sleep(tick, cx));
+                if self.poll_sleep(tick, cx).is_pending() {
+                    if self.leave_sleep() {
+                        continue;
+                    }
+                    return Poll::Pending;
+                }
                 self.now = self.now.max(tick);
             }
         }
@@ -177,6 +185,17 @@ impl<K, V> Expirations<K, V> {
         };
         // The budget is spent on what is handed out.
         Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
+    }
+
+    /// Where a clock would jump to the sleep, whoever removes or puts off what it waits for may move it. `true` where the
+    /// shards are to be looked at again.
+    fn leave_sleep(&mut self) -> bool {
+        let Some(sleep) = self.sleep.take_if(|sleep| sleep.moves_clock()) else { return false };
+        let begins = !std::mem::replace(&mut self.moves_clock, true);
+        if begins {
+            self.shared.shards.iter().for_each(Shard::move_clock);
+        }
+        self.shared.consumer.leave_sleep(sleep) || begins
     }
 
     fn stop_waiting(&mut self) {

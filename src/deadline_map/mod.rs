@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use consumer::Consumer;
 pub use expirations::Expirations;
-use shard::{Shard, Term};
+use shard::{Shard, Term, Waits};
 
 use crate::clock;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -142,6 +142,17 @@ impl<K, V> Shared<K, V> {
     }
 }
 
+impl<K, V> Waits for Shared<K, V> {
+    #[inline]
+    fn inserted(&self, deadline: Tick) {
+        self.consumer.inserted(deadline);
+    }
+
+    fn put_off(&self) {
+        self.consumer.put_off(|| self.shards.iter().map(Shard::next).min().unwrap_or(Tick::MAX));
+    }
+}
+
 impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// An empty map, and the stream of what expires in it.
     ///
@@ -208,7 +219,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         let hash = self.hash(&key);
         let term = self.term(duration);
         let shard = self.shared.shard(hash);
-        let replaced = shard.insert(&self.shared.consumer, hash, key, value, term);
+        let replaced = shard.insert(&*self.shared, hash, key, value, term);
         if self.shared.consumer.is_gone() {
             for _ in 0..THROWN_AWAY {
                 drop(shard.take_due(term.now));
@@ -239,7 +250,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     {
         let hash = self.hash(key);
         let term = self.term(duration);
-        self.shared.shard(hash).touch(&self.shared.consumer, hash, key, term)
+        self.shared.shard(hash).touch(&*self.shared, hash, key, term)
     }
 
     /// Takes an entry out, and returns its value. Its memory is free at once.
@@ -261,7 +272,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.shard(hash).remove(hash, key)
+        self.shared.shard(hash).remove(&*self.shared, hash, key)
     }
 
     /// How long it is until an entry expires: zero where its deadline has passed and it was not yet handed out, `None`
@@ -338,6 +349,7 @@ impl<K, V> DeadlineMap<K, V> {
     pub fn clear(&self) {
         // All are emptied before a drop can panic.
         let taken: Vec<_> = self.shared.shards.iter().map(Shard::clear).collect();
+        self.shared.put_off();
         drop(taken);
     }
 }

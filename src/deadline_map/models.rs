@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Consumer, DeadlineMap, Expirations, RandomState, Shard, Shared, Term};
 use crate::driver::Driver;
+use crate::hub::Hub;
 use crate::models::{Woken, check, far, near, poll, race, race_three};
 use crate::sync::atomic::AtomicUsize;
 use crate::tick::Tick;
@@ -27,7 +28,24 @@ fn map() -> (Map, Task) {
     (DeadlineMap { shared }, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
+/// The same, where the clock jumps to what is waited for.
+fn map_on_a_paused_clock() -> (Map, Task) {
+    let (map, task) = map();
+    map.hub().move_clock();
+    (map, task)
+}
+
 impl Map {
+    /// Where the consumer's sleep waits.
+    fn hub(&self) -> &'static Hub {
+        self.shared.timer.as_ref().expect("it was made on one").lease.hub
+    }
+
+    /// The consumer waits, and sleeps no shorter and no longer than until `deadline`.
+    fn assert_waits_until(&self, deadline: Tick) {
+        assert_eq!((self.shared.consumer.armed(), self.hub().earliest()), (deadline, deadline));
+    }
+
     /// Some key that belongs in a shard.
     fn key(&self, shard: usize) -> u64 {
         let there = |key: &u64| std::ptr::eq(self.shared.shard(self.hash(key)), &raw const self.shared.shards[shard]);
@@ -38,14 +56,14 @@ impl Map {
     fn insert_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
-        self.shared.shard(hash).insert(&self.shared.consumer, hash, key, (), term);
+        self.shared.shard(hash).insert(&*self.shared, hash, key, (), term);
     }
 
     /// As `touch` does.
     fn touch_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
-        assert!(self.shared.shard(hash).touch(&self.shared.consumer, hash, &key, term));
+        assert!(self.shared.shard(hash).touch(&*self.shared, hash, &key, term));
     }
 }
 
@@ -161,6 +179,48 @@ fn earlier_against_waiting() {
         assert!(task.taken.is_empty() && !task.done);
         assert_eq!(map.shared.consumer.armed(), far(1), "it wakes by itself for the earliest");
         assert!(map.shared.timer.as_ref().is_some_and(|timer| timer.metrics().pending() == 1));
+    });
+}
+
+/// A clock that a test has paused jumps to what the consumer sleeps until.
+#[test]
+fn remove_against_waiting_on_a_paused_clock() {
+    check("map: remove against waiting on a paused clock", || {
+        let (map, task) = map_on_a_paused_clock();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(1));
+        map.insert_at(other, far(2));
+        let (task, map) = race(
+            move || task.run(),
+            move || {
+                assert!(map.remove(&one).is_some());
+                map
+            },
+        );
+        let _task = task.go_on();
+        map.assert_waits_until(far(2));
+    });
+}
+
+/// The consumer waits already, and may be woken by the insert.
+#[test]
+fn remove_against_insert_on_a_paused_clock() {
+    check("map: remove against insert on a paused clock", || {
+        let (map, task) = map_on_a_paused_clock();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(1));
+        let task = task.run();
+        let inserter = map.clone();
+        let (task, (), map) = race_three(
+            move || task.go_on(),
+            move || inserter.insert_at(other, far(2)),
+            move || {
+                assert!(map.remove(&one).is_some());
+                map
+            },
+        );
+        let _task = task.go_on();
+        map.assert_waits_until(far(2));
     });
 }
 

@@ -4,7 +4,8 @@
 //! 1. Each entry of the table has one entry in the wheel, which it names (`timer`) and which holds its hash; and the
 //!    reverse. So the wheel finds the entry, and a table that grows finds the hash, without any code of the key's.
 //! 2. The wheel's deadline of an entry is never later than the true one. A deadline that moves later is only noted; the
-//!    entry is put where it belongs when the wheel hands it out, before its deadline or at it.
+//!    entry is put where it belongs when the wheel hands it out, before its deadline or at it. Where that would move a
+//!    clock, the wheel has the true deadlines.
 //! 3. `next` is never later than the wheel's earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
 //!    changes only under the lock.
 //! 4. At most [`STEPS`] steps of the wheel are made per hold of the lock.
@@ -14,13 +15,13 @@
 //! Must not know: hashers, streams, whose clock it is.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::consumer::Consumer;
 use crate::clock;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
@@ -48,6 +49,8 @@ struct State<K, V> {
     table: HashTable<Entry<K, V>>,
     /// Of the entries' hashes.
     wheel: Wheel<u64>,
+    /// Whether a clock jumps to `next`, which is then kept as if what was removed or put off had never been.
+    moves_clock: bool,
 }
 
 struct Entry<K, V> {
@@ -64,6 +67,16 @@ pub(super) struct Term {
     pub(super) duration: Duration,
 }
 
+/// Who waits for the entries of a map.
+pub(super) trait Waits {
+    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    fn inserted(&self, deadline: Tick);
+
+    /// What came first in its shard was removed or put off, and the shard has published what is left. Only called where a
+    /// clock jumps to what is waited for.
+    fn put_off(&self);
+}
+
 impl Term {
     /// Counted from what the wheel has gone by, where that is later: a clock that was behind ends nothing early.
     fn end<T>(self, wheel: &Wheel<T>) -> Tick {
@@ -73,7 +86,7 @@ impl Term {
 
 impl<K, V> Shard<K, V> {
     pub(super) fn new() -> Self {
-        let state = State { table: HashTable::new(), wheel: Wheel::new() };
+        let state = State { table: HashTable::new(), wheel: Wheel::new(), moves_clock: false };
         Shard { state: Mutex::new(state), next: AtomicU64::new(u64::MAX) }
     }
 
@@ -91,16 +104,30 @@ impl<K, V> Shard<K, V> {
         self.lock().table.len()
     }
 
+    /// From now on a clock jumps to what is waited for here.
+    pub(super) fn move_clock(&self) {
+        let mut guard = self.lock();
+        let State { table, wheel, moves_clock } = &mut *guard;
+        *moves_clock = true;
+        for entry in table.iter_mut() {
+            wheel.reset(entry.timer, entry.deadline);
+        }
+        self.publish(&guard);
+    }
+
     /// Puts an entry in, or gives the one of that key another value and deadline.
-    pub(super) fn insert(&self, consumer: &Consumer, hash: u64, key: K, value: V, term: Term) -> Option<V>
+    pub(super) fn insert(&self, waits: &impl Waits, hash: u64, key: K, value: V, term: Term) -> Option<V>
     where
         K: Eq,
     {
         let mut guard = self.lock();
-        let State { table, wheel } = &mut *guard;
+        let State { table, wheel, moves_clock } = &mut *guard;
         let deadline = term.end(wheel);
         let found = table.find_mut(hash, |entry| entry.key == key);
         let (replaced, armed) = if let Some(entry) = found {
+            if *moves_clock {
+                entry.move_at_once(deadline, wheel);
+            }
             (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, wheel))
         } else {
             let timer = wheel.insert(deadline, hash);
@@ -108,26 +135,35 @@ impl<K, V> Shard<K, V> {
             table.insert_unique(hash, entry, |entry| hash_of(wheel, entry));
             (None, true)
         };
-        self.unlock(guard, armed.then_some(deadline), consumer);
+        if guard.moves_clock {
+            self.unlock_exactly(guard, waits);
+        } else {
+            self.unlock(guard, armed.then_some(deadline), waits);
+        }
         replaced
     }
 
     /// Gives an entry another deadline; `false` where there is none.
-    pub(super) fn touch<Q>(&self, consumer: &Consumer, hash: u64, key: &Q, term: Term) -> bool
+    pub(super) fn touch<Q>(&self, waits: &impl Waits, hash: u64, key: &Q, term: Term) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock();
-        let State { table, wheel } = &mut *guard;
+        let State { table, wheel, moves_clock } = &mut *guard;
         let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
         let deadline = term.end(wheel);
-        let armed = entry.move_to(deadline, wheel);
-        self.unlock(guard, armed.then_some(deadline), consumer);
+        if *moves_clock {
+            entry.move_at_once(deadline, wheel);
+            self.unlock_exactly(guard, waits);
+        } else {
+            let armed = entry.move_to(deadline, wheel);
+            self.unlock(guard, armed.then_some(deadline), waits);
+        }
         true
     }
 
-    pub(super) fn remove<Q>(&self, hash: u64, key: &Q) -> Option<V>
+    pub(super) fn remove<Q>(&self, waits: &impl Waits, hash: u64, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -136,8 +172,15 @@ impl<K, V> Shard<K, V> {
         let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
         let (entry, _) = found.remove();
         guard.wheel.remove(entry.timer);
-        self.shrink(&mut guard);
-        drop(guard);
+        guard.shrink();
+        if guard.moves_clock {
+            self.unlock_exactly(guard, waits);
+        } else {
+            if guard.table.is_empty() {
+                self.next.store(u64::MAX, SeqCst);
+            }
+            drop(guard);
+        }
         // The key goes here.
         Some(entry.value)
     }
@@ -155,7 +198,9 @@ impl<K, V> Shard<K, V> {
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock();
         let elapsed = guard.wheel.elapsed();
-        let taken = mem::replace(&mut *guard, State { table: HashTable::new(), wheel: Wheel::starting_at(elapsed) });
+        let moves_clock = guard.moves_clock;
+        let empty = State { table: HashTable::new(), wheel: Wheel::starting_at(elapsed), moves_clock };
+        let taken = mem::replace(&mut *guard, empty);
         self.next.store(u64::MAX, SeqCst);
         drop(guard);
         taken
@@ -167,40 +212,56 @@ impl<K, V> Shard<K, V> {
         let mut guard = self.lock();
         guard.wheel.skip_to(self.next().min(now));
         let due = guard.take_due(now);
-        self.shrink(&mut guard);
-        if let Some(next) = guard.wheel.next_expiration() {
-            self.next.store(next.0, SeqCst);
-        }
+        guard.shrink();
+        self.publish(&guard);
         due
     }
 
-    /// After something was taken out: gives memory back, and says so where nothing is left.
-    fn shrink(&self, state: &mut State<K, V>) {
-        let State { table, wheel } = state;
-        if table.capacity() >= ROOMY && table.len() < table.capacity() / 8 {
-            table.shrink_to(table.len() * 2, |entry| hash_of(wheel, entry));
-        }
-        if table.is_empty() {
-            self.next.store(u64::MAX, SeqCst);
-        }
-    }
-
-    /// Lets go of the lock, then tells the consumer of what was armed, where that is the earliest here.
-    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, consumer: &Consumer) {
+    /// Lets go of the lock, then tells of what was armed, where that is the earliest here.
+    #[inline]
+    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, waits: &impl Waits) {
         let earlier = armed.filter(|armed| armed.0 < self.next.load(Relaxed));
         if let Some(deadline) = earlier {
             self.next.store(deadline.0, SeqCst);
         }
         drop(guard);
         if let Some(deadline) = earlier {
-            consumer.inserted(deadline);
+            waits.inserted(deadline);
         }
+    }
+
+    /// The same where a clock jumps to what is waited for: tells of what is not there any more, too.
+    #[cold]
+    fn unlock_exactly(&self, guard: MutexGuard<'_, State<K, V>>, waits: &impl Waits) {
+        let before = self.next();
+        let next = self.publish(&guard);
+        drop(guard);
+        match next.cmp(&before) {
+            Ordering::Less => waits.inserted(next),
+            Ordering::Equal => {}
+            Ordering::Greater => waits.put_off(),
+        }
+    }
+
+    /// Publishes when there is work here.
+    fn publish(&self, state: &State<K, V>) -> Tick {
+        let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
+        self.next.store(next.0, SeqCst);
+        next
     }
 }
 
 impl<K, V> State<K, V> {
+    /// After something was taken out: gives memory back.
+    fn shrink(&mut self) {
+        let State { table, wheel, .. } = self;
+        if table.capacity() >= ROOMY && table.len() < table.capacity() / 8 {
+            table.shrink_to(table.len() * 2, |entry| hash_of(wheel, entry));
+        }
+    }
+
     fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
-        let State { table, wheel } = self;
+        let State { table, wheel, .. } = self;
         for _ in 0..STEPS {
             match wheel.step(now) {
                 Step::Fired { key: timer, deadline, value: hash } => {
@@ -232,6 +293,13 @@ impl<K, V> Entry<K, V> {
         self.deadline = deadline;
         earlier
     }
+
+    /// The same, and has the wheel know of it whichever it is.
+    #[cold]
+    fn move_at_once(&mut self, deadline: Tick, wheel: &mut Wheel<u64>) {
+        wheel.reset(self.timer, deadline);
+        self.deadline = deadline;
+    }
 }
 
 fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
@@ -242,15 +310,22 @@ fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
 mod tests {
     use super::*;
 
+    struct Nobody;
+
+    impl Waits for Nobody {
+        fn inserted(&self, _: Tick) {}
+
+        fn put_off(&self) {}
+    }
+
     #[test]
     fn what_came_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
         const COUNT: u64 = 1_000;
         let shard = Shard::new();
-        let consumer = Consumer::new();
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
-            assert_eq!(shard.insert(&consumer, n, n, (), term), None);
+            assert_eq!(shard.insert(&Nobody, n, n, (), term), None);
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));

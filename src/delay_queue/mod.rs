@@ -19,7 +19,8 @@
 //!    that the sleep has told of.
 //! 2. Whoever polled last is woken by every operation that changes the answer, unless the sleep wakes it in time: `told`
 //!    says what it goes by.
-//! 3. While `told` is waiting, the sleep is armed for `until`, and nothing in the wheel is due before.
+//! 3. While `told` is waiting, the sleep is armed for `until`, and nothing in the wheel is due before. On a clock that jumps
+//!    to what is waited for, the sleep is never armed for an entry that is gone.
 //! 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
 //!    again after 64 entries. So nobody who comes back at once keeps the others from coming.
 //! 5. Wakers are woken where the queue is whole.
@@ -100,6 +101,8 @@ pub struct DelayQueue<T> {
     /// For how many entries room is kept.
     reserved: usize,
     told: Told,
+    /// Whether the last poll has found that a clock jumps to what the sleep waits for.
+    moves_clock: bool,
     waker: Option<Waker>,
     /// Keeps the timer that it was made on.
     _timer: Option<Timer>,
@@ -171,6 +174,7 @@ impl<T> DelayQueue<T> {
             handed_out: 0,
             reserved: 0,
             told: Told::Nothing,
+            moves_clock: false,
             waker: None,
             _timer: timer,
         }
@@ -288,6 +292,7 @@ impl<T> DelayQueue<T> {
                         Poll::Ready(Err(error)) => panic!("{error}"),
                         Poll::Pending => {
                             self.told = Told::Wait { until: next };
+                            self.moves_clock = self.sleep.moves_clock();
                             return Poll::Pending;
                         }
                     }
@@ -357,6 +362,7 @@ impl<T> DelayQueue<T> {
         if self.wheel.is_empty() {
             self.tell();
         }
+        self.put_off(deadline);
         Some(Expired::new(*key, deadline, value))
     }
 
@@ -406,6 +412,11 @@ impl<T> DelayQueue<T> {
         let before = self.tick_of(key);
         let deadline = self.behind_what_is_due(deadline);
         self.wheel.reset(key.0, deadline);
+        self.tell_of_reset(before, deadline);
+        self.put_off(before);
+    }
+
+    fn tell_of_reset(&mut self, before: Tick, deadline: Tick) {
         let Told::Wait { until } = self.told else { return };
         // A poller who waits for this very entry, still the first, waits for the wrong time. It is woken once, as
         // tokio-util's may be. Where another is first now, it need not be: it finds out when it would have been woken.
@@ -585,6 +596,24 @@ impl<T> DelayQueue<T> {
             if let Some(waker) = &self.waker {
                 waker.wake_by_ref();
             }
+        }
+    }
+
+    /// An entry that was due at `before` was removed or put off. A clock that jumps to what the sleep waits for is not to
+    /// find that it waits for this one still.
+    #[inline]
+    fn put_off(&mut self, before: Tick) {
+        if self.moves_clock || self.sleep.moves_clock_to(before) {
+            self.wait_anew();
+        }
+    }
+
+    #[cold]
+    fn wait_anew(&mut self) {
+        let Some(next) = self.wheel.next_expiration() else { return self.sleep.disarm() };
+        self.sleep.reset_to_tick(next);
+        if let Told::Wait { until } = &mut self.told {
+            *until = next;
         }
     }
 

@@ -2,10 +2,13 @@
 //!
 //! What an alarm fires, it fires as one of the driver's own does: by the time that it says has come.
 
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
+use crate::signal::{DriverWaker, WakesBy};
 use crate::sleep::Sleep;
+use crate::tick::Ticks;
 
 #[test]
 fn arming_against_going_to_sleep() {
@@ -120,6 +123,56 @@ fn two_arm_in_one_shard_against_going_to_sleep() {
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (2, 1, 1));
+    });
+}
+
+/// A turn on a clock that a test has paused, until it goes to sleep. Returns whom the signal wakes for the next.
+fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
+    let (woken, signal) = (Woken::new(), world.hub.signal);
+    loop {
+        signal.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
+        let earliest = world.hub.earliest();
+        if signal.end_turn(near(0), earliest, Ticks(0), WakesBy::Itself).is_some() {
+            return woken;
+        }
+    }
+}
+
+/// The driver is not to leave an alarm behind to which the clock would jump: one that has seen what was cancelled is
+/// woken to look again.
+#[test]
+fn cancel_against_going_to_sleep_on_a_paused_clock() {
+    check("cancel against going to sleep on a paused clock", || {
+        let world = World::new();
+        world.hub.move_clock();
+        let (sleep, _) = world.sleeping(far(1));
+        let _later = world.arm_in(1, far(2));
+        let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
+        if woken.take() > 0 {
+            turn_on_a_paused_clock(world);
+        }
+        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
+    });
+}
+
+#[test]
+fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
+    check("cancel and arm against going to sleep on a paused clock", || {
+        let world = World::new();
+        world.hub.move_clock();
+        let (mut sleep, _) = world.sleeping(far(1));
+        let (woken, _armed, _sleep) = race_three(
+            move || turn_on_a_paused_clock(world),
+            move || world.arm(far(2)),
+            move || {
+                sleep.reset_to_tick(far(3));
+                sleep
+            },
+        );
+        if woken.take() > 0 {
+            turn_on_a_paused_clock(world);
+        }
+        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
     });
 }
 

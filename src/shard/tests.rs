@@ -144,3 +144,12 @@ fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belo
     shard.add_to(&mut sum, EPOCH);
     assert_eq!((sum.counts.fired, sum.counts.pending, sum.counts.cascaded), (1, COUNT - 1, COUNT));
 }
+
+/// A cancellation reads it, and is to fetch no memory for it.
+#[cfg(not(hairspring_loom))]
+#[test]
+fn whether_a_clock_is_moved_is_kept_beside_what_a_cancellation_reads() {
+    let line = |offset| offset / 64;
+    let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, grain)];
+    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, moves_clock))), "{beside:?}");
+}

@@ -10,6 +10,7 @@ use std::task::Waker;
 
 use super::{DriverWaker, Phase, Signal, State, WakesBy};
 use crate::alarm::thread;
+use crate::clock::Course;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::tick::Tick;
 
@@ -17,6 +18,11 @@ impl Signal {
     /// What the manual clock shows; `None` where the clock is the runtime's.
     pub(super) fn shown(&self) -> Option<Tick> {
         Some(Tick(self.manual.load(SeqCst))).filter(|&shown| shown < Tick::MAX)
+    }
+
+    /// How the runtime's clock goes on, where it was paused once and runs again.
+    pub(super) fn course(&self) -> Option<Course> {
+        Some(Course(Tick(self.course.load(SeqCst)))).filter(|&Course(from)| from > Tick::ZERO)
     }
 
     /// Whether the timer is on a manual clock.
@@ -51,13 +57,13 @@ impl Signal {
         self.publish(Tick::ZERO, Tick::MAX);
     }
 
-    /// The clock moves on with the system's from now on, that far ahead of it.
-    pub(crate) fn run_ahead(&self, ahead: u64) {
+    /// The clock moves on with the system's from now on.
+    pub(crate) fn run_on(&self, course: Course) {
         let state = self.lock();
         if let Phase::Closed = state.phase {
             return;
         }
-        self.ahead.store(ahead, SeqCst);
+        self.course.store(course.0.0, SeqCst);
         self.manual.store(u64::MAX, SeqCst);
         self.rouse(state);
     }

@@ -70,9 +70,9 @@ pub(crate) struct Signal {
     /// What a manual clock shows; `Tick::MAX` where the clock is the runtime's.
     #[cfg(feature = "test-util")]
     manual: AtomicU64,
-    /// How far the runtime's clock is ahead of the system's, modulo 2^64: it was paused once, and runs again.
+    /// How the runtime's clock goes on, where it was paused once and runs again; zero where it was not.
     #[cfg(feature = "test-util")]
-    ahead: AtomicU64,
+    course: AtomicU64,
 }
 
 struct State {
@@ -157,7 +157,7 @@ impl Signal {
             #[cfg(feature = "test-util")]
             manual: AtomicU64::new(u64::MAX),
             #[cfg(feature = "test-util")]
-            ahead: AtomicU64::new(0),
+            course: AtomicU64::new(0),
         }
     }
 
@@ -170,8 +170,8 @@ impl Signal {
             return shown;
         }
         #[cfg(feature = "test-util")]
-        if let ahead @ 1.. = self.ahead.load(SeqCst) {
-            return Tick(clock::system_now().0.wrapping_add(ahead));
+        if let Some(course) = self.course() {
+            return course.now();
         }
         clock::now()
     }
@@ -180,8 +180,8 @@ impl Signal {
     #[cfg_attr(not(feature = "test-util"), allow(clippy::unused_self))]
     pub(crate) fn instant_of(&self, tick: Tick) -> instant::Instant {
         #[cfg(feature = "test-util")]
-        if tick < Tick::MAX {
-            return clock::instant_of(Tick(tick.0.wrapping_sub(self.ahead.load(SeqCst))));
+        if let Some(course) = self.course().filter(|_| tick < Tick::MAX) {
+            return clock::instant_of(course.system_tick(tick));
         }
         clock::instant_of(tick)
     }
@@ -241,7 +241,7 @@ impl Signal {
         #[cfg(feature = "test-util")]
         {
             self.manual.store(u64::MAX, SeqCst);
-            self.ahead.store(0, SeqCst);
+            self.course.store(0, SeqCst);
         }
         let mut state = self.lock();
         (state.not_before, state.pause, state.rung_for) = (Tick::ZERO, Ticks(0), Tick::ZERO);
@@ -267,21 +267,20 @@ impl Signal {
         }
     }
 
-    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it. Returns whether the
+    /// clock was found to be paused, which the driver has yet to see.
     #[inline]
-    pub(crate) fn inserted(&self, deadline: Tick) {
-        if deadline.0 < self.armed.load(SeqCst) {
-            self.poke(deadline);
-        }
+    pub(crate) fn inserted(&self, deadline: Tick) -> bool {
+        deadline.0 < self.armed.load(SeqCst) && self.poke(deadline)
     }
 
     #[cold]
-    fn poke(&self, deadline: Tick) {
-        self.look_by(self.lock(), deadline);
+    fn poke(&self, deadline: Tick) -> bool {
+        self.look_by(self.lock(), deadline)
     }
 
-    /// Has the driver look when `deadline` is reached.
-    fn look_by(&self, mut state: MutexGuard<'_, State>, deadline: Tick) {
+    /// Has the driver look when `deadline` is reached. Returns whether the clock was found to be paused.
+    fn look_by(&self, mut state: MutexGuard<'_, State>, deadline: Tick) -> bool {
         let deadline = deadline.max(state.not_before);
         match &mut state.phase {
             Phase::Closed => {}
@@ -294,11 +293,29 @@ impl Signal {
                 self.arm_thread(deadline);
             }
             Phase::Asleep(by) => {
+                let found_paused = *by == WakesBy::Thread && !CLOCK_MAY_PAUSE;
                 if *by == WakesBy::Watched {
                     self.watch_driver(&mut state);
                 }
                 self.rouse(state);
+                return found_paused;
             }
+        }
+        false
+    }
+
+    /// What was to come at `before` was taken out or put off, on a clock that would jump there, and the shard has published
+    /// what is left: the driver's alarm is to be moved.
+    pub(crate) fn put_off(&self, before: Tick) {
+        // The driver wakes for something earlier, or sleeps by hand.
+        if self.armed() < before {
+            return;
+        }
+        let mut state = self.lock();
+        match &mut state.phase {
+            Phase::Awake { again, .. } => *again = true,
+            Phase::Asleep(_) if self.armed() >= before => self.rouse(state),
+            Phase::Closed | Phase::Asleep(_) => {}
         }
     }
 

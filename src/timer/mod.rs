@@ -61,7 +61,7 @@ use crate::try_sleep::TrySleep;
 /// ```
 #[derive(Clone)]
 pub struct Timer {
-    lease: HubLease,
+    pub(crate) lease: HubLease,
     /// Of a timer that is gone when its last handle is.
     _owned: Option<Arc<Owned>>,
 }
