@@ -41,7 +41,7 @@ pub(crate) struct Hub {
 const MOST_THREADS: usize = 1024;
 
 /// A hub, as one timer has it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct HubLease {
     pub(crate) hub: &'static Hub,
     pub(crate) epoch: Epoch,
@@ -58,7 +58,6 @@ pub(crate) struct Wanted {
 }
 
 /// Keeps a hub from being given to another timer.
-#[derive(Debug)]
 pub(crate) struct Held(&'static Hub);
 
 global! {
@@ -352,11 +351,5 @@ impl Bell for Hub {
             Rung::Served => {}
             Rung::Overdue => self.stand_in(),
         }
-    }
-}
-
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("shards", &self.shards).field("signal", &self.signal).finish_non_exhaustive()
     }
 }

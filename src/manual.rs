@@ -7,6 +7,7 @@
 //!
 //! Must not know: futures; of runtimes no more than which is the current one.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
@@ -45,17 +46,15 @@ const LAST: Tick = Tick(u64::MAX - 1);
 /// assert!(sleep.is_woken());
 /// assert_ready!(sleep.poll());
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ManualClock {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
 struct State {
     now: Tick,
     timers: Vec<(Held, Epoch)>,
@@ -367,6 +366,15 @@ impl Drop for Hold {
 impl Default for ManualClock {
     fn default() -> Self {
         ManualClock::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock")
+            .field("now", &self.now())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 

@@ -443,11 +443,5 @@ impl Batch {
     }
 }
 
-impl std::fmt::Debug for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shard").field("next", &self.next()).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use common::{HOUR, Wakes, current_thread, inside, ms, must_end, on_wake, paused, poll, poll_with, settle};
+use common::{HOUR, ms, must_end, on_wake, paused, poll, poll_with, settle};
 use hairspring::{Instant, Sleep, Timer, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -110,6 +110,8 @@ fn one_whose_timer_has_gone_has_elapsed_where_its_deadline_has_passed() {
 #[cfg(not(feature = "test-util"))]
 #[test]
 fn one_on_a_runtime_that_nobody_drives_has_elapsed_once_it_was_woken() {
+    use common::{Wakes, current_thread, inside};
+
     must_end(|| {
         let runtime = current_thread();
         let (woken, waker) = Wakes::new();
