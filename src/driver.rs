@@ -164,7 +164,10 @@ impl Drop for Driver {
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("hub", &self.timer.hub).finish_non_exhaustive()
+        f.debug_struct("Driver")
+            .field("shards", &self.timer.hub.shards().len())
+            .field("is_shutdown", &self.timer.is_over())
+            .finish_non_exhaustive()
     }
 }
 

@@ -59,7 +59,7 @@ impl StandIn {
 }
 
 /// A hub, as one timer has it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct HubLease {
     pub(crate) hub: &'static Hub,
     pub(crate) epoch: Epoch,
@@ -76,7 +76,6 @@ pub(crate) struct Wanted {
 }
 
 /// Keeps a hub from being given to another timer.
-#[derive(Debug)]
 pub(crate) struct Held(HubLease);
 
 global! {
@@ -445,12 +444,6 @@ impl Bell for Hub {
             Rung::Wake(driver) => driver.wake(),
             Rung::Overdue => self.call_stand_in(stand_ins),
         }
-    }
-}
-
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("shards", &self.shards).field("signal", &self.signal).finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Must not know: futures; of runtimes no more than which is the current one.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
@@ -42,17 +43,15 @@ use crate::tick::Tick;
 /// assert!(sleep.is_woken());
 /// assert_ready!(sleep.poll());
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ManualClock {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
 struct State {
     now: Tick,
     timers: Vec<Held>,
@@ -374,6 +373,15 @@ impl Drop for Hold {
 impl Default for ManualClock {
     fn default() -> Self {
         ManualClock::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock")
+            .field("now", &self.now())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 

@@ -167,6 +167,18 @@ impl Shard {
             && !self.signal.is_doubtful()
     }
 
+    /// Whether an entry is still here, neither fired nor given up with its timer. Locks only where what is published does
+    /// not tell.
+    pub(crate) fn holds(&self, epoch: Epoch, key: Key, deadline: Tick) -> bool {
+        let expiry = self.expiry(deadline).0;
+        // What was taken out is of the tick after `fired_through` at the latest, and `next` is not beyond what is left.
+        let surely = expiry.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
+            && expiry >= self.next.load(Ordering::SeqCst)
+            && self.serves.load(Ordering::Acquire) == epoch.0
+            && !self.signal.is_doubtful();
+        surely || self.lock().wheel.get(key).is_some()
+    }
+
     /// The tick at which a deadline fires: itself, or the next multiple of the resolution; the last tick where there is
     /// none left.
     #[inline]
@@ -411,6 +423,8 @@ impl Shard {
         loop {
             let mut state = self.lock();
             state.open = false;
+            // There is no work here any more, and nothing is to be taken to wait.
+            self.next.store(u64::MAX, Ordering::SeqCst);
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
             let taken = take_due(&mut state.wheel, Tick::MAX, &mut batch.wakers, |_| ());
             self.limit.give(batch.wakers.len());
@@ -480,12 +494,6 @@ impl Batch {
             contain(|| waker.wake());
         }
         count
-    }
-}
-
-impl std::fmt::Debug for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shard").field("next", &self.next()).finish_non_exhaustive()
     }
 }
 

@@ -183,20 +183,34 @@ impl Sleep {
         clock::instant_of(self.deadline)
     }
 
-    /// Whether this has completed: it is false until a poll was ready, and again after a reset.
+    /// Whether this has fired, as in tokio: whether or not it was polled since. A reset makes it false.
+    ///
+    /// Nothing is armed before the first poll, after a reset of a sleep that has completed, and after one to a deadline
+    /// that has passed: there it becomes true with a poll that is ready. A sleep whose timer was shut down, or went with
+    /// its runtime, before it fired has elapsed when its deadline has passed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let mut sleep = hairspring::sleep(hairspring::Duration::ZERO);
-    /// assert!(!sleep.is_elapsed());
-    /// (&mut sleep).await;
-    /// assert!(sleep.is_elapsed());
+    /// use hairspring::{Duration, sleep};
+    /// let mut limit = sleep(Duration::from_secs(1));
+    /// assert!(futures::poll!(&mut limit).is_pending());
+    /// assert!(!limit.is_elapsed());
+    /// sleep(Duration::from_secs(2)).await;
+    /// assert!(limit.is_elapsed());
     /// # }
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.stage, Stage::Done(_))
+        match self.stage {
+            Stage::Idle(_) => false,
+            Stage::Waiting(Home { epoch, .. }, key) => {
+                // What is neither fired nor here was fired by a clock that is in doubt, or is of a timer that has gone.
+                self.shard.has_fired(epoch, self.deadline)
+                    || !self.shard.holds(epoch, key, self.deadline) && self.now() >= self.deadline
+            }
+            Stage::Done(_) => true,
+        }
     }
 
     /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
@@ -402,9 +416,9 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Idle(_) => "idle",
+            _ if self.is_elapsed() => "elapsed",
             Stage::Waiting(..) => "waiting",
-            Stage::Done(_) => "elapsed",
+            Stage::Idle(_) | Stage::Done(_) => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }

@@ -58,7 +58,7 @@ impl TrySleep {
         self.sleep.deadline()
     }
 
-    /// Whether this has resolved to `Ok`. As [`Sleep::is_elapsed`].
+    /// Whether this has fired, polled since or not. As [`Sleep::is_elapsed`]; false of one that the timer has refused.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -28,6 +28,7 @@ macro_rules! program {
     () => {
         use std::future::{IntoFuture, pending, poll_fn, ready};
         use std::pin::Pin;
+        use std::task::Poll;
         use std::time::Duration as StdDuration;
 
         use time::error::{Elapsed, Error};
@@ -71,6 +72,18 @@ macro_rules! program {
                 boxed.as_mut().await;
                 log.note("woken after a reset");
             }
+
+            let mut polled: Pin<Box<Sleep>> = Box::pin(sleep(ms(20)));
+            let unpolled = sleep(ms(20));
+            let _ = poll_fn(|cx| Poll::Ready(polled.as_mut().poll(cx))).await;
+            sleep(ms(10)).await;
+            log.note(format!("waiting, {} {}", polled.is_elapsed(), unpolled.is_elapsed()));
+            sleep(ms(20)).await;
+            log.note(format!("woken, {} {}", polled.is_elapsed(), unpolled.is_elapsed()));
+            polled.as_mut().reset(Instant::now() + ms(10));
+            log.note(format!("reset, {}", polled.is_elapsed()));
+            sleep(ms(20)).await;
+            polled.await;
 
             let pinned = sleep(ms(100));
             tokio::pin!(pinned);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{HOUR, ms, paused, poll, settle};
 use hairspring::test_util::ManualClock;
+use hairspring::timer::Reporter;
 use hairspring::{Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -139,18 +140,35 @@ fn timers_are_told_apart_by_name() {
     });
 }
 
+/// An exporter that adds units to names would make `_seconds_seconds` of a unit that the name has already.
 #[test]
-fn all_is_described() {
+fn all_is_described_and_no_unit_is_told_that_the_name_says() {
     recorded(|recorder| {
         timer_by_hand().1.reporter("described").publish();
         let all = recorder.snapshot().into_vec();
         assert_eq!(all.len(), 7);
         for (key, unit, description, _) in all {
             let name = key.key().name();
-            let seconds = name.ends_with("_seconds");
-            assert_eq!(unit, Some(if seconds { Unit::Seconds } else { Unit::Count }), "{name}");
-            assert!(description.is_some_and(|text| text.ends_with('.')), "{name}");
+            let description = description.unwrap_or_else(|| panic!("{name} is not described"));
+            let in_seconds = name.ends_with("_seconds");
+            assert_eq!(unit, (!in_seconds).then_some(Unit::Count), "{name}");
+            assert_eq!(description.contains("seconds"), in_seconds, "{name}: {description}");
+            assert!(
+                description.ends_with('.') && description.to_lowercase().contains("timer"),
+                "{name}: {description}"
+            );
         }
+    });
+}
+
+#[test]
+fn buckets_for_the_lateness_reach_from_what_is_usual_to_what_is_wrong() {
+    let bounds = Reporter::LATENESS_BUCKETS;
+    assert!(bounds.is_sorted_by(|bound, next| bound < next), "{bounds:?}");
+    assert!(bounds[0] <= 0.000_05 && bounds[bounds.len() - 1] >= 1.0, "in seconds: {bounds:?}");
+    recorded(|recorder| {
+        timer_by_hand().1.reporter("named").publish();
+        assert!(told(recorder, "named").contains_key(Reporter::LATENESS));
     });
 }
 

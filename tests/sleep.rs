@@ -107,22 +107,6 @@ async fn it_completes_at_its_deadline_and_no_sooner_and_stays_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn is_elapsed_only_once_a_poll_was_ready() {
-    let mut sleep = sleep(ms(10));
-    assert!(!sleep.is_elapsed());
-    assert!(poll(&mut sleep).is_pending());
-    tokio::time::advance(ms(20)).await;
-    settle().await;
-    assert!(!sleep.is_elapsed(), "it was woken, and not polled");
-    (&mut sleep).await;
-    assert!(sleep.is_elapsed());
-    sleep.reset_to(Instant::now() + ms(10));
-    assert!(!sleep.is_elapsed());
-    (&mut sleep).await;
-    assert!(sleep.is_elapsed());
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_deadline_is_the_one_asked_for_to_the_nanosecond() {
     for after in [0, 1, 999_999, 1_000_001, 123_456_789_012_345].map(Duration::from_nanos) {
         let now = Instant::now();

@@ -39,7 +39,6 @@ pub struct Key(pub(super) wheel::Key);
 /// assert_eq!((*expired.get_ref(), expired.deadline(), expired.key()), (6, when, key));
 /// assert_eq!(expired.into_inner(), 6);
 /// ```
-#[derive(Debug)]
 pub struct Expired<T> {
     data: T,
     deadline: Tick,
@@ -124,6 +123,16 @@ impl<T> Expired<T> {
     #[must_use]
     pub fn key(&self) -> Key {
         self.key
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Expired<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expired")
+            .field("data", &self.data)
+            .field("deadline", &self.deadline())
+            .field("key", &self.key)
+            .finish()
     }
 }
 

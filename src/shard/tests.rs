@@ -83,6 +83,19 @@ fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
     assert!(!shard.signal.is_doubtful());
 }
 
+#[test]
+fn what_waits_is_known_without_the_lock_and_what_was_given_up_is_not_taken_to_wait() {
+    let shard = shard();
+    let keys = [50, 101, 102].map(|deadline| (insert(&shard, deadline).unwrap(), Tick(deadline)));
+    shard.fire(Tick(100), &mut Batch::default());
+    let locked = shard.lock();
+    assert!(shard.holds(EPOCH, keys[2].0, keys[2].1));
+    drop(locked);
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false, true, true]);
+    shard.close();
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false; 3]);
+}
+
 struct Deaf;
 
 impl crate::alarm::thread::Bell for Deaf {

@@ -546,11 +546,5 @@ impl Signal {
 // Bells ring outside of the lock, and what they find is whole whatever has panicked.
 impl std::panic::RefUnwindSafe for Signal {}
 
-impl std::fmt::Debug for Signal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Signal").field("armed", &self.armed).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;

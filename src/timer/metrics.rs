@@ -2,6 +2,8 @@
 //!
 //! Must not know: the inside of the futures.
 
+use std::fmt;
+
 use crate::clock;
 use crate::hub::HubLease;
 use crate::instant::Instant;
@@ -29,7 +31,7 @@ use crate::tick::Tick;
 /// assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Metrics {
     snapshot: Box<Snapshot>,
     turns: u64,
@@ -219,5 +221,20 @@ impl Metrics {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         (self.next < Tick::MAX && self.pending() > 0).then(|| clock::instant_of(self.next))
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("pending", &self.pending())
+            .field("registered", &self.registered())
+            .field("fired", &self.fired())
+            .field("cancelled", &self.cancelled())
+            .field("turns", &self.turns())
+            .field("cascaded", &self.cascaded())
+            .field("lateness", self.lateness())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
     }
 }

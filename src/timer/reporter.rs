@@ -20,22 +20,21 @@ const REGISTERED: &str = "hairspring_registered_total";
 const FIRED: &str = "hairspring_fired_total";
 const CANCELLED: &str = "hairspring_cancelled_total";
 const PENDING: &str = "hairspring_pending";
-const LATENESS: &str = "hairspring_lateness_seconds";
 const TURNS: &str = "hairspring_turns_total";
 const CASCADED: &str = "hairspring_cascaded_total";
 
 /// Tells the recorder of the crate `metrics` what a timer has done. Made by
 /// [`Timer::reporter`](super::Timer::reporter).
 ///
-/// | name | kind | unit | what |
-/// |---|---|---|---|
-/// | `hairspring_registered_total` | counter | | timers armed |
-/// | `hairspring_fired_total` | counter | | timers fired |
-/// | `hairspring_cancelled_total` | counter | | timers dropped before they were fired, and those of a shutdown |
-/// | `hairspring_pending` | gauge | | timers that wait |
-/// | `hairspring_lateness_seconds` | histogram | seconds | how long after their deadlines timers fired |
-/// | `hairspring_turns_total` | counter | | looks at the wheels for something due |
-/// | `hairspring_cascaded_total` | counter | | entries that moved down a level of a wheel |
+/// | name | kind | what |
+/// |---|---|---|
+/// | `hairspring_registered_total` | counter | timers that were armed |
+/// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
+/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
+/// | `hairspring_pending` | gauge | timers that wait now |
+/// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
+/// | `hairspring_turns_total` | counter | times that the timer was looked at for something due, whether there was or not |
+/// | `hairspring_cascaded_total` | counter | times that a waiting timer was moved to a finer level of its wheel |
 ///
 /// Each has the label `timer`, with the name given to the reporter. They are what [`Metrics`] has under the same names.
 ///
@@ -43,6 +42,17 @@ const CASCADED: &str = "hairspring_cascaded_total";
 /// The lateness is rounded up, by a sixteenth at most. It is handed over by `Histogram::record_many`; recorders that have
 /// no shorter way, `metrics-exporter-prometheus` among them, then take one sample for each timer fired since the last
 /// report.
+///
+/// The names are those of Prometheus as they are, counters with `_total` and seconds with `_seconds`, so no unit is told
+/// that an exporter could add to a name: they come out the same with `set_enable_unit_suffix` and
+/// `with_recommended_naming` of `metrics-exporter-prometheus`, and without. That exporter makes a summary of a histogram
+/// that has no buckets, and summaries of several processes cannot be added up. So give it [some](Reporter::LATENESS_BUCKETS):
+///
+/// ```ignore
+/// PrometheusBuilder::new()
+///     .set_buckets_for_metric(Matcher::Full(Reporter::LATENESS.into()), Reporter::LATENESS_BUCKETS)?
+///     .install()?;
+/// ```
 ///
 /// The reporter is no handle on the timer: it does not keep it from ending with the last.
 ///
@@ -66,6 +76,27 @@ pub struct Reporter {
 }
 
 impl Reporter {
+    /// The name of the histogram, for an exporter that is to be told its buckets.
+    ///
+    /// ```
+    /// assert_eq!(hairspring::timer::Reporter::LATENESS, "hairspring_lateness_seconds");
+    /// ```
+    pub const LATENESS: &'static str = "hairspring_lateness_seconds";
+
+    /// Upper bounds of buckets for the lateness, in seconds, in rising order: fine from 10 us, as a timer on an idle
+    /// machine is that late, to 1 s, and one bound at 10 s. What is later belongs beyond the last.
+    ///
+    /// The facade has no way to propose buckets, so an exporter has to be given them: see [`Reporter`].
+    ///
+    /// ```
+    /// use hairspring::timer::Reporter;
+    /// assert!(Reporter::LATENESS_BUCKETS.contains(&0.001), "a millisecond");
+    /// ```
+    pub const LATENESS_BUCKETS: &'static [f64] = &[
+        0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+        0.5, 1.0, 10.0,
+    ];
+
     pub(super) fn new(timer: HubLease, name: String) -> Self {
         Reporter { timer, _held: timer.try_hold(), name, lateness: Box::new(Lateness::new()) }
     }
@@ -90,7 +121,7 @@ impl Reporter {
         counter!(CASCADED, "timer" => name()).absolute(now.cascaded());
         #[allow(clippy::cast_precision_loss)] // The facade has no integer gauges.
         gauge!(PENDING, "timer" => name()).set(now.pending() as f64);
-        let histogram = histogram!(LATENESS, "timer" => name());
+        let histogram = histogram!(Reporter::LATENESS, "timer" => name());
         for (late, count) in now.lateness().since(&self.lateness) {
             histogram.record_many(late.as_secs_f64(), count);
         }
@@ -135,13 +166,18 @@ impl Reporter {
 
 /// Tells what the names mean. Each time, as nothing says when a recorder is installed.
 fn describe() {
-    describe_counter!(REGISTERED, Unit::Count, "Timers armed.");
-    describe_counter!(FIRED, Unit::Count, "Timers fired.");
-    describe_counter!(CANCELLED, Unit::Count, "Timers dropped before they were fired, and those of a shutdown.");
-    describe_counter!(TURNS, Unit::Count, "Looks at the wheels for something due.");
-    describe_counter!(CASCADED, Unit::Count, "Entries that moved down a level of a wheel.");
-    describe_gauge!(PENDING, Unit::Count, "Timers that wait.");
-    describe_histogram!(LATENESS, Unit::Seconds, "How long after their deadlines timers fired.");
+    describe_counter!(REGISTERED, Unit::Count, "Timers that were armed: sleeps, timeouts and ticks that had to wait.");
+    describe_counter!(FIRED, Unit::Count, "Timers that were fired at their deadlines.");
+    describe_counter!(
+        CANCELLED,
+        Unit::Count,
+        "Timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down."
+    );
+    describe_counter!(TURNS, Unit::Count, "Times that the timer was looked at for something due.");
+    describe_counter!(CASCADED, Unit::Count, "Times that a waiting timer was moved to a finer level of its wheel.");
+    describe_gauge!(PENDING, Unit::Count, "Timers that wait now.");
+    // With no unit: exporters that add it to the name would say it twice.
+    describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");
 }
 
 impl fmt::Debug for Reporter {
