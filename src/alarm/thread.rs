@@ -34,6 +34,7 @@ pub(crate) trait Bell: Send + Sync {
     fn ring(&'static self, stand_ins: &'static StandIns);
 
     /// Whether a thread that this process has not got held its lock when the process was forked off.
+    #[cfg_attr(hairspring_loom, allow(dead_code))]
     fn was_lost(&self) -> bool {
         false
     }
@@ -100,6 +101,7 @@ fn alarm() -> &'static AlarmThread {
 /// All bells that there are, for a child of a fork. To read them takes no lock.
 static BELLS: OnceLock<Listed> = OnceLock::new();
 
+#[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
 struct Listed {
     id: BellId,
     bell: &'static dyn Bell,

@@ -206,6 +206,7 @@ impl Signal {
 
     /// Whether a thread that this process has not got held the lock when the process was forked off. Only for a process
     /// that has one thread.
+    #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
     pub(crate) fn was_lost(&self) -> bool {
         matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
     }
