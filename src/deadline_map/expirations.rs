@@ -140,7 +140,7 @@ impl<K, V> Expirations<K, V> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
             let mut second = Tick::MAX;
-            for shard in &self.shared.shards {
+            for shard in self.shared.shards.iter() {
                 let next = shard.next();
                 if next < first.0 {
                     second = first.0;

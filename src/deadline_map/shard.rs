@@ -1,13 +1,13 @@
-//! One lock around a hash table of entries and the wheel that they wait in.
+//! One lock around a hash table of entries and the timers that they wait for.
 //!
 //! Invariants
-//! 1. Each entry of the table has one entry in the wheel, which it names (`timer`) and which holds its hash; and the
-//!    reverse. So the wheel finds the entry, and a table that grows finds the hash, without any code of the key's.
-//! 2. The wheel's deadline of an entry is never later than the true one. A deadline that moves later is only noted; the
-//!    entry is put where it belongs when the wheel hands it out, before its deadline or at it.
-//! 3. `next` is never later than the wheel's earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
+//! 1. Each entry of the table has one of the timers, which it names (`timer`) and which holds its hash; and the reverse.
+//!    So the timer finds the entry, and a table that grows finds the hash, without any code of the key's.
+//! 2. The timer's deadline of an entry is never later than the true one. A deadline that moves later is only noted; the
+//!    entry is put where it belongs when the timer comes, before the deadline or at it.
+//! 3. `next` is never later than the timers' earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
 //!    changes only under the lock.
-//! 4. At most [`STEPS`] steps of the wheel are made per hold of the lock.
+//! 4. At most [`STEPS`] steps of a wheel are made per hold of the lock.
 //! 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and values
 //!    are dropped outside of it, and nobody is woken under it.
 //!
@@ -15,12 +15,13 @@
 
 use std::borrow::Borrow;
 use std::mem;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashTable;
 
 use super::consumer::Consumer;
+use super::timers::Timers;
 use crate::clock;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
@@ -30,24 +31,40 @@ use crate::wheel::{self, Step, Wheel};
 /// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
 const STEPS: usize = 128;
 
+/// Where in a hash the number of its shard stands: above what tables use as an index, below what they tell entries
+/// apart by.
+const SHARD_BITS_FROM: u32 = 32;
+
 /// The latest deadline. The tick after it says that there is none.
 const LAST: Tick = Tick(u64::MAX - 1);
 
 /// A table of at least this many entries that is to an eighth full gives memory back.
 const ROOMY: usize = 1024;
 
+/// The shards of a map. One that never had an entry takes 24 bytes.
+pub(super) struct Shards<K, V> {
+    /// For each, when there next is work; `Tick::MAX` where there is no entry.
+    // Side by side, so that the consumer's look at all of them is short, and apart from what each operation reads.
+    next: Box<[AtomicU64]>,
+    /// `None` where there never was an entry.
+    states: Box<[Made<K, V>]>,
+}
+
+type Made<K, V> = OnceLock<Box<Locked<K, V>>>;
+
+/// One of them, by its number.
+pub(super) struct Shard<'a, K, V> {
+    shards: &'a Shards<K, V>,
+    number: usize,
+}
+
 // A cache line of its own, and the one beside it that processors fetch with it.
 #[repr(align(128))]
-pub(super) struct Shard<K, V> {
-    state: Mutex<State<K, V>>,
-    /// When the wheel next has work; `Tick::MAX` where there is no entry.
-    next: AtomicU64,
-}
+struct Locked<K, V>(Mutex<State<K, V>>);
 
 struct State<K, V> {
     table: HashTable<Entry<K, V>>,
-    /// Of the entries' hashes.
-    wheel: Wheel<u64>,
+    timers: Timers,
 }
 
 struct Entry<K, V> {
@@ -65,30 +82,82 @@ pub(super) struct Term {
 }
 
 impl Term {
-    /// Counted from what the wheel has gone by, where that is later: a clock that was behind ends nothing early.
-    fn end<T>(self, wheel: &Wheel<T>) -> Tick {
-        clock::later(self.now.max(wheel.elapsed()), self.duration).min(LAST)
+    /// Counted from what the timers have gone by, where that is later: a clock that was behind ends nothing early.
+    #[inline]
+    fn end(self, timers: &Timers) -> Tick {
+        clock::later(self.now.max(timers.elapsed()), self.duration).min(LAST)
     }
 }
 
-impl<K, V> Shard<K, V> {
-    pub(super) fn new() -> Self {
-        let state = State { table: HashTable::new(), wheel: Wheel::new() };
-        Shard { state: Mutex::new(state), next: AtomicU64::new(u64::MAX) }
+impl<K, V> Shards<K, V> {
+    /// So many, a power of two.
+    pub(super) fn new(count: usize) -> Self {
+        Shards {
+            next: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            states: (0..count).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The shard that a hash leads to.
+    #[inline]
+    pub(super) fn of(&self, hash: u64) -> Shard<'_, K, V> {
+        Shard { shards: self, number: self.number_of(hash) }
+    }
+
+    // There are few.
+    #[allow(clippy::cast_possible_truncation)]
+    #[inline]
+    pub(super) fn number_of(&self, hash: u64) -> usize {
+        (hash >> SHARD_BITS_FROM) as usize & (self.states.len() - 1)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Shard<'_, K, V>> {
+        (0..self.next.len()).map(|number| Shard { shards: self, number })
+    }
+}
+
+impl<K, V> Locked<K, V> {
+    fn new() -> Self {
+        Locked(Mutex::new(State { table: HashTable::new(), timers: Timers::starting_at(Tick::ZERO) }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
         // A comparison of keys may panic, before it has changed anything.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, V> Shard<'_, K, V> {
+    #[inline]
+    fn state(&self) -> &Made<K, V> {
+        &self.shards.states[self.number]
+    }
+
+    #[inline]
+    fn published(&self) -> &AtomicU64 {
+        &self.shards.next[self.number]
+    }
+
+    /// `None` where there never was an entry.
+    #[inline]
+    fn lock(&self) -> Option<MutexGuard<'_, State<K, V>>> {
+        Some(self.state().get()?.lock())
+    }
+
+    #[cold]
+    fn make(&self) -> &Locked<K, V> {
+        // Before others can come to wait for it, and for nothing where one of them was quicker.
+        let made = Box::new(Locked::new());
+        self.state().get_or_init(|| made)
     }
 
     /// When there is work here; never too late, and `Tick::MAX` where there is no entry. Reads no lock.
     pub(super) fn next(&self) -> Tick {
-        Tick(self.next.load(SeqCst))
+        Tick(self.published().load(SeqCst))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lock().table.len()
+        self.lock().map_or(0, |state| state.table.len())
     }
 
     /// Puts an entry in, or gives the one of that key another value and deadline.
@@ -96,16 +165,20 @@ impl<K, V> Shard<K, V> {
     where
         K: Eq,
     {
-        let mut guard = self.lock();
-        let State { table, wheel } = &mut *guard;
-        let deadline = term.end(wheel);
+        let locked = self.state().get().map_or_else(|| self.make(), |locked| &**locked);
+        let mut guard = locked.lock();
+        let State { table, timers } = &mut *guard;
+        let deadline = term.end(timers);
         let found = table.find_mut(hash, |entry| entry.key == key);
         let (replaced, armed) = if let Some(entry) = found {
-            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, wheel))
+            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers))
         } else {
-            let timer = wheel.insert(deadline, hash);
+            let timer = match timers.wheel() {
+                Some(wheel) => wheel.insert(deadline, hash),
+                None => arm_one_of_few(table, timers, deadline, hash),
+            };
             let entry = Entry { key, value, deadline, timer };
-            table.insert_unique(hash, entry, |entry| hash_of(wheel, entry));
+            table.insert_unique(hash, entry, |entry| timers.hash_of(entry.timer));
             (None, true)
         };
         self.unlock(guard, armed.then_some(deadline), consumer);
@@ -118,11 +191,11 @@ impl<K, V> Shard<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut guard = self.lock();
-        let State { table, wheel } = &mut *guard;
+        let Some(mut guard) = self.lock() else { return false };
+        let State { table, timers } = &mut *guard;
         let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
-        let deadline = term.end(wheel);
-        let armed = entry.move_to(deadline, wheel);
+        let deadline = term.end(timers);
+        let armed = entry.move_to(deadline, timers);
         self.unlock(guard, armed.then_some(deadline), consumer);
         true
     }
@@ -132,10 +205,10 @@ impl<K, V> Shard<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut guard = self.lock();
+        let mut guard = self.lock()?;
         let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
         let (entry, _) = found.remove();
-        guard.wheel.remove(entry.timer);
+        guard.timers.remove(entry.timer);
         self.shrink(&mut guard);
         drop(guard);
         // The key goes here.
@@ -147,72 +220,84 @@ impl<K, V> Shard<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let guard = self.lock();
+        let guard = self.lock()?;
         guard.table.find(hash, |entry| entry.key.borrow() == key).map(|entry| entry.deadline)
     }
 
     /// Takes everything out. The answer is to be dropped.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
-        let mut guard = self.lock();
-        let elapsed = guard.wheel.elapsed();
-        let taken = mem::replace(&mut *guard, State { table: HashTable::new(), wheel: Wheel::starting_at(elapsed) });
-        self.next.store(u64::MAX, SeqCst);
+        let mut guard = self.lock()?;
+        let fresh = State { table: HashTable::new(), timers: Timers::starting_at(guard.timers.elapsed()) };
+        let taken = mem::replace(&mut *guard, fresh);
+        self.published().store(u64::MAX, SeqCst);
         drop(guard);
-        taken
+        Some(taken)
     }
 
     /// Takes the earliest entry out, where it is due at `now`. `None` may also mean that it takes another call: there is
     /// more to do as long as `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
-        let mut guard = self.lock();
-        guard.wheel.skip_to(self.next().min(now));
+        let mut guard = self.lock()?;
+        guard.timers.skip_to(self.next().min(now));
         let due = guard.take_due(now);
         self.shrink(&mut guard);
-        if let Some(next) = guard.wheel.next_expiration() {
-            self.next.store(next.0, SeqCst);
+        if let Some(next) = guard.timers.next_expiration() {
+            self.published().store(next.0, SeqCst);
         }
         due
     }
 
     /// After something was taken out: gives memory back, and says so where nothing is left.
+    #[inline]
     fn shrink(&self, state: &mut State<K, V>) {
-        let State { table, wheel } = state;
-        if table.capacity() >= ROOMY && table.len() < table.capacity() / 8 {
-            table.shrink_to(table.len() * 2, |entry| hash_of(wheel, entry));
+        let (len, capacity) = (state.table.len(), state.table.capacity());
+        if len == 0 {
+            self.published().store(u64::MAX, SeqCst);
         }
-        if table.is_empty() {
-            self.next.store(u64::MAX, SeqCst);
+        if capacity >= ROOMY && len < capacity / 8 {
+            state.shrink_table();
         }
     }
 
     /// Lets go of the lock, then tells the consumer of what was armed, where that is the earliest here.
+    #[inline]
     fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, consumer: &Consumer) {
-        let earlier = armed.filter(|armed| armed.0 < self.next.load(Relaxed));
-        if let Some(deadline) = earlier {
-            self.next.store(deadline.0, SeqCst);
+        match armed {
+            Some(deadline) if deadline.0 < self.published().load(Relaxed) => self.publish(guard, deadline, consumer),
+            _ => drop(guard),
         }
+    }
+
+    // Apart, as most of what is armed is no earlier than the rest.
+    #[cold]
+    fn publish(&self, guard: MutexGuard<'_, State<K, V>>, earliest: Tick, consumer: &Consumer) {
+        self.published().store(earliest.0, SeqCst);
         drop(guard);
-        if let Some(deadline) = earlier {
-            consumer.inserted(deadline);
-        }
+        consumer.inserted(earliest);
     }
 }
 
 impl<K, V> State<K, V> {
+    #[cold]
+    fn shrink_table(&mut self) {
+        let State { table, timers } = self;
+        table.shrink_to(table.len() * 2, |entry| timers.hash_of(entry.timer));
+    }
+
     fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
-        let State { table, wheel } = self;
+        let State { table, timers } = self;
         for _ in 0..STEPS {
-            match wheel.step(now) {
+            match timers.step(now) {
                 Step::Fired { key: timer, deadline, value: hash } => {
                     let found = table.find_entry(hash, |entry| entry.timer == timer);
-                    let Ok(mut found) = found else { unreachable!("what is in the wheel is in the table") };
+                    let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
                     let entry = found.get_mut();
                     if entry.deadline == deadline {
                         let (entry, _) = found.remove();
                         return Some((entry.key, entry.value));
                     }
                     // It was touched. Also where it is due all the same, so that it has its turn among the others.
-                    entry.timer = wheel.insert(entry.deadline, hash);
+                    entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
                 }
                 Step::Cascaded => {}
                 Step::Done => break,
@@ -224,18 +309,31 @@ impl<K, V> State<K, V> {
 
 impl<K, V> Entry<K, V> {
     /// Gives this another deadline, and says whether that took arming.
-    fn move_to(&mut self, deadline: Tick, wheel: &mut Wheel<u64>) -> bool {
-        let earlier = deadline < self.deadline && wheel.deadline(self.timer).is_some_and(|armed| deadline < armed);
-        if earlier {
-            wheel.reset(self.timer, deadline);
-        }
+    fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
+        let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
         self.deadline = deadline;
         earlier
     }
 }
 
-fn hash_of<K, V>(wheel: &Wheel<u64>, entry: &Entry<K, V>) -> u64 {
-    *wheel.get(entry.timer).expect("what is in the table is in the wheel")
+/// Puts an entry in where there is no wheel, or makes one.
+#[inline(never)]
+fn arm_one_of_few<K, V>(
+    table: &mut HashTable<Entry<K, V>>,
+    timers: &mut Timers,
+    deadline: Tick,
+    hash: u64,
+) -> wheel::Key {
+    if let Some(timer) = timers.insert(deadline, hash) {
+        return timer;
+    }
+    let mut wheel = Wheel::starting_at(timers.elapsed());
+    for entry in table.iter_mut() {
+        entry.timer = wheel.insert(entry.deadline, timers.hash_of(entry.timer));
+    }
+    let timer = wheel.insert(deadline, hash);
+    *timers = Timers::in_a(wheel);
+    timer
 }
 
 #[cfg(test)]
@@ -245,7 +343,8 @@ mod tests {
     #[test]
     fn what_came_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
         const COUNT: u64 = 1_000;
-        let shard = Shard::new();
+        let shards = Shards::new(1);
+        let shard = shards.of(0);
         let consumer = Consumer::new();
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
@@ -256,6 +355,8 @@ mod tests {
             let due = shard.take_due(Tick(first));
             assert!(due.is_none_or(|(key, ())| key == 0));
         }
-        assert_eq!((shard.len() as u64, shard.lock().wheel.cascaded()), (COUNT - 1, COUNT));
+        let mut state = shard.lock().expect("there are entries");
+        let wheel = state.timers.wheel().expect("they are many");
+        assert_eq!((wheel.len() as u64, wheel.cascaded()), (COUNT - 1, COUNT));
     }
 }
