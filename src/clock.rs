@@ -21,6 +21,9 @@ use crate::tick::{Tick, Ticks};
 /// are as good as any in the past.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
+/// [`FAR`] in ticks.
+const FAR_TICKS: u64 = FAR.as_secs() * 1_000_000_000;
+
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
 
 #[inline]
@@ -78,7 +81,7 @@ pub(crate) fn after(duration: Duration) -> Tick {
 /// The deadline of a timer that is made at a tick: `duration` later, or 500 years where that is less.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
-    now + ticks_in(duration.min(FAR))
+    now + Ticks(ticks_in(duration).0.min(FAR_TICKS))
 }
 
 #[inline]

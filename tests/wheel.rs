@@ -360,7 +360,9 @@ fn what_a_cancelled_entry_held_is_given_back_at_once() {
 #[test]
 fn ten_million_far_timers_armed_and_cancelled_leave_no_memory_behind() {
     let mut wheel = Wheel::new();
+    wheel.insert(Tick(1), 0);
     let before = wheel.capacity();
+    assert_eq!(wheel.pop(Tick(1)), Some(0));
     for n in 0..10_000_000 {
         let key = wheel.insert(Tick(3_600_000 + n), n);
         assert_eq!(wheel.remove(key), Some(n));

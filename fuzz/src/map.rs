@@ -67,7 +67,9 @@ impl Target for Pair {
         let start = far_start(random);
         let (clock, _) = clock_at(start);
         let timer = Timer::builder().clock(&clock).build().expect("good settings");
-        let (map, expirations) = DeadlineMap::with_timer(&timer);
+        let shards = random.pick(&[1, 1, 8, 64]);
+        let (map, expirations) =
+            DeadlineMap::builder().shards(shards).timer(&timer).build().expect("a number in the range");
         let keys = random.pick(&[1, 3, 20, 20, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
         Pair {
@@ -82,7 +84,7 @@ impl Target for Pair {
             waits: None,
             reach,
             loses: random.one_in(4),
-            described: format!("{keys} keys, starting at tick {start}, distances of {reach} bits"),
+            described: format!("{keys} keys in {shards} shards, starting at tick {start}, distances of {reach} bits"),
         }
     }
 

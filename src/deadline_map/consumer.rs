@@ -153,6 +153,7 @@ impl Consumer {
         Tick(self.armed.load(SeqCst))
     }
 
+    #[inline]
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }

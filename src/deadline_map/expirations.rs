@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::{Shard, Shared};
+use super::Shared;
 use crate::clock;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
@@ -148,7 +148,7 @@ impl<K, V> Expirations<K, V> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
             let mut second = Tick::MAX;
-            for shard in &self.shared.shards {
+            for shard in self.shared.shards.iter() {
                 let next = shard.next();
                 if next < first.0 {
                     second = first.0;
@@ -193,7 +193,7 @@ impl<K, V> Expirations<K, V> {
         let Some(sleep) = self.sleep.take_if(|sleep| sleep.moves_clock()) else { return false };
         let begins = !std::mem::replace(&mut self.moves_clock, true);
         if begins {
-            self.shared.shards.iter().for_each(Shard::move_clock);
+            self.shared.shards.move_clock();
         }
         self.shared.consumer.leave_sleep(sleep) || begins
     }

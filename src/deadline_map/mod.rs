@@ -1,8 +1,8 @@
 //! [`DeadlineMap`]: a map whose entries expire, each at a deadline that can be put off by key.
 //!
-//! Keys are spread by their hash over shards, each with a lock, a hash table and a wheel. The hot operation is a touch
-//! that puts a deadline off: it finds the entry and writes the deadline down, and the wheel is not told until it hands
-//! the entry out.
+//! Keys are spread by their hash over shards, each with a lock, a hash table and timers. The hot operation is a touch
+//! that puts a deadline off: it finds the entry and writes the deadline down, and the entry's timer is not told until it
+//! comes.
 //!
 //! ```
 //! use hairspring::{DeadlineMap, Duration};
@@ -21,14 +21,17 @@
 //! 1. Keys are hashed outside of any lock, with a hasher seeded anew for each map.
 //! 2. The clock is read once an operation, outside of any lock.
 //! 3. A shard is found by bits of the hash that its table does not use.
+//! 4. A shard is made for its first entry. One that is not there is as one that is empty.
 //!
 //! Must not know: the wheel, timers' shards, the driver.
 
+mod builder;
 mod consumer;
 mod expirations;
 #[cfg(test)]
 mod models;
 mod shard;
+mod timers;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -37,24 +40,24 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
+pub use builder::{BuildError, Builder};
 use consumer::Consumer;
 pub use expirations::Expirations;
-use shard::{Shard, Term, Waits};
+use shard::{Shards, Term, Waits};
 
 use crate::clock;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use crate::tick::Tick;
 use crate::timer::Timer;
 
-/// Where in a hash the number of its shard stands: above what tables use as an index, below what they tell entries
-/// apart by.
-const SHARD_BITS_FROM: u32 = 32;
-
-/// How many shards a map has: enough that threads rarely meet in one.
-static SHARDS: LazyLock<usize> = LazyLock::new(|| {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    (4 * threads).next_power_of_two().min(64)
-});
+/// How many shards a map has where nobody says: enough that threads rarely meet in one.
+fn default_shards() -> usize {
+    static SHARDS: LazyLock<usize> = LazyLock::new(|| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        (4 * threads).next_power_of_two().min(builder::MOST_SHARDS)
+    });
+    *SHARDS
+}
 
 /// How many expired entries an insert throws away where there is no consumer.
 const THROWN_AWAY: usize = 2;
@@ -109,14 +112,18 @@ const THROWN_AWAY: usize = 2;
 /// # Cost
 /// Each operation on a key locks one of a few shards (four for each processor, 64 at most), for some ten nanoseconds and
 /// what memory takes to answer. A touch that puts a deadline off finds the entry and writes to it, no more; the stream
-/// does the rest, once in the time that the entry was given and not once a touch. An empty map takes some 11 kilobytes
-/// a shard.
+/// does the rest, once in the time that the entry was given and not once a touch.
+///
+/// An empty map takes some 500 bytes and 24 for each shard, so 2 kilobytes at most, and one with an entry 400 bytes more:
+/// there may be a map for each connection. What grows with the entries are the hash tables of the shards that have any,
+/// and, from the seventeenth entry of a shard on, 12 kilobytes for a timing wheel, until the map is cleared.
+/// [`builder`](DeadlineMap::builder) makes maps of fewer shards.
 pub struct DeadlineMap<K, V> {
     shared: Arc<Shared<K, V>>,
 }
 
 struct Shared<K, V> {
-    shards: Box<[Shard<K, V>]>,
+    shards: Shards<K, V>,
     consumer: Consumer,
     hasher: RandomState,
     /// `None` where the time is that of the current runtime.
@@ -134,12 +141,6 @@ impl<K, V> Shared<K, V> {
     fn is_closed(&self) -> bool {
         self.handles.load(SeqCst) == 0
     }
-
-    // The shards' number is a power of two and less than 2^32.
-    #[allow(clippy::cast_possible_truncation)]
-    fn shard(&self, hash: u64) -> &Shard<K, V> {
-        &self.shards[(hash >> SHARD_BITS_FROM) as usize & (self.shards.len() - 1)]
-    }
 }
 
 impl<K, V> Waits for Shared<K, V> {
@@ -149,7 +150,7 @@ impl<K, V> Waits for Shared<K, V> {
     }
 
     fn put_off(&self) {
-        self.consumer.put_off(|| self.shards.iter().map(Shard::next).min().unwrap_or(Tick::MAX));
+        self.consumer.put_off(|| self.shards.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
     }
 }
 
@@ -168,7 +169,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     // Named by the crate's contract: a map is of no use without its other half.
     #[allow(clippy::new_ret_no_self)]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::on(None)
+        DeadlineMap::of(default_shards(), None)
     }
 
     /// As [`new`](DeadlineMap::new), on a timer of the caller's choice, whose clock the map then goes by.
@@ -184,18 +185,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// # }
     /// ```
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::on(Some(timer.clone()))
-    }
-
-    fn on(timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        let shared = Arc::new(Shared {
-            shards: (0..*SHARDS).map(|_| Shard::new()).collect(),
-            consumer: Consumer::new(),
-            hasher: RandomState::new(),
-            timer,
-            handles: AtomicUsize::new(1),
-        });
-        (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared))
+        DeadlineMap::of(default_shards(), Some(timer.clone()))
     }
 
     /// Puts an entry in, to expire after `duration`. Where the key is there already it gets the new value and deadline,
@@ -218,7 +208,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
         let hash = self.hash(&key);
         let term = self.term(duration);
-        let shard = self.shared.shard(hash);
+        let shard = self.shared.shards.of(hash);
         let replaced = shard.insert(&*self.shared, hash, key, value, term);
         if self.shared.consumer.is_gone() {
             for _ in 0..THROWN_AWAY {
@@ -250,7 +240,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     {
         let hash = self.hash(key);
         let term = self.term(duration);
-        self.shared.shard(hash).touch(&*self.shared, hash, key, term)
+        self.shared.shards.of(hash).touch(&*self.shared, hash, key, term)
     }
 
     /// Takes an entry out, and returns its value. Its memory is free at once.
@@ -272,7 +262,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.shard(hash).remove(&*self.shared, hash, key)
+        self.shared.shards.of(hash).remove(&*self.shared, hash, key)
     }
 
     /// How long it is until an entry expires: zero where its deadline has passed and it was not yet handed out, `None`
@@ -293,7 +283,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        let deadline = self.shared.shard(hash).deadline(hash, key)?;
+        let deadline = self.shared.shards.of(hash).deadline(hash, key)?;
         Some(clock::duration_of(deadline - self.shared.now()))
     }
 
@@ -307,6 +297,30 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 }
 
 impl<K, V> DeadlineMap<K, V> {
+    /// Makes a map with settings of its own.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().shards(2).build().unwrap();
+    /// map.insert("key", "value", Duration::from_secs(30));
+    /// ```
+    pub fn builder() -> Builder<K, V> {
+        Builder::new()
+    }
+
+    /// A map of so many shards, a power of two up to 64.
+    fn of(shards: usize, timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
+        let shared = Arc::new(Shared {
+            shards: Shards::new(shards),
+            consumer: Consumer::new(),
+            hasher: RandomState::new(),
+            timer,
+            handles: AtomicUsize::new(1),
+        });
+        (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared))
+    }
+
     /// How many entries there are, those included that have expired and were not yet handed out.
     ///
     /// Locks one shard after the other: while other threads insert and remove, it is the sum of what each had in turn.
@@ -320,7 +334,7 @@ impl<K, V> DeadlineMap<K, V> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.shards.iter().map(Shard::len).sum()
+        self.shared.shards.iter().map(|shard| shard.len()).sum()
     }
 
     /// Whether there is no entry. Takes no lock.
@@ -348,7 +362,7 @@ impl<K, V> DeadlineMap<K, V> {
     /// ```
     pub fn clear(&self) {
         // All are emptied before a drop can panic.
-        let taken: Vec<_> = self.shared.shards.iter().map(Shard::clear).collect();
+        let taken: Vec<_> = self.shared.shards.iter().map(|shard| shard.clear()).collect();
         self.shared.put_off();
         drop(taken);
     }

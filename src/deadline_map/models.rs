@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::{Consumer, DeadlineMap, Expirations, RandomState, Shard, Shared, Term};
+use super::{DeadlineMap, Expirations, Term};
 use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::models::{Woken, check, far, near, poll, race, race_three};
-use crate::sync::atomic::AtomicUsize;
 use crate::tick::Tick;
 use crate::timer::Timer;
 
@@ -17,15 +16,8 @@ type Map = DeadlineMap<u64, ()>;
 /// A map of two shards, on a timer of its own, and its consumer.
 fn map() -> (Map, Task) {
     let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-    let shared = Arc::new(Shared {
-        shards: (0..2).map(|_| Shard::new()).collect(),
-        consumer: Consumer::new(),
-        hasher: RandomState::new(),
-        timer: Some(timer),
-        handles: AtomicUsize::new(1),
-    });
-    let expirations = Expirations::of(shared.clone());
-    (DeadlineMap { shared }, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
+    let (map, expirations) = DeadlineMap::of(2, Some(timer));
+    (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
 /// The same, where the clock jumps to what is waited for.
@@ -46,24 +38,28 @@ impl Map {
         assert_eq!((self.shared.consumer.armed(), self.hub().earliest()), (deadline, deadline));
     }
 
+    /// Some keys that belong in a shard.
+    fn keys(&self, shard: usize) -> impl Iterator<Item = u64> {
+        (0..1000).filter(move |key| self.shared.shards.number_of(self.hash(key)) == shard)
+    }
+
     /// Some key that belongs in a shard.
     fn key(&self, shard: usize) -> u64 {
-        let there = |key: &u64| std::ptr::eq(self.shared.shard(self.hash(key)), &raw const self.shared.shards[shard]);
-        (0..1000).find(there).expect("one in two keys does")
+        self.keys(shard).next().expect("one in two keys does")
     }
 
     /// As `insert` does, with a deadline that does not come from a clock.
     fn insert_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
-        self.shared.shard(hash).insert(&*self.shared, hash, key, (), term);
+        self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), term);
     }
 
     /// As `touch` does.
     fn touch_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
-        assert!(self.shared.shard(hash).touch(&*self.shared, hash, &key, term));
+        assert!(self.shared.shards.of(hash).touch(&*self.shared, hash, &key, term));
     }
 }
 
@@ -136,6 +132,25 @@ fn two_inserts_against_waiting() {
         taken.sort_unstable();
         let mut both = [one, other];
         both.sort_unstable();
+        assert_eq!(taken, both);
+    });
+}
+
+/// Both may make the shard.
+#[test]
+fn two_first_inserts_in_one_shard_against_waiting() {
+    check("map: two first inserts in one shard against waiting", || {
+        let (map, task) = map();
+        let both: Vec<u64> = map.keys(0).take(2).collect();
+        let (one, other) = (both[0], both[1]);
+        let second = map.clone();
+        let (task, (), ()) = race_three(
+            move || task.run(),
+            move || second.insert_at(other, near(2)),
+            move || map.insert_at(one, near(1)),
+        );
+        let mut taken = task.go_on().taken;
+        taken.sort_unstable();
         assert_eq!(taken, both);
     });
 }

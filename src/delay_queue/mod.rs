@@ -167,7 +167,7 @@ impl<T> DelayQueue<T> {
 
     fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
         DelayQueue {
-            wheel: Box::new(Wheel::without_memory()),
+            wheel: Box::new(Wheel::new()),
             sorter: Sorter::default(),
             sleep,
             now: Tick::ZERO,

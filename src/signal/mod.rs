@@ -285,7 +285,10 @@ impl Signal {
         let deadline = deadline.max(state.not_before);
         match &mut state.phase {
             Phase::Closed => {}
-            Phase::Awake { again, .. } => *again = true,
+            Phase::Awake { again, .. } => {
+                *again = true;
+                return !CLOCK_MAY_PAUSE && !self.is_driverless() && !instant::clock_is_the_systems();
+            }
             Phase::Asleep(_) if deadline.0 >= self.armed.load(SeqCst) => {}
             // The driver sleeps on: only the alarm is moved. Not for a clock that was, or may any time be, paused.
             Phase::Asleep(WakesBy::Thread)

@@ -95,7 +95,7 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// An empty wheel at tick 0.
+    /// An empty wheel at tick 0. It asks for memory when it gets its first entry.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -123,10 +123,6 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn starting_at(elapsed: Tick) -> Self {
-        Wheel::with_store(elapsed, Store::new())
-    }
-
-    fn with_store(elapsed: Tick, store: Store<T>) -> Self {
         Wheel {
             elapsed,
             current: [Current { place: Place(0), last: Tick::ZERO }; LEVELS],
@@ -135,7 +131,7 @@ impl<T> Wheel<T> {
             occupied: [0; ROWS],
             sorted: [0; ROWS],
             lists: [List::EMPTY; ROWS * SLOTS],
-            store,
+            store: Store::new(),
             cascaded: 0,
         }
     }

@@ -47,6 +47,18 @@ pub struct Key {
     pub(super) index: u32,
 }
 
+impl Key {
+    /// A key for what does a wheel's work and numbers its entries.
+    pub(crate) fn numbered(number: usize) -> Key {
+        Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }
+    }
+
+    /// The number of an entry of that.
+    pub(crate) fn number(self) -> usize {
+        self.index as usize
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Cell<T> {
     pub(super) deadline: Tick,
@@ -168,12 +180,8 @@ impl<T> Page<T> {
 }
 
 impl<T> Store<T> {
-    pub(super) fn new() -> Self {
-        Store { pages: vec![Page::new()], ..Store::without_memory() }
-    }
-
     /// A store that asks for its first page when it needs it.
-    pub(super) fn without_memory() -> Self {
+    pub(super) fn new() -> Self {
         Store { pages: vec![Page::RELEASED], open: vec![1], current: 0, kept: 1, inserted: 0, taken: 0 }
     }
 
@@ -349,7 +357,7 @@ impl<T> Store<T> {
 
     /// Drops all entries. Their keys are stale, and room that was reserved stays so.
     pub(super) fn clear(&mut self) {
-        let fresh = Store { inserted: self.inserted, taken: self.inserted, ..Store::without_memory() };
+        let fresh = Store { inserted: self.inserted, taken: self.inserted, ..Store::new() };
         let kept = self.kept;
         // Whole again before the first value is dropped, which is not our code.
         let old = std::mem::replace(self, fresh);

@@ -7,15 +7,9 @@
 
 use super::list::List;
 use super::place::{Place, ROWS, SLOTS};
-use super::store::Store;
 use super::{Key, Step, Tick, Wheel};
 
 impl<T> Wheel<T> {
-    /// As [`starting_at`](Wheel::starting_at) tick 0, with no memory for entries until the first comes.
-    pub(crate) fn without_memory() -> Self {
-        Wheel::with_store(Tick::ZERO, Store::without_memory())
-    }
-
     /// The entry that is handed out next; `None` where the wheel is empty.
     ///
     /// Nothing is moved for it. Where the slot with the earliest entries has them out of order, it looks at all of those.
@@ -120,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_is_emptied_comes_as_it_would_have_fired_and_no_time_passes() {
-        let mut wheel = Wheel::without_memory();
+        let mut wheel = Wheel::new();
         assert_eq!(wheel.capacity(), 0);
         for tick in [70, 5, 1 << 40, 71, 6] {
             wheel.insert(Tick(tick), tick);

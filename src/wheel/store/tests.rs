@@ -130,6 +130,6 @@ fn what_was_not_reserved_is_not_kept() {
     let (mut store, _) = full(3);
     store.clear();
     assert_eq!((store.capacity(), store.len()), (0, 0));
-    assert_eq!(Store::<()>::without_memory().capacity(), 0);
+    assert_eq!(Store::<()>::new().capacity(), 0);
     assert_eq!(MOST, (1 << 32) - 128);
 }

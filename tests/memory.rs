@@ -1,0 +1,82 @@
+//! How much memory maps, queues and wheels take, counted by the allocator: one for each peer is to be no matter.
+
+use std::alloc::System;
+
+use hairspring::wheel::{Tick, Wheel};
+use hairspring::{DeadlineMap, DelayQueue, Duration, Expirations};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const LIFE: Duration = Duration::from_secs(30);
+
+type Halves = (DeadlineMap<u64, u64>, Expirations<u64, u64>);
+
+/// What `make` makes, and how many bytes that takes, with those of the value itself.
+fn bytes<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let region = Region::new(COUNTED);
+    let value = make();
+    let change = region.change();
+    (value, change.bytes_allocated - change.bytes_deallocated + size_of::<T>())
+}
+
+fn of_shards(shards: usize) -> Halves {
+    DeadlineMap::builder().shards(shards).build().unwrap()
+}
+
+fn with_entries(shards: usize, count: u64) -> usize {
+    let fill = || {
+        let halves = of_shards(shards);
+        for key in 0..count {
+            halves.0.insert(key, key, LIFE);
+        }
+        halves
+    };
+    bytes(fill).1
+}
+
+// One test, as the allocator counts what all threads take.
+#[test]
+fn what_holds_little_takes_little() {
+    // What a process has once.
+    let _ = with_entries(2, 1);
+
+    // Two processors have 8 shards, sixteen have 64.
+    let (_empty, here) = bytes(DeadlineMap::<u64, u64>::new);
+    assert!(here <= 4_096, "an empty map takes {here} bytes on this machine");
+    for (shards, most) in [(1, 512), (8, 1_024), (64, 2_048)] {
+        let (halves, empty) = bytes(|| of_shards(shards));
+        assert!(empty <= most, "an empty map of {shards} shards takes {empty} bytes");
+        let ((), used) = bytes(|| {
+            assert!(!halves.0.touch(&1, LIFE) && halves.0.remove(&1).is_none() && halves.0.remaining(&1).is_none());
+            assert!(halves.0.is_empty());
+            halves.0.clear();
+        });
+        assert_eq!(used, 0, "to look into an empty map of {shards} shards takes {used} bytes");
+    }
+
+    for (shards, entries, most) in [(1, 1, 1_024), (64, 1, 2_560), (1, 20, 16_384), (8, 20, 8_192), (64, 20, 12_288)] {
+        let full = with_entries(shards, entries);
+        assert!(full <= most, "a map of {shards} shards takes {full} bytes with {entries} entries");
+    }
+
+    let (halves, empty) = bytes(|| of_shards(8));
+    let ((), kept) = bytes(|| {
+        for key in 0..10_000 {
+            halves.0.insert(key, key, LIFE);
+        }
+        halves.0.clear();
+    });
+    assert!(empty + kept <= 4_096, "a map that was cleared takes {} bytes", empty + kept);
+
+    let (wheel, empty) = bytes(|| Box::new(Wheel::<u64>::new()));
+    assert!(empty <= 7_168, "an empty wheel takes {empty} bytes");
+    drop(wheel);
+    let mut wheel = Wheel::new();
+    let (_, first) = bytes(|| wheel.insert(Tick(5), 5_u64));
+    assert!(first <= 6_144, "the first entry of a wheel takes {first} bytes");
+
+    let (_queue, empty) = bytes(DelayQueue::<u64>::new);
+    assert!(empty <= 7_168, "an empty queue takes {empty} bytes");
+}
