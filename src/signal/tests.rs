@@ -56,3 +56,12 @@ fn what_a_stand_in_leaves_undone_nobody_sleeps_through() {
         }
     }
 }
+
+/// A stand-in may be turning as a test pauses the clock: whoever arms then finds it out, as the stand-in goes by another.
+#[cfg(not(feature = "test-util"))]
+#[tokio::test(start_paused = true)]
+async fn a_clock_is_found_paused_by_whoever_arms_during_a_turn() {
+    let signal = Signal::new();
+    signal.lock().phase = Phase::Awake { again: false, expected: true };
+    assert!(signal.inserted(Tick(1)));
+}
