@@ -1,13 +1,14 @@
 //! The chart: a panel for each scenario, with both histograms over one another.
 //!
 //! There is no background, and the colours are of middling brightness, so that it can be read on white and on black.
+//!
+//! `benches/rivals` uses this file too.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::distribution::in_words;
-use crate::options::Options;
-use crate::{Comparison, Outcome};
+use super::comparison::{Comparison, Outcome};
+use super::distribution::in_words;
 
 const WIDTH: f64 = 920.0;
 /// Above all panels: title and legend.
@@ -32,7 +33,8 @@ const DECADES: [(f64, &str); 4] = [(0.0, "10 µs"), (1.0, "100 µs"), (2.0, "1 m
 const COLUMNS_PER_DECADE: u32 = 10;
 const COLUMNS: u32 = 3 * COLUMNS_PER_DECADE;
 
-pub(crate) fn draw(comparisons: &[Comparison], options: &Options) -> String {
+/// Draws the chart, with a note that says what it is `about`.
+pub(crate) fn draw(comparisons: &[Comparison], about: &str) -> String {
     let (in_a_row, panels) = if comparisons.len() == 4 { (2, 2.0) } else { (3, 3.0) };
     let width = (WIDTH - LEFT - RIGHT - GAP * (panels - 1.0)) / panels;
     let scale = Scale::to_hold(comparisons);
@@ -54,7 +56,7 @@ pub(crate) fn draw(comparisons: &[Comparison], options: &Options) -> String {
         y + FOOT
     );
     legend(&mut svg);
-    footnote(&mut svg, y + 6.0, options);
+    footnote(&mut svg, y + 6.0, about);
     svg + &panels + "</svg>\n"
 }
 
@@ -66,13 +68,8 @@ fn legend(svg: &mut String) {
     }
 }
 
-fn footnote(svg: &mut String, y: f64, options: &Options) {
-    let settings = options.settings().unwrap_or_else(|| "default settings".to_owned());
-    let note = format!(
-        "hairspring with {settings}; {} s for each library and panel. 100 % is one processor. \
-         The columns at the edges hold what lies beyond them.",
-        options.seconds
-    );
+fn footnote(svg: &mut String, y: f64, about: &str) {
+    let note = format!("{about}. 100 % is one processor. The columns at the edges hold what lies beyond them.");
     text(svg, LEFT, y, "font-size=\"10\"", &note);
 }
 
@@ -105,7 +102,7 @@ struct Panel<'a> {
 impl Panel<'_> {
     fn draw(&self, svg: &mut String, comparison: &Comparison) {
         let Panel { left, top, .. } = self;
-        text(svg, *left, top - 48.0, "font-weight=\"600\" font-size=\"13\"", &comparison.scenario.to_string());
+        text(svg, *left, top - 48.0, "font-weight=\"600\" font-size=\"13\"", &comparison.scenario);
         let both = [(&comparison.hairspring, HAIRSPRING, 31.0), (&comparison.tokio, TOKIO, 14.0)];
         for (outcome, colour, above) in both {
             text(svg, *left, top - above, &format!("fill=\"{colour}\""), &figures(outcome));
@@ -207,11 +204,10 @@ fn text(svg: &mut String, x: f64, y: f64, style: &str, what: &str) {
 mod tests {
     use super::*;
     use crate::distribution::Distribution;
-    use crate::load::Scenario;
 
     fn outcome(micros: &[u64]) -> Outcome {
         let lateness = Distribution::of(micros.iter().copied().map(Duration::from_micros).collect());
-        Outcome { lateness, early: 0, processor: None }
+        Outcome { lateness, processor: None }
     }
 
     #[test]
@@ -226,10 +222,12 @@ mod tests {
 
     #[test]
     fn draws_a_panel_for_each_scenario_also_of_nothing() {
-        let compare = |scenario| Comparison { scenario, hairspring: outcome(&[60]), tokio: outcome(&[]) };
-        for (has_blocked, panels) in [(false, 3), (true, 4)] {
-            let comparisons: Vec<_> = Scenario::all(has_blocked).map(compare).collect();
-            let svg = draw(&comparisons, &Options::default());
+        for panels in [3, 4] {
+            let compare = |_| {
+                let scenario = "a scenario".to_owned();
+                Comparison { scenario, hairspring: outcome(&[60]), tokio: outcome(&[]) }
+            };
+            let svg = draw(&(0..panels).map(compare).collect::<Vec<_>>(), "a test");
             assert_eq!(svg.matches("late by").count(), panels);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }

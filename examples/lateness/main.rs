@@ -14,6 +14,7 @@
 //! ```
 
 mod chart;
+mod comparison;
 mod distribution;
 mod jitter;
 mod load;
@@ -25,27 +26,14 @@ use std::error::Error;
 use std::fs::{self, OpenOptions};
 use std::process::ExitCode;
 
+use crate::comparison::{Comparison, Outcome};
 use crate::distribution::Distribution;
 use crate::load::{Library, Run, Scenario};
 use crate::options::Options;
 
-/// What a scenario came to, on either library.
-struct Comparison {
-    scenario: Scenario,
-    hairspring: Outcome,
-    tokio: Outcome,
-}
-
-struct Outcome {
-    lateness: Distribution,
-    early: usize,
-    /// Processor time in per cent of the time that passed. Not known on all systems.
-    processor: Option<f64>,
-}
-
 impl From<Run> for Outcome {
     fn from(run: Run) -> Self {
-        Outcome { processor: run.processor_percent(), early: run.early, lateness: Distribution::of(run.lateness) }
+        Outcome { processor: run.processor_percent(), lateness: Distribution::of(run.lateness) }
     }
 }
 
@@ -75,22 +63,25 @@ fn run(options: &Options) -> Result<[usize; 2], Box<dyn Error>> {
     }
 
     println!("{options}");
-    let mut comparisons = Vec::new();
+    let (mut comparisons, mut early) = (Vec::new(), [0, 0]);
     for scenario in Scenario::all(options.has_blocked) {
-        let comparison = compare(scenario, options)?;
+        let [hairspring, tokio] = take_turns(scenario, options)?;
+        early = [early[0] + hairspring.early, early[1] + tokio.early];
+        let scenario = scenario.to_string();
+        let comparison = Comparison { scenario, hairspring: hairspring.into(), tokio: tokio.into() };
         println!("\n{}", terminal::show(&comparison));
         comparisons.push(comparison);
     }
     if let Some(path) = &options.svg {
-        fs::write(path, chart::draw(&comparisons, options))?;
+        let about = format!("hairspring with {}; {} s for each library and panel", options.settings(), options.seconds);
+        fs::write(path, chart::draw(&comparisons, &about))?;
         println!("\nThe chart is in {path}.");
     }
-    let early = |of: fn(&Comparison) -> &Outcome| comparisons.iter().map(|comparison| of(comparison).early).sum();
-    Ok([early(|comparison| &comparison.hairspring), early(|comparison| &comparison.tokio)])
+    Ok(early)
 }
 
 /// Lets the libraries take turns, and the one that begins as well.
-fn compare(scenario: Scenario, options: &Options) -> Result<Comparison, Box<dyn Error>> {
+fn take_turns(scenario: Scenario, options: &Options) -> Result<[Run; 2], Box<dyn Error>> {
     let mut hairspring = Run::default();
     let mut tokio = Run::default();
     for turn in 0..options.seconds {
@@ -102,5 +93,5 @@ fn compare(scenario: Scenario, options: &Options) -> Result<Comparison, Box<dyn 
             load::take_turn(library, scenario, turn, options, run)?;
         }
     }
-    Ok(Comparison { scenario, hairspring: hairspring.into(), tokio: tokio.into() })
+    Ok([hairspring, tokio])
 }

@@ -49,19 +49,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How hairspring's timer is set, where it is not as everybody's.
-    pub(crate) fn settings(&self) -> Option<String> {
+    /// How hairspring's timer is set.
+    pub(crate) fn settings(&self) -> String {
         let alarm = self.alarm.map(|alarm| format!("alarm {alarm:?}"));
         let resolution = self.resolution.map(|resolution| format!("resolution {resolution:?}"));
         let settings: Vec<_> = alarm.into_iter().chain(resolution).collect();
-        (!settings.is_empty()).then(|| settings.join(", "))
+        if settings.is_empty() { "default settings".to_owned() } else { settings.join(", ") }
     }
 }
 
 impl Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = self.settings().unwrap_or_else(|| "default settings".to_owned());
-        write!(f, "sleeps of 1 to 10 ms, {} s for each library; hairspring with {settings}", self.seconds)
+        let (seconds, settings) = (self.seconds, self.settings());
+        write!(f, "sleeps of 1 to 10 ms, {seconds} s for each library; hairspring with {settings}")
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::comparison::{Comparison, Outcome};
 use crate::distribution::in_words;
-use crate::{Comparison, Outcome};
 
 /// Where a line of the histogram ends and the next begins, in microseconds.
 const EDGES: [u64; 10] = [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];

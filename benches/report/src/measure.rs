@@ -32,15 +32,9 @@ pub(crate) const ALL: [Measurement; 5] = [
     },
     Measurement {
         name: "late",
-        what: "how late sleeps end: beside the rivals, and the chart of it",
-        takes: "3 minutes",
-        steps: &[
-            Step { command: "benches/rivals/run late", keep: None },
-            Step {
-                command: "cargo run --release --quiet --example lateness -- --blocked --svg docs/lateness.svg",
-                keep: Some(results::LATENESS),
-            },
-        ],
+        what: "how late sleeps end, beside the rivals",
+        takes: "2 minutes",
+        steps: &[Step { command: "benches/rivals/run late", keep: None }],
     },
     Measurement {
         name: "schemes",

@@ -3,7 +3,7 @@
 use super::table;
 use crate::figures::{about, two_digits};
 use crate::fill::fill;
-use crate::results::{Late, Machine, Results, Row};
+use crate::results::{Late, Results, Row};
 
 /// The heads of the columns, and what they are called in the results.
 const SCENARIOS: [(&str, &str); 4] = [
@@ -38,17 +38,19 @@ pub(super) fn text(results: &Results) -> Result<String, String> {
     }
     let [one, two, three, four] = SCENARIOS.map(|(head, _)| head);
     let table = table(&["", one, two, three, four], &rows);
-    Ok(format!("{}\n\n{table}\n\n{}", fill(&what(results, &late.machine)?), fill(&price(&late)?)))
+    Ok(format!("{}\n\n{table}\n\n{}", fill(&what(results, &late)?), fill(&price(&late)?)))
 }
 
-fn what(results: &Results, machine: &Machine) -> Result<String, String> {
+fn what(results: &Results, late: &Late) -> Result<String, String> {
+    let machine = &late.machine;
     let place = match results.rivals() {
         Ok(rivals) if rivals.machine == *machine => "on the same machine".to_owned(),
         _ => format!("{}, {}", machine.system(), machine.versions(&["tokio", "async-io"])?),
     };
+    let run = if late.is_drawn_in(&results.late_chart()?) { "the same run" } else { "another run" };
     Ok(format!(
         "How late sleeps of 1 to 10 ms end, in the middle and at the 99th percentile, and what processor time that \
-         takes, beside tokio's ({place}; repeat it with `benches/report/run late`):"
+         takes, beside tokio's ({place}; the chart below is of {run}; repeat both with `benches/report/run late`):"
     ))
 }
 

@@ -8,7 +8,7 @@ pub(super) fn rivals(results: &Results) -> Result<String, String> {
 }
 
 pub(super) fn lateness(results: &Results) -> Result<String, String> {
-    results.machine(results::LATENESS).map(|machine| machine.system())
+    results.machine(results::LATE).map(|machine| machine.system())
 }
 
 pub(super) fn schemes(results: &Results) -> Result<String, String> {

@@ -29,7 +29,7 @@ pub(crate) const ALL: [Block; 12] = [
     block("size", "bytes that a `Sleep` of hairspring's takes: a number", size::ours),
     block("size-tokio", "the same of tokio's", size::tokio),
     block("machine", "processor, cores, kernel and versions of `arm`: a phrase", machine::rivals),
-    block("machine-lateness", "the same of the chart of lateness", machine::lateness),
+    block("machine-lateness", "the same of the lateness", machine::lateness),
     block("machine-schemes", "the same of the schemes", machine::schemes),
     block("machine-soak", "the same of the soak", machine::soak),
 ];

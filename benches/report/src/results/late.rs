@@ -22,6 +22,8 @@ pub(crate) struct Row {
 }
 
 const COLUMNS: [&str; 8] = ["p50", "p99", "of a core", "a sleep", "a second", "early", "p99", "processor"];
+/// Those that the chart shows.
+const CHARTED: [&str; 2] = ["hairspring", "tokio::time"];
 /// Widths, in characters.
 const MARGIN: usize = 2;
 const CONTENDER: usize = 26;
@@ -48,6 +50,16 @@ impl Late {
             }
         }
         Ok(Late { machine, rows })
+    }
+
+    /// Whether a chart shows the figures of this run.
+    pub(crate) fn is_drawn_in(&self, chart: &str) -> bool {
+        self.rows.iter().filter(|row| CHARTED.contains(&row.contender.as_str())).all(|row| {
+            // A panel begins with its scenario, and a line of figures for each.
+            let panel = chart.split_once(&format!(">{}</text>", row.scenario)).map_or("", |(_, panel)| panel);
+            let figures = format!("p50 {} · p99 {} ·", row.p50, row.p99);
+            panel.lines().skip(1).take(CHARTED.len()).any(|line| line.contains(&figures))
+        })
     }
 
     pub(crate) fn row(&self, scenario: &str, contender: &str) -> Result<&Row, String> {
@@ -110,6 +122,21 @@ benches/rivals/run late --seconds 5
         assert_eq!(late.machine.versions(&["tokio"]), Ok("tokio 1.54.1".to_owned()));
         let problem = late.row("50 tasks, 2 workers", "hairspring").unwrap_err();
         assert_eq!(problem, "there is no row for `hairspring` in `50 tasks, 2 workers`");
+    }
+
+    #[test]
+    fn a_chart_of_another_run_is_recognised() {
+        let late = Late::parse(TEXT).unwrap();
+        let chart = "\
+<text>1 task, 2 workers</text>
+<text>p50 48 µs · p99 128 µs · processor 0.7 %</text>
+<text>50 tasks, 2 workers</text>
+<text>p50 58 µs · p99 489 µs · processor 38.8 %</text>
+<text>p50 1.1 ms · p99 2.1 ms · processor 3.7 %</text>
+";
+        assert!(late.is_drawn_in(chart));
+        assert!(!late.is_drawn_in(&chart.replace("128 µs", "326 µs")));
+        assert!(!late.is_drawn_in(&chart.replace("1 task", "2 tasks")));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) use soak::Soak;
 
 pub(crate) const RIVALS: &str = "benches/rivals/results/rivals.csv";
 pub(crate) const LATE: &str = "benches/rivals/results/late.txt";
-pub(crate) const LATENESS: &str = "docs/lateness.txt";
+const LATE_CHART: &str = "benches/rivals/results/late.svg";
 pub(crate) const SCHEMES: &str = "benches/schemes/results/report.txt";
 pub(crate) const SOAK: &str = "docs/soak.txt";
 
@@ -37,6 +37,10 @@ impl Results {
 
     pub(crate) fn late(&self) -> Result<Late, String> {
         self.read(LATE, Late::parse)
+    }
+
+    pub(crate) fn late_chart(&self) -> Result<String, String> {
+        self.read(LATE_CHART, |chart| Ok(chart.to_owned()))
     }
 
     pub(crate) fn soak(&self) -> Result<Soak, String> {

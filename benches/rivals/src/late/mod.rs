@@ -3,7 +3,11 @@
 //! They take turns of a second, each on a runtime that is new and with the same random numbers, and another one begins
 //! each time: what else the machine does falls on all.
 
-// The histogram's part of it is not used here.
+#[path = "../../../../examples/lateness/chart.rs"]
+mod chart;
+#[path = "../../../../examples/lateness/comparison.rs"]
+mod comparison;
+// `count` is only for the example.
 #[allow(dead_code)]
 #[path = "../../../../examples/lateness/distribution.rs"]
 mod distribution;
@@ -23,6 +27,7 @@ use std::time::Duration;
 use hairspring::Timer;
 use hairspring::timer::{Alarm, Builder};
 
+use self::comparison::{Comparison, Outcome};
 use self::load::{Run, Scenario};
 use crate::rival::Until;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
@@ -53,8 +58,11 @@ impl Contender {
 /// Ratios are to this one.
 const BASE: Contender = Contender::new::<Tokio>(<Tokio as Until>::NAME, false, || {});
 
+/// With default settings.
+const OURS: Contender = Contender::new::<Hairspring>(<Hairspring as Until>::NAME, true, || {});
+
 const CONTENDERS: [Contender; 5] = [
-    Contender::new::<Hairspring>("hairspring", true, || {}),
+    OURS,
     Contender::new::<Hairspring>("hairspring, timerfd", true, || install(timerfd())),
     Contender::new::<Hairspring>("hairspring, timerfd, 10 µs", true, || {
         install(timerfd().resolution(Duration::from_micros(10)));
@@ -71,24 +79,28 @@ fn install(builder: Builder) {
     builder.install().expect("a runtime with `enable_all` can have it");
 }
 
-/// Measures, prints the table and keeps it. Fails where a sleep of ours ended early.
+/// Measures, prints the table, and keeps it with a chart. Fails where a sleep of ours ended early.
 pub fn run(arguments: &[String]) -> ExitCode {
     let seconds = seconds(arguments);
     let mut text = format!("{}\nbenches/rivals/run {COMMAND} --seconds {seconds}\n\n", machine::line());
     text.push_str(&table::head());
     print!("{text}");
-    let mut early = 0;
+    let (mut comparisons, mut early) = (Vec::new(), 0);
     for scenario in Scenario::all() {
         let runs = compare(scenario, seconds);
         let lines = table::lines(scenario, &runs);
         print!("{lines}");
         text.push_str(&lines);
+        comparisons.push(comparison(scenario, &runs));
         early += runs.iter().filter(|(contender, _)| contender.is_ours).map(|(_, run)| run.early).sum::<usize>();
     }
     // Only a whole run is worth keeping.
-    let file = if seconds < WHOLE_RUN { "quick.txt" } else { "late.txt" };
-    fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(file), text).expect("results can be written");
-    println!("\nresults/{file} written");
+    let name = if seconds < WHOLE_RUN { "quick" } else { "late" };
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name);
+    fs::write(results.with_extension("txt"), text).expect("results can be written");
+    let about = format!("hairspring with default settings; {seconds} s for each library and panel");
+    fs::write(results.with_extension("svg"), chart::draw(&comparisons, &about)).expect("results can be written");
+    println!("\nresults/{name}.txt and .svg written");
     if early > 0 {
         eprintln!("BAD: {early} of hairspring's sleeps ended before their deadline");
         return ExitCode::FAILURE;
@@ -116,4 +128,13 @@ fn compare(scenario: Scenario, seconds: u32) -> Vec<(Contender, Run)> {
         }
     }
     runs
+}
+
+/// What the chart shows of a scenario.
+fn comparison(scenario: Scenario, runs: &[(Contender, Run)]) -> Comparison {
+    let outcome = |name| {
+        let (_, run) = runs.iter().find(|(contender, _)| contender.name == name).expect("it takes part");
+        Outcome { lateness: run.lateness(), processor: Some(run.processor_percent()) }
+    };
+    Comparison { scenario: scenario.to_string(), hairspring: outcome(OURS.name), tokio: outcome(BASE.name) }
 }
