@@ -100,7 +100,8 @@ impl Driver {
             }
             self.alarm.give_up(alarm);
         }
-        let Some(at) = signal.end_turn(now, earliest, pause, WakesBy::Thread) else { return false };
+        let by = if is_the_systems { WakesBy::Thread } else { WakesBy::NowAndThen };
+        let Some(at) = signal.end_turn(now, earliest, pause, by) else { return false };
         if CLOCK_MAY_PAUSE {
             self.alarm.watch_for_pause((at < Tick::MAX).then(|| signal.instant_of(at)));
         }

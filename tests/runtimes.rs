@@ -372,6 +372,28 @@ fn timers_of_threads_that_have_ended_fire() {
     }
 }
 
+/// Nothing moves that clock by itself, and nobody can be asked to wake the driver when it moves.
+#[test]
+fn a_paused_clock_without_enable_time_keeps_no_processor_busy_and_fires_when_it_is_moved() {
+    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
+    must_end(move || {
+        runtime.block_on(async {
+            let nap = tokio::spawn(hairspring::sleep(HOUR));
+            let (sender, word) = tokio::sync::oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(ms(300));
+                sender.send(()).unwrap();
+            });
+            word.await.unwrap();
+            let turns = Timer::current().metrics().turns();
+            assert!(turns < 1_000, "{turns} turns");
+            assert!(!nap.is_finished());
+            tokio::time::advance(HOUR).await;
+            nap.await.unwrap();
+        });
+    });
+}
+
 #[test]
 fn a_timers_handle_works_from_anywhere() {
     fn has_all<T: Clone + Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}

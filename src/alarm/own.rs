@@ -73,6 +73,8 @@ impl OwnAlarm {
         match self.chosen {
             _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
             Alarm::Thread => None,
+            // It goes by the system's.
+            Alarm::Timerfd if !clock_is_the_systems => None,
             chosen => Some(chosen),
         }
     }

@@ -44,6 +44,9 @@ const GRACE: Duration = Duration::from_millis(1);
 /// The same where the driver's own alarm fires what is due without it, so that only the next alarm waits for it.
 const WATCHED_GRACE: Duration = Duration::from_millis(5);
 
+/// How often a driver looks at a clock for which it has no alarm.
+const NOW_AND_THEN: Duration = Duration::from_millis(10);
+
 /// A pause from which on timers are dense.
 const DENSE: Ticks = Ticks(250_000);
 
@@ -122,6 +125,8 @@ pub(crate) enum WakesBy {
     /// Whoever holds the manual clock.
     #[cfg(feature = "test-util")]
     Hand,
+    /// The alarm thread, now and then: the clock is another than the system's, and the driver has no alarm for it.
+    NowAndThen,
     /// An alarm of the driver's own, on a clock that the alarm thread does not know, or less precise than the thread.
     Itself,
 }
@@ -384,6 +389,10 @@ impl Signal {
                 self.expect_driver(&mut state);
                 state.waker.take().map_or(Rung::Served, Rung::Wake)
             }
+            Phase::Asleep(WakesBy::NowAndThen) => {
+                self.expect_driver(&mut state);
+                state.waker.take().map_or(Rung::Served, Rung::Wake)
+            }
             Phase::Awake { expected: true, .. } if self.is_driverless() => Rung::Overdue,
             Phase::Awake { expected: true, .. } if STANDS_IN => {
                 let patience = state.rung_at + GRACE;
@@ -482,7 +491,11 @@ impl Signal {
             }
             #[cfg(feature = "test-util")]
             WakesBy::Hand => self.publish(Tick::ZERO, Tick::MAX),
-            WakesBy::Watched | WakesBy::Itself => {
+            WakesBy::NowAndThen if earliest < Tick::MAX => {
+                self.publish(earliest, Tick::MAX);
+                self.book(sync::now() + NOW_AND_THEN);
+            }
+            WakesBy::Watched | WakesBy::NowAndThen | WakesBy::Itself => {
                 self.publish(earliest, Tick::MAX);
                 thread::cancel(self.id);
             }
