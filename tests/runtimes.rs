@@ -378,7 +378,7 @@ fn a_paused_clock_without_enable_time_keeps_no_processor_busy_and_fires_when_it_
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
     must_end(move || {
         runtime.block_on(async {
-            let nap = tokio::spawn(hairspring::sleep(HOUR));
+            let nap = tokio::spawn(sleep(HOUR));
             let (sender, word) = tokio::sync::oneshot::channel();
             thread::spawn(move || {
                 thread::sleep(ms(300));
