@@ -24,7 +24,7 @@ use crate::limit::Limit;
 use crate::shard::{Batch, Epoch, Shard, ShardLease, Snapshot};
 use crate::signal::{Rung, Signal, WakesBy};
 use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, global, keep};
+use crate::sync::{Mutex, keep, per_process};
 use crate::tick::{Tick, Ticks};
 
 pub(crate) struct Hub {
@@ -78,22 +78,12 @@ pub(crate) struct Wanted {
 /// Keeps a hub from being given to another timer.
 pub(crate) struct Held(HubLease);
 
-global! {
-    /// The hubs that serve no timer at present, by how many shards they have.
-    static SPARE: Mutex<BTreeMap<usize, Vec<&'static Hub>>> = Mutex::new(BTreeMap::new());
-}
+/// The hubs that serve no timer at present, by how many shards they have.
+type Spare = Mutex<BTreeMap<usize, Vec<&'static Hub>>>;
 
-#[cfg(feature = "test-util")]
-global! {
-    /// All hubs that were ever made.
-    static ALL: Mutex<Vec<&'static Hub>> = Mutex::new(Vec::new());
-}
-
-/// Has all drivers polled, wherever they run, to look at their clocks.
-#[cfg(feature = "test-util")]
-pub(crate) fn wake_all_drivers() {
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    all.iter().filter(|hub| !hub.signal.is_by_hand()).for_each(|hub| hub.signal.wake_driver());
+per_process! {
+    // A child of a fork leaves its parent's alone.
+    fn spare() -> &'static Spare = |_| Spare::new(BTreeMap::new());
 }
 
 /// How much a turn may do.
@@ -171,7 +161,7 @@ impl Hub {
     fn take(wanted: Wanted) -> HubLease {
         // Powers of two, so that timers of all sizes can use each other's hubs.
         let room = wanted.shards.next_power_of_two();
-        let fitting = SPARE.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&room).and_then(Vec::pop);
+        let fitting = spare().lock().unwrap_or_else(PoisonError::into_inner).get_mut(&room).and_then(Vec::pop);
         let hub = fitting.unwrap_or_else(|| Hub::new(room));
         HubLease { hub, epoch: hub.begin(wanted) }
     }
@@ -219,8 +209,6 @@ impl Hub {
                 stand_in: AtomicU64::new(0),
             }
         );
-        #[cfg(feature = "test-util")]
-        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(hub);
         hub
     }
 
@@ -244,7 +232,7 @@ impl Hub {
 
     fn let_go(&'static self) {
         if self.holders.leave() {
-            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = spare().lock().unwrap_or_else(PoisonError::into_inner);
             spare.entry(self.shards.len()).or_default().push(self);
         }
     }
@@ -433,6 +421,13 @@ impl Drop for Held {
 }
 
 impl Bell for Hub {
+    #[cfg(feature = "test-util")]
+    fn wake_driver(&self) {
+        if !self.signal.is_by_hand() {
+            self.signal.wake_driver();
+        }
+    }
+
     fn was_lost(&self) -> bool {
         self.signal.was_lost()
     }

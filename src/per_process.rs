@@ -28,12 +28,12 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process; `make` makes it the first time, and is told whether a parent had one.
-    pub(crate) fn get(&'static self, make: impl Fn(bool) -> T) -> &'static T {
+    /// The value of this process; `make` makes it the first time, from the parent's if there is one.
+    pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
         let process = std::process::id();
-        let mut of = self.first.get_or_init(|| Of::new(process, make(false)));
+        let mut of = self.first.get_or_init(|| Of::new(process, make(None)));
         while of.process != process {
-            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(process, make(true)))));
+            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(process, make(Some(&of.value))))));
         }
         &of.value
     }

@@ -24,11 +24,15 @@ mod plain {
         Instant::now()
     }
 
-    /// A static.
-    macro_rules! global {
-        ($(#[$about:meta])* static $name:ident: $of:ty = $value:expr;) => {
+    /// A function that gives a static, of which a child of a fork has its own. It is made the first time, from the
+    /// parent's if there is one.
+    macro_rules! per_process {
+        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
-            static $name: $of = $value;
+            fn $name() -> &'static $of {
+                static VALUE: $crate::per_process::PerProcess<$of> = $crate::per_process::PerProcess::new();
+                VALUE.get($make)
+            }
         };
     }
 
@@ -40,14 +44,7 @@ mod plain {
         }};
     }
 
-    /// A function that makes the value of a [`global`].
-    macro_rules! constant {
-        (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
-            pub(crate) const fn $name($($argument: $of)?) -> $made $body
-        };
-    }
-
-    pub(crate) use {constant, global, keep};
+    pub(crate) use {keep, per_process};
 }
 
 #[cfg(hairspring_loom)]
@@ -109,12 +106,18 @@ mod modelled {
         PASSED.set(PASSED.get() + time);
     }
 
-    /// A static that every run of a model has anew.
-    macro_rules! global {
-        ($(#[$about:meta])* static $name:ident: $of:ty = $value:expr;) => {
-            loom::lazy_static! {
-                $(#[$about])*
-                static ref $name: $of = $value;
+    /// A function that gives a static, which every run of a model has anew.
+    macro_rules! per_process {
+        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
+            $(#[$about])*
+            fn $name() -> &'static $of {
+                loom::lazy_static! {
+                    static ref VALUE: $of = {
+                        let make: fn(Option<&'static $of>) -> $of = $make;
+                        make(None)
+                    };
+                }
+                &VALUE
             }
         };
     }
@@ -129,14 +132,7 @@ mod modelled {
         }};
     }
 
-    /// A function that makes the value of a [`global`].
-    macro_rules! constant {
-        (fn $name:ident($($argument:ident: $of:ty)?) -> $made:ty $body:block) => {
-            pub(crate) fn $name($($argument: $of)?) -> $made $body
-        };
-    }
-
-    pub(crate) use {constant, global, keep};
+    pub(crate) use {keep, per_process};
 
     /// Room for a few values that stay where they are.
     pub(crate) struct Kept<T>([OnceLock<Box<T>>; 8]);

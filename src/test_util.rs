@@ -17,8 +17,9 @@ use tokio::task::JoinHandle;
 
 pub use crate::manual::{Hold, ManualClock};
 
+use crate::alarm::thread;
 use crate::clock::{self, LAST};
-use crate::hub::{self, Allowance, Hub};
+use crate::hub::{Allowance, Hub};
 use crate::instant::{FAR, Instant};
 use crate::paused;
 use crate::shard::Batch;
@@ -57,7 +58,7 @@ pub fn pause() {
     current::follow_paused(&runtime);
     // A thread that reads the time here is known to block on the runtime.
     let _ = Instant::now();
-    hub::wake_all_drivers();
+    thread::wake_all_drivers();
 }
 
 /// Lets the clock of the current runtime run again, from what it shows.

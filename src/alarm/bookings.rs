@@ -26,7 +26,7 @@ struct Booking {
 }
 
 impl Bookings {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Bookings { bells: BTreeMap::new(), times: BTreeSet::new() }
     }
 

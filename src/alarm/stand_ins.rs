@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::contain::contain;
-use crate::sync::{self, Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// How long a thread waits for more work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -34,10 +34,8 @@ struct State {
 }
 
 impl StandIns {
-    sync::constant! {
-        fn new() -> Self {
-            StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
-        }
+    pub(crate) fn new() -> Self {
+        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -143,22 +141,22 @@ mod tests {
     /// One waker that blocks must not hold up what comes after it.
     #[test]
     fn work_that_blocks_holds_up_no_other() {
-        static STAND_INS: StandIns = StandIns::new();
         const BLOCKED: usize = 5;
+        let stand_ins: &'static StandIns = Box::leak(Box::new(StandIns::new()));
         let (done, all) = mpsc::channel();
         let gates: Vec<_> = (0..BLOCKED)
             .map(|number| {
                 let (open, closed) = mpsc::channel::<()>();
                 let done = done.clone();
-                STAND_INS.send(Box::new(move || {
+                stand_ins.send(Box::new(move || {
                     let _ = closed.recv();
                     done.send(number).unwrap();
                 }));
                 open
             })
             .collect();
-        STAND_INS.send(Box::new(|| panic!("on purpose")));
-        STAND_INS.send(Box::new(move || done.send(BLOCKED).unwrap()));
+        stand_ins.send(Box::new(|| panic!("on purpose")));
+        stand_ins.send(Box::new(move || done.send(BLOCKED).unwrap()));
         assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
         drop(gates);
         assert_eq!(all.iter().count(), BLOCKED);

@@ -24,14 +24,17 @@ use super::bookings::Bookings;
 use super::priority::{self, Priority};
 use super::stand_ins::StandIns;
 use crate::contain::contain;
-#[cfg(not(hairspring_loom))]
 use crate::per_process::PerProcess;
-use crate::sync::{self, Condvar, Mutex, MutexGuard};
+use crate::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// What the thread rings.
 pub(crate) trait Bell: Send + Sync {
     /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
     fn ring(&'static self, stand_ins: &'static StandIns);
+
+    /// Has the driver polled that this rings for.
+    #[cfg(feature = "test-util")]
+    fn wake_driver(&self) {}
 
     /// Whether a thread that this process has not got held its lock when the process was forked off.
     #[cfg_attr(hairspring_loom, allow(dead_code))]
@@ -73,29 +76,18 @@ impl Thread {
     }
 }
 
-/// The alarm thread of this process: a child of a fork has not got its parent's.
-#[cfg(not(hairspring_loom))]
-fn alarm() -> &'static AlarmThread {
-    static ALARM: PerProcess<AlarmThread> = PerProcess::new();
-    ALARM.get(|was_forked| {
+per_process! {
+    /// The alarm thread of this process: a child of a fork has not got its parent's.
+    fn alarm() -> &'static AlarmThread = |parents| {
         let mut bookings = Bookings::new();
         // What was booked with the parent's is not known. So all ring, and book anew what they need.
-        let bells = if was_forked { BELLS.get() } else { None };
-        for Listed { id, bell, .. } in std::iter::successors(bells, |listed| listed.next.get().copied()) {
+        for Listed { id, bell, .. } in bells().take_while(|_| parents.is_some()) {
             if !bell.was_lost() {
                 bookings.book(*id, Instant::now(), *bell);
             }
         }
         AlarmThread::new(bookings)
-    })
-}
-
-#[cfg(hairspring_loom)]
-fn alarm() -> &'static AlarmThread {
-    sync::global! {
-        static ALARM: AlarmThread = AlarmThread::new(Bookings::new());
-    }
-    &ALARM
+    };
 }
 
 /// All bells that there are, for a child of a fork. To read them takes no lock.
@@ -108,19 +100,30 @@ struct Listed {
     next: OnceLock<&'static Listed>,
 }
 
+fn bells() -> impl Iterator<Item = &'static Listed> {
+    std::iter::successors(BELLS.get(), |listed| listed.next.get().copied())
+}
+
 /// Lists a bell, once.
 pub(crate) fn list(id: BellId, bell: &'static dyn Bell) {
-    static LAST: PlainMutex<Option<&'static Listed>> = PlainMutex::new(None);
+    static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
     // Those of a model go when it ends.
     if cfg!(hairspring_loom) {
         return;
     }
     let listed = || Listed { id, bell, next: OnceLock::new() };
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = LAST.get(|_| PlainMutex::new(bells().last()));
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(match *last {
         None => BELLS.get_or_init(listed),
         Some(last) => last.next.get_or_init(|| Box::leak(Box::new(listed()))),
     });
+}
+
+/// Has all drivers polled, wherever they run, to look at their clocks.
+#[cfg(feature = "test-util")]
+pub(crate) fn wake_all_drivers() {
+    bells().for_each(|listed| listed.bell.wake_driver());
 }
 
 /// Starts the thread, so that booking cannot fail later. Starts it anew if it has a worse priority than the calling
@@ -175,13 +178,11 @@ pub(crate) fn ring_due() -> bool {
 }
 
 impl AlarmThread {
-    sync::constant! {
-        fn new(bookings: Bookings) -> Self {
-            AlarmThread {
-                state: Mutex::new(State { bookings, thread: Thread::Awake, serves_at: None, latest: 0 }),
-                changed: Condvar::new(),
-                stand_ins: StandIns::new(),
-            }
+    fn new(bookings: Bookings) -> Self {
+        AlarmThread {
+            state: Mutex::new(State { bookings, thread: Thread::Awake, serves_at: None, latest: 0 }),
+            changed: Condvar::new(),
+            stand_ins: StandIns::new(),
         }
     }
 

@@ -24,7 +24,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,8 @@ thread_local! {
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// The timers of all runtimes.
-static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(Mutex::default);
+/// The timers of all runtimes. A child of a fork takes over its parent's, unless another thread was changing them.
+static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 type Timers = HashMap<runtime::Id, HubLease>;
 
@@ -226,7 +226,11 @@ fn probe(runtime: &Handle, timer: HubLease) {
 }
 
 fn timers() -> MutexGuard<'static, Timers> {
-    TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
+    let parents = |timers: &Mutex<Timers>| timers.try_lock().map_or_else(|_| Timers::new(), |timers| timers.clone());
+    TIMERS
+        .get(|of_parent| of_parent.map_or_else(Timers::new, parents).into())
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A runtime's timer, if it has one that was not shut down.
