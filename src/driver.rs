@@ -116,7 +116,7 @@ impl Future for Driver {
         let this = self.get_mut();
         let hub = this.timer.hub;
         if !std::mem::replace(&mut this.was_polled, true) {
-            // Whoever polls it may be more urgent than whoever made it.
+            // Whoever polls it may be more urgent than whoever made the first timer.
             thread::start();
         }
         this.woken += this.inline.wakes.swap(0, Ordering::Relaxed);

@@ -195,7 +195,7 @@ impl Hub {
         let signal = keep!(Signal, Signal::new());
         let limit = keep!(Limit, Limit::new());
         let shards = (0..shards).map(|_| keep!(Shard, Shard::new(signal, limit))).collect();
-        let hub = keep!(
+        keep!(
             Hub,
             Hub {
                 signal,
@@ -208,8 +208,7 @@ impl Hub {
                 holders: Holders::none(),
                 stand_in: AtomicU64::new(0),
             }
-        );
-        hub
+        )
     }
 
     /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` if it has ended before.

@@ -1,5 +1,5 @@
-//! How urgent the alarm thread is. A thread inherits niceness and processors from the one that starts it, which may be a
-//! background thread that happened to make the first timer.
+//! How urgent the alarm thread is. A thread inherits policy, niceness and processors from the one that starts it, which
+//! may be a background thread that happened to make the first timer.
 //!
 //! Must not know: what the thread does.
 
@@ -11,40 +11,63 @@ pub(super) use other::{Priority, settle};
 #[cfg(target_os = "linux")]
 mod linux {
     use std::cmp::Reverse;
+    use std::fs::read_to_string;
     use std::num::NonZeroU64;
 
-    use rustix::process::{getpid, getpriority_process, setpriority_process};
+    use rustix::process::{getpid, setpriority_process};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-    /// By its niceness; the greater is the more urgent.
+    /// By scheduling policy, then by niceness; the greater is the more urgent.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub(in super::super) struct Priority(Reverse<i32>);
+    pub(in super::super) struct Priority {
+        policy: Reverse<u8>,
+        niceness: Reverse<i32>,
+    }
 
     impl Priority {
         pub(in super::super) fn of_this_thread() -> Priority {
-            Priority::of(None)
+            Priority::read("/proc/thread-self/stat").unwrap_or(Priority::COMMON)
         }
 
-        fn of(thread: Option<rustix::process::Pid>) -> Priority {
-            Priority(Reverse(getpriority_process(thread).unwrap_or(0)))
+        fn of_the_main_thread() -> Priority {
+            let main = getpid().as_raw_nonzero();
+            Priority::read(&format!("/proc/self/task/{main}/stat")).unwrap_or(Priority::COMMON)
+        }
+
+        const COMMON: Priority = Priority { policy: Reverse(1), niceness: Reverse(0) };
+
+        fn read(stat: &str) -> Option<Priority> {
+            let stat = read_to_string(stat).ok()?;
+            // The fields from the third on are behind the thread's name, which is in brackets.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let niceness = fields.get(19 - 3)?.parse().ok()?;
+            let policy = match *fields.get(41 - 3)? {
+                "0" => 1,
+                "3" => 2, // Batch.
+                "5" => 3, // Only if all others are idle.
+                _ => 0,   // Real time.
+            };
+            Some(Priority { policy: Reverse(policy), niceness: Reverse(niceness) })
         }
     }
 
     /// Makes this thread as urgent as the main thread, if it is less, and allows it the main thread's processors, too.
-    /// Whatever the system refuses stays as it was. Returns the priority reached.
-    pub(in super::super) fn settle() -> Priority {
+    /// Whatever the system refuses stays as it was. Returns the priority reached; `None` if it is no less urgent than the
+    /// main thread.
+    pub(in super::super) fn settle() -> Option<Priority> {
         // Linux would add up to 50 us to each wait, to wake threads together.
         let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
-        let main = Some(getpid());
-        if let (Ok(mut here), Ok(there)) = (sched_getaffinity(None), sched_getaffinity(main)) {
+        if let (Ok(mut here), Ok(there)) = (sched_getaffinity(None), sched_getaffinity(Some(getpid()))) {
             (0..CpuSet::MAX_CPU).filter(|&processor| there.is_set(processor)).for_each(|processor| here.set(processor));
             let _ = sched_setaffinity(None, &here);
         }
-        let Reverse(niceness) = Priority::of(main).0;
-        if Priority::of(main) > Priority::of_this_thread() {
+        let main = Priority::of_the_main_thread();
+        if Priority::of_this_thread() < main {
+            let Reverse(niceness) = main.niceness;
             let _ = setpriority_process(None, niceness);
         }
-        Priority::of_this_thread()
+        let reached = Priority::of_this_thread();
+        (reached < main).then_some(reached)
     }
 }
 
@@ -60,7 +83,7 @@ mod other {
         }
     }
 
-    pub(in super::super) fn settle() -> Priority {
-        Priority
+    pub(in super::super) fn settle() -> Option<Priority> {
+        None
     }
 }

@@ -6,7 +6,7 @@
 //! 1. Work that was sent is begun at once: by a thread that is idle, or by a new one. So work that blocks holds up no
 //!    other.
 //! 2. If the system refuses a thread, whoever sent the work does it.
-//! 3. An idle thread ends after a while. A program that needs no stand-in has none.
+//! 3. An idle thread ends after a while, and when it is retired. A program that needs no stand-in has none.
 //!
 //! Must not know: timers, alarms.
 
@@ -31,11 +31,13 @@ struct State {
     work: VecDeque<Work>,
     /// Threads that wait. Of those that were notified and have not come round yet, the work is in the queue still.
     idle: usize,
+    /// How often all were retired.
+    retired: u64,
 }
 
 impl StandIns {
     pub(crate) fn new() -> Self {
-        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
+        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0, retired: 0 }), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -69,7 +71,8 @@ impl StandIns {
             return false;
         }
         let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
-        thread.spawn(|| self.serve()).is_ok()
+        let retired = self.lock().retired;
+        thread.spawn(move || self.serve(retired)).is_ok()
     }
 
     /// Does what is queued.
@@ -81,15 +84,24 @@ impl StandIns {
         }
     }
 
-    /// A thread's life: does what is sent, until nothing has come for a while.
-    fn serve(&self) {
+    /// A thread's life: does what is sent, until nothing has come for a while or it is retired.
+    fn serve(&self, retired: u64) {
         loop {
             self.work_off();
             let state = self.lock();
-            if state.work.is_empty() && !self.wait(state) {
+            if !state.work.is_empty() {
+                continue;
+            }
+            if state.retired != retired || !self.wait(state) {
                 return;
             }
         }
+    }
+
+    /// Ends all threads, as soon as they have done what they are at.
+    pub(crate) fn retire(&self) {
+        self.lock().retired += 1;
+        self.sent.notify_all();
     }
 
     /// Waits for work; `false` if none has come for a while.

@@ -52,10 +52,19 @@ struct AlarmThread {
 struct State {
     bookings: Bookings,
     thread: Thread,
-    /// The priority of the thread that serves; `None` if there is none yet.
-    serves_at: Option<Priority>,
+    serves: Serves,
     /// Counts the threads. The latest serves, and the others end.
     latest: u64,
+}
+
+/// Whether a thread serves, and how urgent it is.
+#[derive(Clone, Copy)]
+enum Serves {
+    Nobody,
+    /// One that is less urgent than the main thread, or not known to be as urgent.
+    At(Priority),
+    /// One that is as urgent as the main thread: nobody is to take its place.
+    Well,
 }
 
 /// What the thread is doing.
@@ -126,8 +135,8 @@ pub(crate) fn wake_all_drivers() {
     bells().for_each(|listed| listed.bell.wake_driver());
 }
 
-/// Starts the thread, so that booking cannot fail later. Starts it anew if it has a worse priority than the calling
-/// thread, from which the new one inherits.
+/// Starts the thread, so that booking cannot fail later. Starts it anew if it is less urgent than the main thread and than
+/// the calling thread, from which the new one inherits.
 ///
 /// # Panics
 /// If there is none and the system refuses it.
@@ -180,7 +189,7 @@ pub(crate) fn ring_due() -> bool {
 impl AlarmThread {
     fn new(bookings: Bookings) -> Self {
         AlarmThread {
-            state: Mutex::new(State { bookings, thread: Thread::Awake, serves_at: None, latest: 0 }),
+            state: Mutex::new(State { bookings, thread: Thread::Awake, serves: Serves::Nobody, latest: 0 }),
             changed: Condvar::new(),
             stand_ins: StandIns::new(),
         }
@@ -197,10 +206,15 @@ impl AlarmThread {
         if cfg!(hairspring_loom) {
             return Ok(());
         }
+        if let Serves::Well = self.lock().serves {
+            return Ok(());
+        }
         let here = Priority::of_this_thread();
         let mut state = self.lock();
-        if state.serves_at.is_some_and(|priority| priority >= here) {
-            return Ok(());
+        match state.serves {
+            Serves::Well => return Ok(()),
+            Serves::At(priority) if priority >= here => return Ok(()),
+            Serves::At(_) | Serves::Nobody => {}
         }
         // It waits for the lock, and so for what is said of it here.
         let number = state.latest + 1;
@@ -208,12 +222,15 @@ impl AlarmThread {
         match started {
             Ok(_) => {
                 state.latest = number;
-                state.serves_at = Some(here);
+                state.serves = Serves::At(here);
                 self.changed.notify_all();
+                drop(state);
+                // They are as urgent as the thread that started them.
+                self.stand_ins.retire();
                 Ok(())
             }
             // The one that there is will do.
-            Err(_) if state.serves_at.is_some() => Ok(()),
+            Err(_) if matches!(state.serves, Serves::At(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -221,7 +238,7 @@ impl AlarmThread {
     fn book(&'static self, id: BellId, at: Instant, bell: &'static dyn Bell) {
         let mut state = self.lock();
         state.bookings.book(id, at, bell);
-        let (oversleeps, is_missing) = (state.thread.oversleeps(at), state.serves_at.is_none());
+        let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
         if oversleeps {
             state.thread = Thread::Awake;
         }
@@ -239,7 +256,7 @@ impl AlarmThread {
         let priority = priority::settle();
         let mut state = self.lock();
         if state.latest == number {
-            state.serves_at = Some(priority);
+            state.serves = priority.map_or(Serves::Well, Serves::At);
         }
         while state.latest == number {
             state = self.round(state);

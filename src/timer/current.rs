@@ -32,6 +32,7 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
 use super::builder::Settings;
+use crate::alarm::thread as alarm;
 use crate::driver::Driver;
 #[cfg(feature = "test-util")]
 use crate::hub::Hub;
@@ -88,6 +89,8 @@ pub(super) fn timer() -> Option<HubLease> {
 /// # Panics
 /// If it is the first timer of the process and the system refuses it a thread.
 pub(super) fn own() -> HubLease {
+    // There is one for all threads, of whatever urgency.
+    alarm::start();
     *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Settings::with_shards(shards).make_driverless()
