@@ -607,3 +607,17 @@ fn a_shard_whose_entries_become_many_and_few_and_many_again_loses_none() {
         }
     });
 }
+
+/// As a sleep does. The other way round, it waits on the runtime that polls it.
+#[test]
+fn a_stream_that_is_polled_outside_of_every_runtime_waits_on_the_one_where_the_map_was_made() {
+    must_end(|| {
+        let home = common::multi_thread(1);
+        let (map, mut expirations) = common::inside(&home, DeadlineMap::new);
+        map.insert(1, 'a', ms(5));
+        assert_eq!(futures::executor::block_on(expirations.recv()), Some((1, 'a')));
+        map.insert(2, 'b', ms(5));
+        drop(home);
+        assert_eq!(common::current_thread().block_on(expirations.recv()), Some((2, 'b')));
+    });
+}

@@ -32,6 +32,10 @@ use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::hub::HubLease;
 use crate::shard::ShardLease;
+use crate::trace;
+
+/// What a console calls the task of a timer's driver.
+pub(super) const DRIVER: &str = "hairspring driver";
 
 /// How many tasks a thread may spawn on its runtime to find out whether it is a worker of it.
 const PROBES: u32 = 4;
@@ -201,7 +205,7 @@ fn probe(runtime: &Handle, timer: HubLease, installed: u64) {
     }
     let sent = PROBES_SENT.try_with(|sent| sent.replace(sent.get() + 1)).unwrap_or(PROBES);
     if sent < PROBES {
-        runtime.spawn(async move {
+        trace::spawn(runtime, "hairspring probe", async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
                 let lease = timer.shard(timer.hub.place_of(thread()));
                 remember(Remembered { timer, lease, task: None, installed });
@@ -250,7 +254,7 @@ fn list(mut timers: MutexGuard<'_, Vec<Listed>>, runtime: &Handle, timer: HubLea
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
     let unlist = Unlist(listed);
-    runtime.spawn(async move {
+    trace::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
         driver.await;
     });
