@@ -41,7 +41,7 @@
 //! - `test-util`: control over time in tests. For `[dev-dependencies]`: with it tokio is asked for the runtime in each
 //!   first poll, and no stand-in turns for a driver that is held up.
 //! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
-//! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like.
+//! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like, with the target `hairspring`.
 //! - `metrics`: counts and lateness for the crate `metrics`.
 //!
 //! # Panics

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use crate::clock;
 use crate::manual::{ManualClock, WeakClock};
 use crate::quiet::{Quiet, Threads};
+use crate::trace;
 
 /// How long it looks again and again, giving way to other threads, before it sleeps in between.
 const EAGER: Duration = Duration::from_micros(500);
@@ -40,7 +41,7 @@ pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'stati
         }
     }
     let at_end = AtEnd(Some(code));
-    runtime.spawn(async move {
+    trace::spawn(runtime, "hairspring clock", async move {
         let _at_end = at_end;
         std::future::pending::<()>().await;
     });

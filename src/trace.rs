@@ -1,6 +1,8 @@
-//! [`Spans`]: what a `tracing` subscriber is told of a sleep or an interval, and that nothing is told without the feature.
+//! [`Spans`]: what a `tracing` subscriber is told of a sleep or an interval, and that nothing is told without the feature;
+//! and the names of tasks.
 //!
-//! The names and fields are those of tokio's own timers, which tokio-console knows.
+//! The names and fields are those of tokio's own timers, which tokio-console knows. The target is the crate's name, for
+//! filters and for the console's column.
 //!
 //! Invariants
 //! 1. Where no subscriber wants the spans nothing is allocated, and no clock is read.
@@ -8,11 +10,27 @@
 //!
 //! Must not know: shards, futures.
 
+use std::future::Future;
+
+use tokio::runtime::Handle;
+
 #[cfg(feature = "tracing")]
 pub(crate) use on::Spans;
 
 #[cfg(not(feature = "tracing"))]
 pub(crate) use off::Spans;
+
+/// Spawns a task of ours. It has a name where tokio tells of tasks at all, which takes `--cfg tokio_unstable`.
+#[track_caller]
+pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    #[cfg(all(tokio_unstable, feature = "tracing"))]
+    drop(tokio::task::Builder::new().name(name).spawn_on(task, runtime));
+    #[cfg(not(all(tokio_unstable, feature = "tracing")))]
+    {
+        let _ = name;
+        runtime.spawn(task);
+    }
+}
 
 #[cfg(feature = "tracing")]
 mod on {
@@ -24,6 +42,7 @@ mod on {
     use crate::tick::{Tick, Ticks};
 
     const NANOS_PER_MILLI: u64 = 1_000_000;
+    const TARGET: &str = "hairspring";
 
     /// The spans of one sleep or interval, where a subscriber wants them.
     // Boxed, so that a sleep stays small.
@@ -53,6 +72,7 @@ mod on {
         pub(crate) fn new(concrete_type: &'static str) -> Self {
             let location = Location::caller();
             let resource = trace_span!(
+                target: TARGET,
                 parent: None,
                 "runtime.resource",
                 concrete_type = concrete_type,
@@ -72,8 +92,9 @@ mod on {
             let Some(open) = &self.0 else { return Spans::none() };
             let resource = open.resource.clone();
             // Entered, not only named as the parent: a console goes by what is entered.
-            let operation = resource.in_scope(|| trace_span!("runtime.resource.async_op", source = source));
-            let poll = trace_span!(parent: &operation, "runtime.resource.async_op.poll");
+            let operation =
+                resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
+            let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");
             Spans(Some(Box::new(Open { poll, operation, resource })))
         }
 

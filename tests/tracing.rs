@@ -4,21 +4,27 @@ mod common;
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::future::poll_fn;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{HOUR, ms, paused, poll};
 use hairspring::{
-    DelayQueue, FutureExt, Interval, Sleep, Timer, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+    DeadlineMap, DelayQueue, FutureExt, Interval, Sleep, Timer, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Keeps all that it is told.
+/// Keeps all that this crate tells, and of tokio's own spans, which there are with `--cfg tokio_unstable`, those of tasks
+/// where it is to.
 #[derive(Clone, Default)]
-struct Console(Arc<Mutex<Told>>);
+struct Console {
+    told: Arc<Mutex<Told>>,
+    with_tasks: bool,
+}
 
 #[derive(Default)]
 struct Told {
@@ -30,6 +36,7 @@ struct Told {
 
 struct Span {
     name: &'static str,
+    target: &'static str,
     fields: Fields,
     /// The last one of the spans that were entered.
     within: Option<usize>,
@@ -72,7 +79,7 @@ impl Console {
     }
 
     fn told<T>(&self, ask: impl FnOnce(&Told) -> T) -> T {
-        ask(&self.0.lock().unwrap())
+        ask(&self.told.lock().unwrap())
     }
 
     /// The type and place of the timers that were made and are still there, as a console lists them.
@@ -113,16 +120,18 @@ fn place(fields: &Fields) -> String {
 }
 
 impl Subscriber for Console {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let is_ours = metadata.module_path().is_some_and(|path| path.starts_with("hairspring"));
+        is_ours || self.with_tasks && metadata.name() == "runtime.spawn"
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         let mut fields = Fields::default();
         span.record(&mut fields);
-        let mut told = self.0.lock().unwrap();
+        let mut told = self.told.lock().unwrap();
         let within = told.entered.last().copied();
-        told.spans.push(Span { name: span.metadata().name(), fields, within, handles: 1 });
+        let (name, target) = (span.metadata().name(), span.metadata().target());
+        told.spans.push(Span { name, target, fields, within, handles: 1 });
         Id::from_u64(told.spans.len() as u64)
     }
 
@@ -133,7 +142,7 @@ impl Subscriber for Console {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut told = self.0.lock().unwrap();
+        let mut told = self.told.lock().unwrap();
         let target = event.metadata().target().to_owned();
         let within = told.entered.iter().map(|&number| told.spans[number].name).collect();
         let resource = told.entered.iter().rev().copied().find(|&n| told.spans[n].name == "runtime.resource");
@@ -141,20 +150,20 @@ impl Subscriber for Console {
     }
 
     fn enter(&self, span: &Id) {
-        self.0.lock().unwrap().entered.push(number(span));
+        self.told.lock().unwrap().entered.push(number(span));
     }
 
     fn exit(&self, span: &Id) {
-        assert_eq!(self.0.lock().unwrap().entered.pop(), Some(number(span)), "spans are left in order");
+        assert_eq!(self.told.lock().unwrap().entered.pop(), Some(number(span)), "spans are left in order");
     }
 
     fn clone_span(&self, span: &Id) -> Id {
-        self.0.lock().unwrap().spans[number(span)].handles += 1;
+        self.told.lock().unwrap().spans[number(span)].handles += 1;
         span.clone()
     }
 
     fn try_close(&self, span: Id) -> bool {
-        let mut told = self.0.lock().unwrap();
+        let mut told = self.told.lock().unwrap();
         let span = &mut told.spans[number(&span)];
         span.handles -= 1;
         span.handles == 0
@@ -227,6 +236,80 @@ fn each_way_to_make_one_is_told_with_the_callers_line() {
         });
     });
     assert_eq!(console.resources(), [], "all were closed");
+}
+
+/// A console lists the target of each resource, and a filter goes by it.
+#[test]
+fn the_target_of_each_span_is_the_crate() {
+    let console = Console::default();
+    console.listen(|| {
+        paused().block_on(async {
+            let mut nap = sleep(ms(5));
+            nap.reset_to(Timer::current().now() + ms(10));
+            nap.await;
+            interval(ms(5)).tick().await;
+        });
+    });
+    console.told(|told| {
+        let targets: Vec<_> = told.spans.iter().map(|span| span.target).collect();
+        assert!(targets.len() > 8 && targets.iter().all(|&target| target == "hairspring"), "{targets:?}");
+    });
+}
+
+#[test]
+fn a_queues_or_a_maps_sleep_is_at_the_line_that_made_the_queue_or_the_map() {
+    let console = Console::default();
+    console.listen(|| {
+        paused().block_on(async {
+            let timer = Timer::current();
+            let first = here().line() + 2;
+            let mut queues = [
+                DelayQueue::new(),
+                DelayQueue::with_capacity(5),
+                DelayQueue::with_timer(&timer),
+                DelayQueue::default(),
+            ];
+            let mut maps = [
+                DeadlineMap::new(),
+                DeadlineMap::with_timer(&timer),
+                DeadlineMap::builder().shards(2).build().unwrap(),
+            ];
+            // They wait, somewhere else.
+            for queue in &mut queues {
+                queue.insert('x', HOUR);
+                assert!(poll(&mut poll_fn(|cx| queue.poll_expired(cx))).is_pending());
+            }
+            for (map, expirations) in &mut maps {
+                map.insert('x', 'y', HOUR);
+                assert!(poll(&mut Box::pin(expirations.recv())).is_pending());
+            }
+            let lines = [0, 1, 2, 3, 6, 7, 8].map(|line| first + line);
+            let resources = console.resources();
+            assert_eq!(resources.len(), lines.len(), "{resources:?}");
+            for (line, (concrete_type, place)) in lines.into_iter().zip(resources) {
+                assert_eq!(concrete_type, "Sleep");
+                assert!(place.starts_with(&format!("{}:{line}:", file!())), "{place} is not line {line}");
+            }
+        });
+    });
+}
+
+/// Tokio tells of tasks only where it is built so: see the crate's documentation of features.
+#[cfg(tokio_unstable)]
+#[test]
+fn the_drivers_task_has_a_name() {
+    let console = Console { with_tasks: true, ..Console::default() };
+    console.listen(|| {
+        paused().block_on(async {
+            sleep(ms(5)).await;
+            let _timer = Timer::builder().build().unwrap();
+        });
+    });
+    console.told(|told| {
+        let tasks = told.spans.iter().filter(|span| span.name == "runtime.spawn");
+        let names: Vec<_> = tasks.map(|task| task.fields.get("task.name")).filter(|name| !name.is_empty()).collect();
+        assert_eq!(names, ["hairspring driver"; 2], "the runtime's, and that of a timer that was built");
+    });
 }
 
 #[test]
@@ -316,7 +399,7 @@ fn a_sleep_that_waits_for_nothing_has_no_duration() {
             let mut queue = DelayQueue::new();
             assert_eq!(console.durations(), [""; 0]);
             let key = queue.insert('x', ms(30));
-            std::future::poll_fn(|cx| {
+            poll_fn(|cx| {
                 assert!(queue.poll_expired(cx).is_pending());
                 std::task::Poll::Ready(())
             })

@@ -95,6 +95,7 @@ impl<K, V> Builder<K, V> {
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
     /// assert!(map.is_empty());
     /// ```
+    #[track_caller]
     #[allow(clippy::type_complexity)] // The two halves, as in `new`.
     pub fn build(self) -> Result<(DeadlineMap<K, V>, Expirations<K, V>), BuildError> {
         let shards = self.shards.unwrap_or_else(super::default_shards);

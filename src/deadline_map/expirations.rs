@@ -19,7 +19,6 @@ use futures_core::Stream;
 use tokio::task::coop;
 
 use super::Shared;
-use crate::clock;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
@@ -35,8 +34,8 @@ const HOLDS: usize = 64;
 /// It ends when every handle on the map was dropped and what they left has expired and been handed out. Dropping it
 /// leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
 ///
-/// A poll that finds nothing due waits with a [`Sleep`] of the polling task's runtime, or of the timer given to
-/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer). One that finds something, or an empty map, needs none.
+/// A poll that finds nothing due waits with a [`Sleep`] of the polling task's runtime, where there is none of the one that
+/// the map was made in, or of the timer given to [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer). One that finds something, or an empty map, needs none.
 ///
 /// # Cancel safety
 /// A poll that is pending has taken nothing: futures that wait on the stream can be dropped at any point.
@@ -64,7 +63,7 @@ pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
     /// The latest that the clock has shown.
     now: Tick,
-    /// Reaches as far as the earliest work that the last look has found.
+    /// Reaches as far as the earliest work that the last look has found. `None` while it is left with the map.
     sleep: Option<Sleep>,
     /// Whether the last poll was pending, so that a waker may have been left.
     waits: bool,
@@ -82,8 +81,9 @@ enum Look<T> {
 }
 
 impl<K, V> Expirations<K, V> {
-    pub(super) fn of(shared: Arc<Shared<K, V>>) -> Self {
-        Expirations { shared, now: Tick::ZERO, sleep: None, waits: false, moves_clock: false }
+    /// The stream of a map, which waits with `sleep`.
+    pub(super) fn of(shared: Arc<Shared<K, V>>, sleep: Sleep) -> Self {
+        Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, moves_clock: false }
     }
 
     /// Waits for the next entry that expires; `None` when there will be no more. The stream's `next`, without a trait to
@@ -169,20 +169,12 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.sleep.as_mut().expect("a look takes it back");
         if until == Tick::MAX {
-            self.sleep = None;
+            sleep.disarm();
             return Poll::Pending;
         }
-        let sleep = match &mut self.sleep {
-            Some(sleep) => {
-                sleep.reset_to_tick(until);
-                sleep
-            }
-            none => none.insert(match &self.shared.timer {
-                Some(timer) => timer.sleep_until(clock::instant_of(until)),
-                None => Sleep::new(until),
-            }),
-        };
+        sleep.reset_to_tick(until);
         // The budget is spent on what is handed out.
         Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
     }

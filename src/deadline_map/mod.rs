@@ -46,6 +46,7 @@ pub use expirations::Expirations;
 use shard::{Shards, Term, Waits};
 
 use crate::clock;
+use crate::sleep::Sleep;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use crate::tick::Tick;
 use crate::timer::Timer;
@@ -168,6 +169,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// ```
     // Named by the crate's contract: a map is of no use without its other half.
     #[allow(clippy::new_ret_no_self)]
+    #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(default_shards(), None)
     }
@@ -184,6 +186,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// assert_eq!(expirations.recv().await, Some((1, 'a')));
     /// # }
     /// ```
+    #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(default_shards(), Some(timer.clone()))
     }
@@ -310,7 +313,12 @@ impl<K, V> DeadlineMap<K, V> {
     }
 
     /// A map of so many shards, a power of two up to 64.
+    #[track_caller]
     fn of(shards: usize, timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
+        let sleep = match &timer {
+            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
+            None => Sleep::new(Tick::MAX),
+        };
         let shared = Arc::new(Shared {
             shards: Shards::new(shards),
             consumer: Consumer::new(),
@@ -318,7 +326,7 @@ impl<K, V> DeadlineMap<K, V> {
             timer,
             handles: AtomicUsize::new(1),
         });
-        (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared))
+        (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared, sleep))
     }
 
     /// How many entries there are, those included that have expired and were not yet handed out.

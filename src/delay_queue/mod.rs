@@ -127,6 +127,7 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.is_empty() && queue.capacity() == 0);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn new() -> Self {
         DelayQueue::on(Sleep::new(Tick::MAX), None)
     }
@@ -161,6 +162,7 @@ impl<T> DelayQueue<T> {
     /// # }
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn with_timer(timer: &Timer) -> Self {
         DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)), Some(timer.clone()))
     }
@@ -640,6 +642,7 @@ impl<T> Stream for DelayQueue<T> {
 }
 
 impl<T> Default for DelayQueue<T> {
+    #[track_caller]
     fn default() -> Self {
         DelayQueue::new()
     }

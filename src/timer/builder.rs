@@ -14,6 +14,7 @@ use crate::driver::Driver;
 use crate::hub::{Hub, HubLease, Wanted};
 #[cfg(feature = "test-util")]
 use crate::manual::ManualClock;
+use crate::trace;
 
 /// The most shards a timer may have.
 const MOST_SHARDS: usize = 1024;
@@ -220,6 +221,7 @@ impl Builder {
     /// ```
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
     /// ```
+    #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
@@ -228,7 +230,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::owning(timer);
-        runtime.spawn(driver);
+        trace::spawn(&runtime, current::DRIVER, driver);
         Ok(timer)
     }
 

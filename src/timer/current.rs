@@ -39,6 +39,10 @@ use crate::hub::Hub;
 use crate::hub::HubLease;
 use crate::per_process::PerProcess;
 use crate::shard::ShardLease;
+use crate::trace;
+
+/// What a console calls the task of a timer's driver.
+pub(super) const DRIVER: &str = "hairspring driver";
 
 /// How long a thread that blocks the shutdown of its runtime may go on sleeping.
 const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
@@ -220,7 +224,7 @@ fn probe(runtime: &Handle, timer: HubLease) {
         count
     });
     if asked.is_ok_and(u32::is_power_of_two) {
-        runtime.spawn(async move {
+        trace::spawn(runtime, "hairspring probe", async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
                 remember(Remembered { timer, lease: shard_here(timer), task: None });
             }
@@ -270,7 +274,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, d
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
     let unlist = Unlist(id, timer);
-    runtime.spawn(async move {
+    trace::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
         driver.await;
     });
