@@ -1,53 +1,104 @@
-//! The alarm thread is as urgent as the program is, whoever made the first timer.
+//! The threads of this crate are as urgent as the program is, whoever made the first timer.
 #![cfg(target_os = "linux")]
 
 mod common;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::thread;
 
-use common::{current_thread, ms, must_end};
-use hairspring::sleep;
+use common::{HUNG, current_thread, ms, must_end};
+use fork::{Fork, fork, waitpid};
+use futures::executor::block_on;
+use hairspring::{Instant, sleep};
 use rustix::process::setpriority_process;
-use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{
+    CapabilitySet, CpuSet, capabilities, gettid, sched_getaffinity, sched_setaffinity, set_capabilities,
+};
 
-/// Niceness and processors of a thread, by the number of its task.
-fn scheduling(task: &str) -> (i32, String) {
-    let stat = fs::read_to_string(format!("/proc/self/task/{task}/stat")).unwrap();
+/// How urgent a thread is: its niceness, its policy, and the processors that it may use.
+type Urgency = (i32, u32, String);
+
+fn of(task: &str) -> Option<Urgency> {
+    let read = |file| fs::read_to_string(format!("/proc/self/task/{task}/{file}")).ok();
+    let stat = read("stat")?;
     // Behind the name, which is in brackets, come the state and then the fields from the fourth on.
-    let niceness = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse().unwrap();
-    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-    (niceness, allowed.trim().to_owned())
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let status = read("status")?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some((fields[16].parse().ok()?, fields[38].parse().ok()?, allowed.trim().to_owned()))
 }
 
-/// Those of all alarm threads. One that was replaced ends by itself.
-fn of_alarm_threads() -> Vec<(i32, String)> {
+/// Those of all threads of this crate.
+fn of_ours() -> Vec<Urgency> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
     let name = |task: &String| fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
-    tasks.filter(|task| name(task).trim() == "hairspring-alar").map(|task| scheduling(&task)).collect()
+    tasks.filter(|task| name(task).starts_with("hairspring")).filter_map(|task| of(&task)).collect()
 }
 
+/// In a process of its own, where `first` makes the first timers on a thread of its own: whatever that was, threads that
+/// sleep as others do come to be served by threads that are as urgent as the main thread.
+fn first_timers(first: fn()) {
+    if let Fork::Parent(child) = fork().unwrap() {
+        assert_eq!(waitpid(child).unwrap(), 0);
+        return;
+    }
+    let test = || {
+        let main = of(&std::process::id().to_string()).unwrap();
+        thread::spawn(first).join().unwrap();
+        let start = Instant::now();
+        while of_ours().iter().any(|urgency| *urgency != main) {
+            assert!(start.elapsed() < HUNG / 2, "{:?} and not as {main:?}", of_ours());
+            block_on(sleep(ms(2)));
+            current_thread().block_on(sleep(ms(2)));
+        }
+    };
+    std::process::exit(i32::from(catch_unwind(AssertUnwindSafe(test)).is_err()));
+}
+
+fn sleep_on_both() {
+    current_thread().block_on(sleep(ms(2)));
+    block_on(sleep(ms(2)));
+}
+
+/// Never to be more urgent again, as without the right to that.
+fn be_in_the_background() {
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::SYS_NICE);
+    sets.permitted.remove(CapabilitySet::SYS_NICE);
+    set_capabilities(None, sets).unwrap();
+    setpriority_process(None, 19).unwrap();
+}
+
+// One test, as each part forks.
 #[test]
-fn the_alarm_thread_does_not_keep_the_niceness_and_processors_of_a_background_thread() {
+fn the_threads_of_this_crate_do_not_stay_as_a_background_thread_was() {
     must_end(|| {
-        let main = scheduling(&std::process::id().to_string());
-        thread::spawn(|| {
+        first_timers(|| {
             setpriority_process(None, 19).unwrap();
+            sleep_on_both();
+        });
+        first_timers(|| {
+            be_in_the_background();
+            sleep_on_both();
+        });
+        first_timers(|| {
+            be_in_the_background();
+            block_on(sleep(ms(2)));
+        });
+        first_timers(|| {
             let allowed = sched_getaffinity(None).unwrap();
             let mut one = CpuSet::new();
             one.set((0..CpuSet::MAX_CPU).find(|&processor| allowed.is_set(processor)).unwrap());
             sched_setaffinity(None, &one).unwrap();
-            assert_eq!(scheduling(&gettid().as_raw_nonzero().to_string()).0, 19);
-            current_thread().block_on(sleep(ms(2)));
-        })
-        .join()
-        .unwrap();
-        // If the system did not let it become more urgent, a timer of a more urgent thread puts another in its place.
-        current_thread().block_on(sleep(ms(2)));
-        while of_alarm_threads() != [main.clone()] {
-            thread::sleep(ms(1));
-        }
-        current_thread().block_on(sleep(ms(2)));
+            sleep_on_both();
+        });
+        first_timers(|| {
+            // Only when all others are idle. Where that program is missing, nothing is tested.
+            let thread = gettid().as_raw_nonzero().to_string();
+            let _ = Command::new("chrt").args(["-i", "-p", "0", &thread]).status();
+            sleep_on_both();
+        });
     });
 }

@@ -1,0 +1,91 @@
+//! A process that was forked off another while threads of that one were in the midst of making timers, arming them and
+//! dropping them.
+#![cfg(unix)]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use common::{current_thread, ms};
+use fork::{Fork, fork, waitpid_nohang};
+use hairspring::{Instant, Timer, sleep};
+
+const CHILDREN: usize = 150;
+
+/// Whether a child that runs `code` comes to its end.
+fn ends_in_a_child(code: impl FnOnce()) -> bool {
+    match fork().unwrap() {
+        Fork::Child => {
+            code();
+            // Ends without taking a lock of the parent.
+            std::process::abort();
+        }
+        Fork::Parent(child) => {
+            let start = Instant::now();
+            while start.elapsed() < common::HUNG {
+                if waitpid_nohang(child).unwrap().is_some() {
+                    return true;
+                }
+                thread::yield_now();
+            }
+            std::process::Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
+            false
+        }
+    }
+}
+
+/// Runs `busy` on two threads, over and over, while this one forks.
+fn children_end_beside(busy: impl Fn() + Sync, child: impl Fn()) {
+    let stop = AtomicBool::new(false);
+    let hung = thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    busy();
+                }
+            });
+        }
+        let hung = (0..CHILDREN).filter(|_| !ends_in_a_child(&child)).take(2).count();
+        stop.store(true, Ordering::SeqCst);
+        hung
+    });
+    assert_eq!(hung, 0, "a child hung");
+}
+
+#[test]
+fn a_child_forked_off_while_timers_are_made_and_dropped_sleeps() {
+    futures::executor::block_on(sleep(ms(1)));
+    children_end_beside(
+        || drop(Timer::builder().build_with_driver().unwrap()),
+        || futures::executor::block_on(sleep(ms(1))),
+    );
+}
+
+#[test]
+fn a_child_forked_off_while_timers_are_installed_sleeps_in_a_runtime_of_its_own() {
+    current_thread().block_on(sleep(ms(1)));
+    children_end_beside(
+        || {
+            let runtime = current_thread();
+            let _inside = runtime.enter();
+            for _ in 0..10 {
+                Timer::builder().install().unwrap().shutdown();
+            }
+        },
+        || current_thread().block_on(sleep(ms(1))),
+    );
+}
+
+#[test]
+fn a_child_forked_off_while_others_sleep_on_the_processs_timer_sleeps() {
+    futures::executor::block_on(sleep(ms(1)));
+    children_end_beside(
+        || {
+            futures::executor::block_on(futures::future::join_all(
+                (0..20).map(|n| sleep(std::time::Duration::from_micros(50 * n))),
+            ));
+        },
+        || futures::executor::block_on(sleep(ms(1))),
+    );
+}
