@@ -427,8 +427,8 @@ impl Bell for Hub {
         }
     }
 
-    fn was_lost(&self) -> bool {
-        self.signal.was_lost()
+    fn has_survived(&self) -> bool {
+        self.signal.has_survived()
     }
 
     fn ring(&'static self, stand_ins: &'static StandIns) {

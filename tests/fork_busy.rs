@@ -1,29 +1,32 @@
 //! A process that was forked off another while threads of that one were in the midst of making timers, arming them and
 //! dropping them.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use common::{current_thread, ms};
+use common::{HUNG, current_thread, ms, multi_thread};
 use fork::{Fork, fork, waitpid_nohang};
-use hairspring::{Instant, Timer, sleep};
+use hairspring::{Instant, Timer, interval, sleep};
+use rustix::process::{Signal, getpid, kill_process};
 
-const CHILDREN: usize = 150;
+const CHILDREN: usize = 60;
 
 /// Whether a child that runs `code` comes to its end.
 fn ends_in_a_child(code: impl FnOnce()) -> bool {
     match fork().unwrap() {
         Fork::Child => {
             code();
-            // Ends without taking a lock of the parent.
-            std::process::abort();
+            // Ends without taking a lock of the parent's.
+            kill_process(getpid(), Signal::KILL).unwrap();
+            unreachable!("it was killed");
         }
         Fork::Parent(child) => {
             let start = Instant::now();
-            while start.elapsed() < common::HUNG {
+            while start.elapsed() < HUNG {
                 if waitpid_nohang(child).unwrap().is_some() {
                     return true;
                 }
@@ -83,9 +86,34 @@ fn a_child_forked_off_while_others_sleep_on_the_processs_timer_sleeps() {
     children_end_beside(
         || {
             futures::executor::block_on(futures::future::join_all(
-                (0..20).map(|n| sleep(std::time::Duration::from_micros(50 * n))),
+                (0..20).map(|n| sleep(Duration::from_micros(50 * n))),
             ));
         },
         || futures::executor::block_on(sleep(ms(1))),
+    );
+}
+
+/// What the parent had armed rings in the child, too, and so wakes a task of the parent's runtime there: that takes a lock
+/// of tokio's, which a thread of the parent may have held.
+#[test]
+fn a_child_forked_off_while_tasks_are_spawned_sleeps_on_no_runtime() {
+    let runtimes: Vec<_> = (0..8).map(|_| multi_thread(1)).collect();
+    for runtime in &runtimes {
+        runtime.spawn(async {
+            let mut ticks = interval(Duration::from_micros(500));
+            loop {
+                ticks.tick().await;
+            }
+        });
+    }
+    let next = AtomicUsize::new(0);
+    children_end_beside(
+        || {
+            let runtime = &runtimes[next.fetch_add(1, Ordering::SeqCst) % runtimes.len()];
+            for _ in 0..100 {
+                runtime.spawn(async {});
+            }
+        },
+        || futures::executor::block_on(sleep(ms(5))),
     );
 }

@@ -8,8 +8,8 @@
 //! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
 //! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
 //! 4. No waker of a foreign executor or a user runs on this thread.
-//! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, to
-//!    book anew what they wait for.
+//! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, by
+//!    stand-ins, to book anew what they wait for.
 //!
 //! Bells live for ever: what rings is never freed, only used again.
 //!
@@ -36,9 +36,10 @@ pub(crate) trait Bell: Send + Sync {
     #[cfg(feature = "test-util")]
     fn wake_driver(&self) {}
 
-    /// Whether a thread that this process has not got held its lock when the process was forked off.
+    /// Whether this can ring in a process that was just forked off: it has something to ring for, and no thread that
+    /// exists in the parent only holds its lock.
     #[cfg_attr(hairspring_loom, allow(dead_code))]
-    fn was_lost(&self) -> bool {
+    fn has_survived(&self) -> bool {
         false
     }
 }
@@ -47,6 +48,8 @@ struct AlarmThread {
     state: Mutex<State>,
     changed: Condvar,
     stand_ins: StandIns,
+    /// What is to ring first, in a process that was forked off.
+    inherited: Vec<&'static dyn Bell>,
 }
 
 struct State {
@@ -88,14 +91,9 @@ impl Thread {
 per_process! {
     /// The alarm thread of this process: a child of a fork has not got its parent's.
     fn alarm() -> &'static AlarmThread = |parents| {
-        let mut bookings = Bookings::new();
         // What was booked with the parent's is not known. So all ring, and book anew what they need.
-        for Listed { id, bell, .. } in bells().take_while(|_| parents.is_some()) {
-            if !bell.was_lost() {
-                bookings.book(*id, Instant::now(), *bell);
-            }
-        }
-        AlarmThread::new(bookings)
+        let inherited = bells().take_while(|_| parents.is_some()).map(|listed| listed.bell);
+        AlarmThread::new(inherited.filter(|bell| bell.has_survived()).collect())
     };
 }
 
@@ -104,7 +102,6 @@ static BELLS: OnceLock<Listed> = OnceLock::new();
 
 #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
 struct Listed {
-    id: BellId,
     bell: &'static dyn Bell,
     next: OnceLock<&'static Listed>,
 }
@@ -114,13 +111,13 @@ fn bells() -> impl Iterator<Item = &'static Listed> {
 }
 
 /// Lists a bell, once.
-pub(crate) fn list(id: BellId, bell: &'static dyn Bell) {
+pub(crate) fn list(bell: &'static dyn Bell) {
     static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
     // Those of a model go when it ends.
     if cfg!(hairspring_loom) {
         return;
     }
-    let listed = || Listed { id, bell, next: OnceLock::new() };
+    let listed = || Listed { bell, next: OnceLock::new() };
     let last = LAST.get(|_| PlainMutex::new(bells().last()));
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(match *last {
@@ -187,9 +184,15 @@ pub(crate) fn ring_due() -> bool {
 }
 
 impl AlarmThread {
-    fn new(bookings: Bookings) -> Self {
+    fn new(inherited: Vec<&'static dyn Bell>) -> Self {
         AlarmThread {
-            state: Mutex::new(State { bookings, thread: Thread::Awake, serves: Serves::Nobody, latest: 0 }),
+            inherited,
+            state: Mutex::new(State {
+                bookings: Bookings::new(),
+                thread: Thread::Awake,
+                serves: Serves::Nobody,
+                latest: 0,
+            }),
             changed: Condvar::new(),
             stand_ins: StandIns::new(),
         }
@@ -254,6 +257,10 @@ impl AlarmThread {
 
     fn run(&'static self, number: u64) {
         let priority = priority::settle();
+        if number == 1 {
+            // Not here: what they wake may wait for ever for a lock that a thread of the parent held.
+            self.inherited.iter().for_each(|bell| self.stand_ins.send(Box::new(|| bell.ring(&self.stand_ins))));
+        }
         let mut state = self.lock();
         if state.latest == number {
             state.serves = priority.map_or(Serves::Well, Serves::At);

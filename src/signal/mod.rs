@@ -22,7 +22,7 @@ mod by_hand;
 
 // No part of any handshake, so models share it.
 use std::sync::atomic::AtomicU64 as Counter;
-use std::sync::{OnceLock, PoisonError, TryLockError};
+use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -209,11 +209,11 @@ impl Signal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread that this process has not got held the lock when the process was forked off. Only for a process
-    /// that has one thread.
+    /// Whether there is a timer, and no thread that this process has not got held the lock when the process was forked off.
+    /// Only for a process that has one thread.
     #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
-    pub(crate) fn was_lost(&self) -> bool {
-        matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+    pub(crate) fn has_survived(&self) -> bool {
+        self.state.try_lock().is_ok_and(|state| !matches!(state.phase, Phase::Closed))
     }
 
     /// When a tick comes by the system's clock, for the alarm thread.
@@ -239,7 +239,7 @@ impl Signal {
 
     fn prepare(&self, bell: &'static dyn Bell, driverless: bool) -> MutexGuard<'_, State> {
         self.bell.get_or_init(|| {
-            thread::list(self.id, bell);
+            thread::list(bell);
             bell
         });
         self.driverless.store(driverless, SeqCst);
