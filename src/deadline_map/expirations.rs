@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::Shared;
+use super::{Shared, endless_sleep};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
@@ -169,7 +169,8 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.sleep.as_mut().expect("a look takes it back");
+        // Whoever puts something off may have the one that was left with the map.
+        let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
         if until == Tick::MAX {
             sleep.disarm();
             return Poll::Pending;

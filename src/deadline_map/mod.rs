@@ -144,6 +144,15 @@ impl<K, V> Shared<K, V> {
     }
 }
 
+/// What a consumer waits with, on the map's timer.
+#[track_caller]
+fn endless_sleep(timer: Option<&Timer>) -> Sleep {
+    match timer {
+        Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
+        None => Sleep::new(Tick::MAX),
+    }
+}
+
 impl<K, V> Waits for Shared<K, V> {
     #[inline]
     fn inserted(&self, deadline: Tick) {
@@ -315,10 +324,7 @@ impl<K, V> DeadlineMap<K, V> {
     /// A map of so many shards, a power of two up to 64.
     #[track_caller]
     fn of(shards: usize, timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        let sleep = match &timer {
-            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
-            None => Sleep::new(Tick::MAX),
-        };
+        let sleep = endless_sleep(timer.as_ref());
         let shared = Arc::new(Shared {
             shards: Shards::new(shards),
             consumer: Consumer::new(),
