@@ -54,6 +54,8 @@ pub struct Driver {
     /// How many it has woken since it last slept, over all looks and polls.
     woken: usize,
     was_polled: bool,
+    /// Whether this crate spawned it, so that tokio wakes it. What others do there is not known.
+    is_a_task: bool,
 }
 
 /// Fires what is due from inside tokio's own drivers, then has the timer's driver set the next alarm. A worker that parks
@@ -68,7 +70,13 @@ impl Driver {
     pub(crate) fn new(timer: HubLease, alarm: Alarm, gathers: bool) -> Self {
         let inline = Arc::new(FireInline { held: timer.hold(), wakes: AtomicUsize::new(0) });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
-        Driver { timer, batch: Batch::default(), alarm, inline, gathers, woken: 0, was_polled: false }
+        Driver { timer, batch: Batch::default(), alarm, inline, gathers, woken: 0, was_polled: false, is_a_task: false }
+    }
+
+    /// For whoever spawns this on a runtime, as the whole of a task.
+    pub(crate) fn in_a_task(mut self) -> Self {
+        self.is_a_task = true;
+        self
     }
 
     /// Makes the alarm that the timer was built with, on the current runtime. Without this the first poll does, and takes
@@ -133,9 +141,7 @@ impl Future for Driver {
             if hub.signal.wait_for_close(cx.waker()) {
                 return Poll::Pending;
             }
-            // A task of tokio's is woken through tokio. What other executors do there is not known.
-            let is_foreign = tokio::task::try_id().is_none();
-            hub.signal.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign });
+            hub.signal.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task });
             if this.timer.is_over() {
                 return Poll::Ready(());
             }

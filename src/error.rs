@@ -197,7 +197,7 @@ impl fmt::Display for Error {
             Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
             Kind::Invalid => "the deadline is not one that the timer takes",
             Kind::NoRuntime => {
-                "there is no tokio runtime here: `Timer::current` gives the process's own timer where there is none"
+                "there is no tokio runtime here: `Timer::current` gives the process's own timer if there is none"
             }
         })
     }

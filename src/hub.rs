@@ -18,6 +18,7 @@ use std::sync::PoisonError;
 
 use crate::alarm::stand_ins::StandIns;
 use crate::alarm::thread::{self, Bell};
+use crate::contain::contain;
 use crate::holders::Holders;
 use crate::instant;
 use crate::limit::Limit;
@@ -324,7 +325,7 @@ impl Hub {
         let (turns, away) = (StandIn::Turns.here(), StandIn::Away.here());
         while {
             self.stand_in.store(turns, Ordering::SeqCst);
-            self.turn_once();
+            contain(|| self.turn_once());
             self.stand_in.compare_exchange(turns, away, Ordering::SeqCst, Ordering::SeqCst).is_err()
         } {}
     }

@@ -45,10 +45,11 @@ const FINDS: u32 = 3;
 ///
 /// # Panics
 /// When polled on a runtime whose timer is [full](crate::timer::Builder::capacity), which only a timer with a limit can
-/// be, and if the first timer of the process is made for it and the system refuses that a thread.
+/// be. When it is made or polled, if that takes the first timer of the process and the system refuses to start a thread.
 ///
-/// Also in a thread that blocks on it inside a runtime (in `spawn_blocking` or `block_in_place`), a second after that
-/// runtime was shut down: whoever drops a runtime waits for such threads. tokio's sleeps panic there at once.
+/// Also in a thread that blocks on it inside a runtime (in `spawn_blocking` or `block_in_place`), if it is to wait for
+/// more than a second after that thread finds the runtime shut down: whoever drops a runtime waits for such threads.
+/// tokio's sleeps panic there at once.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep};
@@ -252,7 +253,10 @@ impl Sleep {
     /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
     pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
         if let Stage::Waiting(_, key) = self.stage {
-            if deadline == self.deadline || self.shard.reset(key, deadline) {
+            // A wait that is to be cut short is looked at again by whoever waits.
+            let cut_short = self.shard.signal().is_driverless() && current::may_wait().is_some();
+            let until = if cut_short { Tick::ZERO } else { deadline };
+            if deadline == self.deadline || self.shard.reset(key, until) {
                 self.set_deadline(deadline);
                 return;
             }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant as StdInstant;
 
 use common::{HOUR, Wakes, current_thread, inside, ms, multi_thread, must_end, panic_message, poll, poll_with};
-use hairspring::{Timer, interval, sleep, timeout};
+use hairspring::{Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::{Handle, Runtime};
 
 /// Makes timers of new runtimes. Two that shared their memory would count each other's sleeps, and end each other.
@@ -76,7 +76,7 @@ fn drop_under<T: Send + 'static>(
 #[test]
 fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
     type Wait = fn(&Handle);
-    let waits: [(&str, Wait); 4] = [
+    let waits: [(&str, Wait); 5] = [
         ("sleep", |handle| handle.block_on(sleep(HOUR))),
         ("timeout", |handle| drop(handle.block_on(timeout(HOUR, std::future::pending::<()>())))),
         ("long interval", |handle| {
@@ -85,6 +85,15 @@ fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
                 ticks.tick().await;
                 ticks.tick().await;
             });
+        }),
+        ("a sleep that is put off again and again", |handle| {
+            let mut nap = sleep(HOUR);
+            handle.block_on(std::future::poll_fn(|cx| {
+                nap.reset_to(Instant::now() + HOUR);
+                thread::sleep(ms(5));
+                cx.waker().wake_by_ref();
+                std::pin::Pin::new(&mut nap).poll(cx)
+            }));
         }),
         ("short interval", |handle| {
             handle.block_on(async {

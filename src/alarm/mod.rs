@@ -20,7 +20,8 @@ mod tokio_sleep;
 /// To choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) is to say that the runtime has what it needs. If it
 /// has not, the builder returns an error, or the driver takes `Thread` instead. Tokio answers with a panic then: it is
 /// caught but prints its message, and a program built with `panic = "abort"` ends. Outside of any runtime there is no
-/// such panic, nor is there one for `Timerfd` while no runtime in the process has `enable_io`.
+/// such panic, nor is there one for `Timerfd` while the process has no epoll instance. Each runtime with `enable_io` has
+/// one, and so have async-io, mio and others.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, timer::Alarm};

@@ -6,7 +6,7 @@
 //! Must not know: wheel, shards, the driver.
 
 use std::io;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use super::Alarm;
 use super::tokio_sleep::TokioAlarm;
@@ -20,6 +20,7 @@ pub(crate) struct OwnAlarm {
     /// Whether tokio's alarm can be had, so that a paused clock can be followed.
     paused_clocks: bool,
     tokio: TokioAlarm,
+    #[cfg(target_os = "linux")]
     inline: Waker,
     #[cfg(target_os = "linux")]
     timerfd: Option<super::timerfd::TimerfdAlarm>,
@@ -52,7 +53,8 @@ impl OwnAlarm {
         OwnAlarm {
             chosen,
             paused_clocks: true,
-            tokio: TokioAlarm::new(inline.clone()),
+            tokio: TokioAlarm::new(Waker::clone(&inline)),
+            #[cfg(target_os = "linux")]
             inline,
             #[cfg(target_os = "linux")]
             timerfd: None,
@@ -108,7 +110,7 @@ impl OwnAlarm {
             none => none.insert(super::timerfd::TimerfdAlarm::new()?),
         };
         // Forgets that it has gone off before it is set again.
-        while let Poll::Ready(forgotten) = alarm.poll(&self.inline) {
+        while let std::task::Poll::Ready(forgotten) = alarm.poll(&self.inline) {
             forgotten?;
         }
         Ok(alarm.set(at.map(Instant::into_std))?)

@@ -26,7 +26,7 @@ mod linux {
 
     impl Priority {
         pub(in super::super) fn of_this_thread() -> Priority {
-            Priority::read("/proc/thread-self/stat").unwrap_or(Priority::COMMON)
+            Priority::read("/proc/thread-self/stat").unwrap_or(Priority::LOWEST)
         }
 
         fn of_the_main_thread() -> Priority {
@@ -34,6 +34,10 @@ mod linux {
             Priority::read(&format!("/proc/self/task/{main}/stat")).unwrap_or(Priority::COMMON)
         }
 
+        /// What a thread is taken to have if the system does not say.
+        const LOWEST: Priority = Priority { policy: Reverse(u8::MAX), niceness: Reverse(i32::MAX) };
+
+        /// What the main thread is taken to have then.
         const COMMON: Priority = Priority { policy: Reverse(1), niceness: Reverse(0) };
 
         fn read(stat: &str) -> Option<Priority> {

@@ -7,7 +7,7 @@
 //! 1. A booking rings once, at or after its instant, and is then gone.
 //! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
 //! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
-//! 4. No waker of a foreign executor or a user runs on this thread.
+//! 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
 //! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, by
 //!    stand-ins, to book anew what they wait for.
 //!
@@ -15,6 +15,7 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -144,6 +145,21 @@ pub(crate) fn start() {
     }
 }
 
+/// The same, once for each thread.
+///
+/// # Panics
+/// As [`start`].
+pub(crate) fn start_for_this_thread() {
+    thread_local! {
+        /// The process in which this thread has asked for it.
+        static ASKED: Cell<u32> = const { Cell::new(0) };
+    }
+    let process = std::process::id();
+    if ASKED.try_with(|asked| asked.replace(process)) != Ok(process) {
+        start();
+    }
+}
+
 /// Books `bell` for `at`, in place of what it had booked before.
 pub(crate) fn book(id: BellId, at: Instant, bell: &'static dyn Bell) {
     alarm().book(id, at, bell);
@@ -263,7 +279,12 @@ impl AlarmThread {
         }
         let mut state = self.lock();
         if state.latest == number {
-            state.serves = priority.map_or(Serves::Well, Serves::At);
+            // What was tried counts: whoever is no more urgent need not try again.
+            state.serves = match (priority, state.serves) {
+                (None, _) => Serves::Well,
+                (Some(reached), Serves::At(tried)) => Serves::At(reached.max(tried)),
+                (Some(reached), _) => Serves::At(reached),
+            };
         }
         while state.latest == number {
             state = self.round(state);

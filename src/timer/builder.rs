@@ -230,7 +230,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::owning(timer);
-        trace::spawn(&runtime, current::DRIVER, driver);
+        trace::spawn(&runtime, current::DRIVER, driver.in_a_task());
         Ok(timer)
     }
 

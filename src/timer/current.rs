@@ -50,7 +50,7 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// The timer that this thread last asked for, and how often in turn.
+    /// A timer that this thread asked for, as long as it is its runtime's, and how often the thread has asked since.
     static ASKED: Cell<Option<(HubLease, u32)>> = const { Cell::new(None) };
     /// A runtime that was found shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
@@ -91,10 +91,10 @@ pub(super) fn timer() -> Option<HubLease> {
 /// The process's own timer, for whoever is outside of any runtime.
 ///
 /// # Panics
-/// If it is the first timer of the process and the system refuses it a thread.
+/// If it is the first timer of the process and the system refuses to start a thread.
 pub(super) fn own() -> HubLease {
     // There is one for all threads, of whatever urgency.
-    alarm::start();
+    alarm::start_for_this_thread();
     *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Settings::with_shards(shards).make_driverless()
@@ -276,7 +276,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, d
     let unlist = Unlist(id, timer);
     trace::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
-        driver.await;
+        driver.in_a_task().await;
     });
 }
 

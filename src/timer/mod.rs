@@ -101,7 +101,7 @@ impl Timer {
     /// been shut down, it is the process's own, which never ends.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses it a thread.
+    /// If it makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// use hairspring::Timer;
@@ -125,7 +125,7 @@ impl Timer {
     /// Outside a tokio runtime, and on one that has been shut down.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses it a thread.
+    /// If it makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
