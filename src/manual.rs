@@ -203,7 +203,7 @@ impl ManualClock {
     /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
     ///
     /// For what nobody can see from outside of the runtime that moves the clock ([`auto_advance`](Self::auto_advance),
-    /// [`pause`](crate::pause())): a thread of your own, a blocking task, another process that is to answer.
+    /// [`pause`](crate::pause())): a thread of your own, another process that is to answer.
     ///
     /// ```
     /// # use hairspring::test_util::ManualClock;
@@ -323,7 +323,7 @@ impl ManualClock {
         self.first(Hub::earliest).filter(|&next| next <= LAST)
     }
 
-    /// The next deadline, where that is no later than `limit`: time shows no other on its way.
+    /// The next deadline, if that is no later than `limit`: time shows no other on its way.
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
         // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
         self.first(Hub::earliest).filter(|&next| next <= limit)?;

@@ -118,17 +118,19 @@ impl Moves {
         let holds = clock.holds();
         if waits && holds.is_empty() {
             let moved = self.quiet.look(&self.threads) && clock.holds().is_empty() && self.advance(clock);
-            self.start_over();
-            return moved;
+            if moved || self.quiet.blocking_thread().is_none() {
+                self.start_over();
+                return moved;
+            }
         }
         if self.still_since.elapsed() < self.patience || self.has_told {
             return false;
         }
-        if holds.is_empty() && !self.quiet.look(&self.threads) {
+        if holds.is_empty() && !waits && !self.quiet.look(&self.threads) {
             self.start_over();
         } else {
             self.has_told = true;
-            (self.tell)(&report(clock, self.patience));
+            (self.tell)(&report(clock, self.patience, self.quiet.blocking_thread()));
         }
         false
     }
@@ -143,13 +145,15 @@ impl Moves {
 }
 
 /// Why a clock does not move.
-fn report(clock: &ManualClock, patience: Duration) -> String {
+fn report(clock: &ManualClock, patience: Duration, blocking: Option<u32>) -> String {
     let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: ");
     let holds = clock.holds();
-    if holds.is_empty() {
-        text.push_str("every task waits, and no timer is left to wake one.\n");
-    } else {
-        text.push_str("it is held.\n");
+    match blocking {
+        _ if !holds.is_empty() => text.push_str("it is held.\n"),
+        Some(thread) => {
+            let _ = writeln!(text, "blocking work goes on, on thread {thread} of this process.");
+        }
+        None => text.push_str("every task waits, and no timer is left to wake one.\n"),
     }
     for place in holds {
         let _ = writeln!(text, "  a hold that lives was taken at {place}");
@@ -171,8 +175,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
-    /// Steps a mover of `clock` until it says why nothing moves.
-    fn wait_for_report(clock: &ManualClock) -> String {
+    /// Steps a mover of `clock`, on a runtime that does something, until it says why nothing moves.
+    fn wait_for_report(clock: &ManualClock, does: impl FnOnce(&Handle)) -> String {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, told) = mpsc::channel();
         let mut moves = Moves {
@@ -185,6 +189,7 @@ mod tests {
             patience: SOON,
             tell: Box::new(move |text| sender.send(text.to_owned()).unwrap()),
         };
+        does(runtime.handle());
         let report = loop {
             assert!(!moves.step(clock), "nothing can move");
             if let Ok(report) = told.try_recv() {
@@ -195,13 +200,37 @@ mod tests {
         thread::sleep(SOON);
         moves.step(clock);
         assert!(told.try_recv().is_err(), "it says so once");
+        runtime.shutdown_background();
         report
     }
 
     #[test]
     fn a_clock_that_nothing_can_move_is_reported() {
-        let report = wait_for_report(&ManualClock::new());
+        let report = wait_for_report(&ManualClock::new(), |_| ());
         assert!(report.contains("every task waits, and no timer is left"), "{report}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn blocking_work_that_does_not_end_is_reported_with_its_thread() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let ended = Arc::<AtomicBool>::default();
+        let (ends, (sender, number)) = (ended.clone(), mpsc::channel());
+        let report = wait_for_report(&clock, |runtime| {
+            runtime.spawn_blocking(move || {
+                sender.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+                while !ends.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+        });
+        ended.store(true, Ordering::SeqCst);
+        let goes_on = format!("blocking work goes on, on thread {} of", number.recv().unwrap());
+        assert!(report.contains(&goes_on), "{report}");
+        assert!(report.contains("timers that wait: 1, the next for 7s"), "{report}");
     }
 
     #[test]
@@ -211,7 +240,7 @@ mod tests {
         let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let (_hold, line) = (clock.hold(), line!());
-        let report = wait_for_report(&clock);
+        let report = wait_for_report(&clock, |_| ());
         let taken = format!("taken at {}:{line}:", file!());
         assert!(report.contains(&taken), "{report}");
         assert!(report.contains("timers that wait: 1, the next for 7s"), "{report}");

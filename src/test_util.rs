@@ -90,7 +90,7 @@ pub fn resume() {
 /// When this returns, their tasks have been woken; they have not run, but for those that ran before this task had its
 /// turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
 ///
-/// Time ends some 530 years from now: a clock that has come there stands, and what would be due later never is.
+/// Time ends some 530 years from now: a clock that has come there moves no further, and what would be due later never is.
 ///
 /// # Cancel safety
 /// The first poll moves the clock all the way. Dropped after that, the future leaves nothing undone.
@@ -129,8 +129,8 @@ pub async fn advance(duration: Duration) {
 
 /// Keeps the paused clock of the current runtime from moving by itself, as long as the answer lives.
 ///
-/// For work that nothing in the runtime shows: a thread of your own, a blocking task, another process. [`advance`] moves
-/// the clock all the same. On a current-thread runtime this takes a thread of the blocking pool.
+/// For work that nothing in the runtime shows: a thread of your own, another process. [`advance`] moves the clock all the
+/// same. On a current-thread runtime this takes a thread of the blocking pool.
 ///
 /// # Panics
 /// On a multi-thread runtime whose clock is not paused, and outside a runtime.
@@ -164,6 +164,9 @@ pub fn hold() -> Hold {
 
 /// As [`tokio::task::spawn_blocking`], and keeps the current runtime's clock, where it is paused, from moving by itself
 /// until `code` has returned and its caller has been woken.
+///
+/// Tokio's own does so too, on a current-thread runtime, and elsewhere on Linux as far as the [module](self) says. With
+/// this one it is certain, whatever the system and however long the work takes.
 ///
 /// # Panics
 /// As tokio's: outside a runtime.

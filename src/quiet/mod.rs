@@ -10,14 +10,20 @@
 //! 2. What a socket has ready, a parked worker may not have been told of yet. So a canary of our own is rung among the
 //!    runtime's sockets: when it is heard, what was ready before it has been handed out. Quiet is found where it was
 //!    rung [`ROUNDS`] times and woke nobody but the worker that waits for sockets, once.
+//! 3. Blocking work is asked for before and after all that. If the threads that do it have not run in between, none of
+//!    them has woken anybody after that was looked at, and nobody has begun any before.
 //!
-//! What this does not see: threads that no runtime counts (`spawn_blocking`, other threads, other processes), and a thread
-//! that blocks on the runtime before it has asked for the time there.
+//! What this does not see: threads that are not the runtime's, other processes, and a thread that blocks on the runtime
+//! before it has asked for the time there. Of blocking work, see docs/testing.md.
 //!
 //! Must not know: clocks, timers.
 
 #[cfg(unix)]
 mod canary;
+#[cfg_attr(not(target_os = "linux"), path = "no_pool.rs")]
+mod pool;
+#[cfg(target_os = "linux")]
+mod system;
 mod threads;
 
 use std::time::{Duration, Instant};
@@ -26,6 +32,7 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 
 #[cfg(unix)]
 use canary::Canary;
+use pool::Pool;
 pub(crate) use threads::Threads;
 
 /// How often the canary is rung. Once would do, but for a worker that is about to wait for sockets, counts as parked and
@@ -40,6 +47,9 @@ pub(crate) struct Quiet {
     metrics: RuntimeMetrics,
     #[cfg(unix)]
     canary: Option<Canary>,
+    pool: Pool,
+    /// A thread on which blocking work went on when the runtime was last looked at.
+    blocking: Option<u32>,
 }
 
 impl Quiet {
@@ -48,17 +58,34 @@ impl Quiet {
             metrics: runtime.metrics(),
             #[cfg(unix)]
             canary: Canary::new(runtime),
+            pool: Pool::of(runtime),
+            blocking: None,
         }
     }
 
     /// Whether the runtime is quiet, and none of its `threads` runs.
     pub(crate) fn look(&mut self, threads: &Threads) -> bool {
+        self.blocking = None;
+        if self.steps().is_none() {
+            return false;
+        }
+        // Around all the rest: what works there may wake a thread that blocks on the runtime, or be begun by one.
+        let is_busy = self.pool.is_busy();
+        self.blocking = self.pool.works();
+        if is_busy {
+            return false;
+        }
         let Some(mut steps) = self.rests(threads) else { return false };
         for _ in 0..ROUNDS {
             let Some(after) = self.flush(threads, steps) else { return false };
             steps = after;
         }
-        true
+        !self.pool.has_run()
+    }
+
+    /// The number of a thread on which blocking work went on when the runtime was last looked at.
+    pub(crate) fn blocking_thread(&self) -> Option<u32> {
+        self.blocking
     }
 
     /// How often workers parked and unparked so far, where none of them has anything to do.

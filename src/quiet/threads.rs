@@ -51,18 +51,9 @@ use other::Probe;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
     use std::time::{Duration, Instant};
 
-    /// The number of the system call that threads wait in to be woken by another.
-    const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
-        202
-    } else if cfg!(target_pointer_width = "32") {
-        240
-    } else {
-        98
-    };
+    use super::super::system::{On, Thread};
 
     /// How long a thread waits in one place before that counts as waiting to be woken, the first time.
     const FIRST: Duration = Duration::from_millis(20);
@@ -73,10 +64,7 @@ mod linux {
     /// But it always waits at the same depth of the thread's stack, and a lock that is taken further in at another.
     #[derive(Debug)]
     pub(super) struct Probe {
-        /// What the system says that the thread is doing: `running`, or a system call, its arguments and the stack.
-        doing: File,
-        /// Whether it sleeps or runs, among much else.
-        stat: File,
+        thread: Thread,
         /// The places, as addresses on the stack, that the thread is known to wait in to be woken.
         known: Vec<u64>,
         /// The place that it waited in when it was last asked, and since when.
@@ -86,24 +74,19 @@ mod linux {
     impl Probe {
         /// `None` where the system does not say.
         pub(super) fn of_current() -> Option<Probe> {
-            let thread = rustix::thread::gettid().as_raw_nonzero();
-            let open = |what| File::open(format!("/proc/self/task/{thread}/{what}")).ok();
-            Some(Probe { doing: open("syscall")?, stat: open("stat")?, known: Vec::new(), waits: None })
+            Some(Probe { thread: Thread::current()?, known: Vec::new(), waits: None })
         }
 
         /// Whether the thread does anything but wait to be woken; `None` where it has ended.
         pub(super) fn runs(&mut self) -> Option<bool> {
-            let mut text = [0; 192];
-            let place = waits_at(read(&self.doing, &mut text)?);
-            if place.is_none() {
+            let wait = self.thread.wait().ok()?.filter(|wait| wait.on != On::Files);
+            if wait.is_none() {
                 self.waits = None;
             }
-            if place.is_none_or(|place| !self.is_known(place)) {
+            if wait.is_none_or(|wait| !self.is_known(wait.stack)) {
                 return Some(true);
             }
-            // One that was woken is said to be in its system call until the processor that it is to run on takes note,
-            // which takes milliseconds where that is a virtual one that stands still.
-            Some(is_awake(read(&self.stat, &mut text)?))
+            self.thread.is_awake()
         }
 
         fn is_known(&mut self, place: u64) -> bool {
@@ -118,27 +101,6 @@ mod linux {
             }
             is_known
         }
-    }
-
-    /// How a file of a thread's begins; `None` where the thread has ended.
-    fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
-        let length = file.read_at(text, 0).ok().filter(|&length| length > 0)?;
-        Some(&text[..length])
-    }
-
-    /// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which is in brackets, may
-    /// have some of its own, and need not be UTF-8.
-    pub(super) fn is_awake(stat: &[u8]) -> bool {
-        let name_ends = stat.iter().rposition(|&byte| byte == b')');
-        name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
-    }
-
-    /// Where on its stack a thread waits to be woken.
-    fn waits_at(line: &[u8]) -> Option<u64> {
-        let mut words = std::str::from_utf8(line).ok()?.split(' ');
-        let number: u64 = words.next()?.parse().ok()?;
-        let stack = words.nth(6).filter(|_| number == FUTEX)?;
-        u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
     }
 }
 
@@ -161,19 +123,10 @@ mod other {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::linux::is_awake;
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
-
-    #[test]
-    fn a_thread_that_was_woken_is_awake() {
-        assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
-        assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
-        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with brackets");
-        assert!(is_awake(&std::fs::read("/proc/thread-self/stat").unwrap()), "it reads this");
-    }
 
     /// Asks until the answer is as it should be: a thread takes a moment to get where it waits.
     fn becomes(threads: &Threads, runs: bool) -> bool {

@@ -1,0 +1,290 @@
+//! The threads that a runtime keeps for blocking work: whether any goes on there.
+//!
+//! Tokio does not say. But a thread of that pool that has nothing to do waits in one place of its stack, for a time that is
+//! limited, and Linux says where threads wait. Which threads are the pool's is found by calling them: a task of ours says
+//! where it runs. One that works when it is called does not answer; but the pool takes a new thread only if none is
+//! idle. So as long as one that is known was idle throughout, what works is known as well.
+//!
+//! Invariants
+//! 1. A thread that was called is looked at for as long as it lives. It works, unless it waits idle, or for a task of
+//!    the runtime (`block_on`), or as a worker whose place it has taken; or it has waited in one place for long.
+//! 2. A thread of the process that began while the pool may have grown, and is called as the pool's are, counts as one
+//!    that works, until it is found not to or not to be the pool's; for [`STRANGE`] at most.
+//! 3. What is found idle by [`Pool::is_busy`], and has not run by [`Pool::has_run`], was idle in between.
+//!
+//! Must not know: clocks, timers.
+
+mod call;
+mod member;
+mod stranger;
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use super::LONGEST_LOOK;
+use super::system::{self, On, Thread};
+use call::Call;
+use member::{Member, Missed, PAGE, Place, State, settled};
+use stranger::{Strange, Stranger};
+
+/// How long blocking work waits in one place for another thread before that thread is taken to be a task of the runtime,
+/// which time has to pass for.
+const LONG: Duration = Duration::from_millis(500);
+
+/// How long it does so before it is asked whether it has taken a worker's place.
+const SHORT: Duration = Duration::from_millis(2);
+
+/// How long a thread that may be the pool's counts as one that works.
+const STRANGE: Duration = Duration::from_secs(1);
+
+/// How long after a thread was left in doubt the pool is called again.
+const DOUBT: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    runtime: Handle,
+    members: Vec<Member>,
+    strangers: Vec<Stranger>,
+    /// The threads of the process when they were last listed.
+    listed: Vec<u32>,
+    /// All threads that the pool has taken until then are members or strangers, or listed.
+    whole_at: u64,
+    /// When the members were last looked at.
+    looked_at: u64,
+    /// A call that nobody has answered yet.
+    call: Option<Call>,
+    /// The places in which blocking work has waited for long.
+    waits: Vec<Place>,
+    /// Since when a thread is not looked at that may be the pool's.
+    doubt: Option<Instant>,
+    /// How many members have taken a worker's place, as far as the worker is not known to have come to the pool.
+    handed_over: usize,
+    /// Whether the system says what there is to know.
+    sees: bool,
+    /// A thread that works.
+    works: Option<u32>,
+}
+
+impl Pool {
+    /// Waits until it knows the threads that are idle, for a moment.
+    pub(super) fn of(runtime: &Handle) -> Pool {
+        let mut pool = Pool {
+            runtime: runtime.clone(),
+            members: Vec::new(),
+            strangers: Vec::new(),
+            whole_at: system::present(),
+            looked_at: 0,
+            handed_over: 0,
+            listed: system::all(),
+            call: None,
+            waits: Vec::new(),
+            doubt: None,
+            sees: true,
+            works: None,
+        };
+        // With patience: what a runtime has begun before is to be taken by threads that begin before it.
+        pool.call_all(STRANGE);
+        pool
+    }
+
+    /// A thread that worked when [`is_busy`](Pool::is_busy) last looked.
+    pub(super) fn works(&self) -> Option<u32> {
+        self.works
+    }
+
+    /// Gets to know the threads that are idle. `false` if none has answered yet.
+    fn call_all(&mut self, patience: Duration) -> bool {
+        // Those that have been idle longest answer first, so one that answers again is the last.
+        let mut answered = Vec::new();
+        loop {
+            let Some(number) = self.call(patience) else { return false };
+            if answered.contains(&number) {
+                break;
+            }
+            answered.push(number);
+        }
+        let Pool { members, strangers, .. } = self;
+        strangers.retain(|stranger| members.iter().all(|member| member.thread.number() != stranger.thread.number()));
+        self.doubt = None;
+        true
+    }
+
+    /// Whether blocking work goes on.
+    pub(super) fn is_busy(&mut self) -> bool {
+        self.works = None;
+        if self.members.is_empty() && self.sees && !self.call_all(LONGEST_LOOK) {
+            return self.waits_for_answer();
+        }
+        for called in [false, true] {
+            if !self.sees {
+                return false;
+            }
+            self.looked_at = system::present();
+            if !self.look_at_members() {
+                self.list();
+            }
+            let has_idle_strangers = self.look_at_strangers();
+            if self.works.is_some() {
+                return true;
+            }
+            let has_idle_members = self.members.iter().any(|member| member.state == State::Idle);
+            let doubtful = self.handed_over > 0 || self.doubt.is_some_and(|since| since.elapsed() >= DOUBT);
+            // Without an idle one that is known, nobody would notice if work began on another.
+            if has_idle_members && (called || !has_idle_strangers && !doubtful) {
+                return false;
+            }
+            if called {
+                return true;
+            }
+            if !self.call_all(LONGEST_LOOK) {
+                return self.waits_for_answer();
+            }
+            // If they were the pool's, they would have answered.
+            self.strangers.retain(|stranger| !stranger.is_idle);
+        }
+        true
+    }
+
+    /// Whether a call may still be answered. A pool that may take no more threads need never do so.
+    fn waits_for_answer(&self) -> bool {
+        self.sees && self.call.as_ref().is_none_or(|call| call.since.elapsed() < STRANGE)
+    }
+
+    /// Whether any thread has come to run since [`is_busy`](Pool::is_busy) found that none works.
+    pub(super) fn has_run(&mut self) -> bool {
+        let has_run = self.members.iter().any(|member| !member.has_rested());
+        if !has_run {
+            self.whole_at = self.looked_at;
+        }
+        has_run
+    }
+
+    /// Returns whether one of them was idle since the last look, so that the pool has taken no other thread.
+    fn look_at_members(&mut self) -> bool {
+        let mut is_whole = false;
+        let mut stuck = Vec::new();
+        let Pool { members, waits, works, handed_over, .. } = self;
+        members.retain_mut(|member| {
+            let before = member.state;
+            let Some(has_run) = member.look(waits) else { return false };
+            is_whole |= before == State::Idle && !has_run;
+            match member.state {
+                // The thread that was a worker before comes to the pool when it has done what it blocks for.
+                State::IsWorker if !member.has_replaced => {
+                    member.has_replaced = true;
+                    *handed_over += 1;
+                }
+                State::Idle if std::mem::take(&mut member.has_replaced) => *handed_over = handed_over.saturating_sub(1),
+                State::Idle | State::Waits | State::IsWorker => {}
+                State::Works => *works = Some(member.thread.number()),
+                State::Stuck(place, since) => {
+                    *works = Some(member.thread.number());
+                    if since.elapsed() >= LONG {
+                        waits.push(place);
+                    } else if since.elapsed() >= SHORT
+                        && place.on != On::TimedWord
+                        && member.asked.replace(place) != Some(place)
+                    {
+                        stuck.push((member.thread.number(), place));
+                    }
+                }
+            }
+            true
+        });
+        if !stuck.is_empty() {
+            let workers = call::workers(&self.runtime);
+            let places = stuck.iter().filter(|(number, _)| workers.contains(number)).map(|(_, place)| *place);
+            member::learn_where_workers_wait(places);
+        }
+        is_whole
+    }
+
+    /// Adds the threads that the pool may have taken since it was last whole.
+    fn list(&mut self) {
+        let (present, all) = (system::present(), system::all());
+        let is_new = |number: &&u32| self.listed.binary_search(number).is_err();
+        for thread in all.iter().filter(is_new).filter_map(|&number| Thread::of(number)) {
+            let known = self.members.iter().any(|member| member.thread.number() == thread.number());
+            if !known && thread.began().is_some_and(|began| began >= self.whole_at) {
+                self.strangers.push(Stranger::new(thread));
+            }
+        }
+        (self.listed, self.whole_at) = (all, present);
+    }
+
+    /// Returns whether one of them is idle, so that a call tells whether it is the pool's.
+    fn look_at_strangers(&mut self) -> bool {
+        let Pool { members, strangers, doubt, works, .. } = self;
+        // Most often there are none, and nothing need be read.
+        let Some(member) = members.first().filter(|_| !strangers.is_empty()) else { return false };
+        let name = member.thread.name().unwrap_or_default();
+        let mut any_is_idle = false;
+        strangers.retain_mut(|stranger| {
+            let strange = stranger.look(&name, member);
+            match strange {
+                Strange::Works => *works = works.or(Some(stranger.thread.number())),
+                Strange::Idle => any_is_idle = true,
+                Strange::Other => {}
+                Strange::Doubtful => *doubt = doubt.or(Some(Instant::now())),
+            }
+            matches!(strange, Strange::Works | Strange::Idle)
+        });
+        any_is_idle
+    }
+
+    /// Asks an idle thread of the pool, or a new one, which it is. `None` if none has answered.
+    fn call(&mut self, patience: Duration) -> Option<u32> {
+        if let Some(late) = self.call.take() {
+            // Whoever answers it now is called again, to be looked at meanwhile.
+            self.wait_for_answer(late, patience)?;
+        }
+        let Some(call) = Call::new(&self.runtime) else {
+            self.sees = false;
+            return None;
+        };
+        // The task that has answered waits until this is dropped, or its gate is opened.
+        let (number, call) = self.wait_for_answer(call, patience)?;
+        if let Some(member) = self.members.iter().find(|member| member.thread.number() == number) {
+            call.gate.open();
+            // Before it is idle it might take the next call in another's place.
+            settled(&member.thread, patience, |wait| member.is_idle(wait))?;
+        } else {
+            let idle = self.members.first().map(|member| member.idle % PAGE);
+            match Member::meet(number, &call.gate, idle, patience) {
+                Ok(member) => {
+                    let is_new = self.strangers.iter().any(|stranger| stranger.thread.number() == number);
+                    self.handed_over -= usize::from(!is_new && self.handed_over > 0);
+                    self.members.push(member);
+                }
+                Err(Missed::Works) => return None,
+                Err(Missed::Unseen) => {
+                    self.sees = false;
+                    return None;
+                }
+            }
+        }
+        Some(number)
+    }
+
+    /// `None` if nobody answers in time: then whoever answers later does not wait.
+    fn wait_for_answer(&mut self, call: Call, patience: Duration) -> Option<(u32, Call)> {
+        let patience = if call.since.elapsed() < STRANGE { patience } else { Duration::ZERO };
+        match call.answer.recv_timeout(patience) {
+            Ok(number) => return Some((number, call)),
+            Err(RecvTimeoutError::Timeout) => {
+                call.gate.open();
+                self.call = Some(call);
+            }
+            // The runtime has gone.
+            Err(RecvTimeoutError::Disconnected) => self.sees = false,
+        }
+        None
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

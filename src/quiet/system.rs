@@ -1,0 +1,211 @@
+//! What Linux says of the threads of this process.
+//!
+//! Must not know: runtimes.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The number of the system call that threads wait in to be woken by another.
+const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
+    202
+} else if cfg!(target_pointer_width = "32") {
+    240
+} else {
+    98
+};
+
+/// Those that a thread waits in for many files at a time, `epoll_wait` and `epoll_pwait`, if there are both.
+const EPOLL: [u64; 2] = if cfg!(target_arch = "x86_64") {
+    [232, 281]
+} else if cfg!(target_arch = "x86") {
+    [256, 319]
+} else if cfg!(target_pointer_width = "32") {
+    [252, 346]
+} else {
+    [22, 22]
+};
+
+/// The system counts time since it was started in these, for threads.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// A thread of this process.
+#[derive(Debug)]
+pub(super) struct Thread {
+    number: u32,
+    /// What it is doing: `running`, or a system call, its arguments and the stack.
+    doing: File,
+    /// Whether it sleeps or runs, among much else.
+    stat: File,
+    /// How often it has come to run, behind two other numbers.
+    runs: File,
+}
+
+/// The thread that was asked for has ended.
+#[derive(Debug)]
+pub(super) struct Ended;
+
+/// Where a thread waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) on: On,
+    /// The address of the word, or zero.
+    pub(super) word: u64,
+    /// Where its stack ends.
+    pub(super) stack: u64,
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum On {
+    /// To be woken by another, through a word in memory.
+    Word,
+    /// The same, for so long at most.
+    TimedWord,
+    Files,
+}
+
+impl Thread {
+    /// `None` if there is no thread of that number, or the system does not say.
+    pub(super) fn of(number: u32) -> Option<Thread> {
+        let open = |what| File::open(format!("/proc/self/task/{number}/{what}")).ok();
+        Some(Thread { number, doing: open("syscall")?, stat: open("stat")?, runs: open("schedstat")? })
+    }
+
+    pub(super) fn current() -> Option<Thread> {
+        Thread::of(current_number())
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What it waits for, if that is another thread or files.
+    pub(super) fn wait(&self) -> Result<Option<Wait>, Ended> {
+        Ok(wait(read(&self.doing, &mut [0; 192]).ok_or(Ended)?))
+    }
+
+    /// Whether it runs, or is to run as soon as it can; `None` if it has ended.
+    ///
+    /// A thread that was woken is said to be in its system call until the processor that it is to run on takes note,
+    /// which takes milliseconds if that is a virtual one that is not running.
+    pub(super) fn is_awake(&self) -> Option<bool> {
+        Some(is_awake(read(&self.stat, &mut [0; 192])?))
+    }
+
+    /// How often it has come to run; `None` if it has ended. As long as a thread that waited has not come to run again, it
+    /// waits as it did.
+    pub(super) fn runs(&self) -> Option<u64> {
+        let mut text = [0; 96];
+        let text = std::str::from_utf8(read(&self.runs, &mut text)?).ok()?;
+        text.split_ascii_whitespace().nth(2)?.parse().ok()
+    }
+
+    /// When it began, as [`present`] tells the time.
+    pub(super) fn began(&self) -> Option<u64> {
+        let mut text = [0; 1024];
+        let text = read(&self.stat, &mut text)?;
+        // Its name is in brackets, and may have some of its own.
+        let rest = std::str::from_utf8(&text[name_ends(text)? + 1..]).ok()?;
+        rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    }
+
+    /// Its name, cut to what the system keeps.
+    pub(super) fn name(&self) -> Option<Vec<u8>> {
+        fs::read(format!("/proc/self/task/{}/comm", self.number)).ok()
+    }
+}
+
+/// The number of the calling thread.
+pub(super) fn current_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The numbers of all threads, in order.
+pub(super) fn all() -> Vec<u32> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The time, in ticks of 10 ms since the system was started.
+pub(super) fn present() -> u64 {
+    let since = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(since.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(since.tv_nsec).unwrap_or(0);
+    seconds * TICKS_PER_SECOND + rest / (1_000_000_000 / TICKS_PER_SECOND)
+}
+
+/// How a file of a thread's begins; `None` if the thread has ended.
+fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
+    let length = file.read_at(text, 0).ok().filter(|&length| length > 0)?;
+    Some(&text[..length])
+}
+
+fn name_ends(stat: &[u8]) -> Option<usize> {
+    stat.iter().rposition(|&byte| byte == b')')
+}
+
+/// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which need not be UTF-8.
+fn is_awake(stat: &[u8]) -> bool {
+    name_ends(stat).is_none_or(|at| stat[at + 1..].starts_with(b" R"))
+}
+
+fn wait(doing: &[u8]) -> Option<Wait> {
+    let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
+    let call: u64 = words.next()?.parse().ok()?;
+    let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
+    let stack = numbers.nth(2)?;
+    let (on, word) = match call {
+        FUTEX if timeout == 0 => (On::Word, first),
+        FUTEX => (On::TimedWord, first),
+        call if EPOLL.contains(&call) => (On::Files, 0),
+        _ => return None,
+    };
+    Some(Wait { on, word, stack })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_was_woken_is_awake() {
+        assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with brackets");
+        assert_eq!(Thread::current().unwrap().is_awake(), Some(true), "it reads this");
+    }
+
+    #[test]
+    fn where_a_thread_waits_is_read_from_its_system_call() {
+        let futex = |timeout| format!("{FUTEX} 0x7ff0 0x89 0x2 {timeout} 0x0 0xffffffff 0x7ffd10 0x7f22\n");
+        let wait_in = |text: String| wait(text.as_bytes());
+        let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
+        assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
+        assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
+        assert_eq!(wait_in(format!("{} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n", EPOLL[0])), at(On::Files, 0));
+        assert_eq!(wait_in("1 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n".into()), None, "it writes");
+        assert_eq!(wait_in("running\n".into()), None);
+        assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
+    }
+
+    #[test]
+    fn a_thread_is_counted_as_it_runs_and_known_by_when_it_began() {
+        let before = present();
+        std::thread::spawn(move || {
+            let this = Thread::current().unwrap();
+            let began = this.began().unwrap();
+            assert!((before..=present()).contains(&began), "{before} {began}");
+            assert!(all().binary_search(&this.number()).is_ok());
+            let runs = this.runs().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            assert!(this.runs().unwrap() > runs && runs > 0);
+        })
+        .join()
+        .unwrap();
+    }
+}
