@@ -5,19 +5,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 
-use super::{Timer, current};
-use crate::alarm::Alarm;
-use crate::alarm::own::Unfit;
-use crate::driver::Driver;
-use crate::hub::{Hub, HubLease, Wanted};
+use super::Timer;
+use crate::core::alarm::Alarm;
+use crate::core::alarm::own::Unfit;
+use crate::core::driver::Driver;
+use crate::core::hub::HubLease;
+use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::core::{registry, task};
 #[cfg(feature = "test-util")]
-use crate::manual::ManualClock;
-use crate::trace;
-
-/// The most shards a timer may have.
-const MOST_SHARDS: usize = 1024;
+use crate::test_util::manual::ManualClock;
 
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
@@ -45,45 +43,6 @@ pub struct Builder {
     alarm: Alarm,
     #[cfg(feature = "test-util")]
     clock: Option<ManualClock>,
-}
-
-/// What a builder has found to be good.
-pub(super) struct Settings {
-    shards: usize,
-    /// Resolution, as a power of two of nanoseconds; `None` for the finest, with dense timers gathered.
-    grain: Option<u32>,
-    capacity: Option<usize>,
-    alarm: Alarm,
-}
-
-impl Settings {
-    /// What a runtime's timer gets when nobody says.
-    pub(super) fn of(runtime: &Handle) -> Settings {
-        let shards = match runtime.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => 1,
-            _ => runtime.metrics().num_workers(),
-        };
-        Settings::with_shards(shards)
-    }
-
-    /// Settings with a number of shards and nothing else out of the ordinary.
-    pub(super) fn with_shards(shards: usize) -> Settings {
-        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
-    }
-
-    /// A timer that no driver has to turn.
-    pub(super) fn make_driverless(&self) -> HubLease {
-        Hub::open_driverless(self.wanted())
-    }
-
-    pub(super) fn make(&self) -> (HubLease, Driver) {
-        let lease = Hub::open(self.wanted());
-        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
-    }
-
-    fn wanted(&self) -> Wanted {
-        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
-    }
 }
 
 /// A [`Builder`] was given a setting that it does not take, or built where it cannot.
@@ -230,7 +189,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::owning(timer);
-        trace::spawn(&runtime, current::DRIVER, driver.in_a_task());
+        task::spawn(&runtime, registry::DRIVER, driver.in_a_task());
         Ok(timer)
     }
 
@@ -281,7 +240,7 @@ impl Builder {
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, timer, driver) = self.build_here()?;
-        current::install(&runtime, timer, driver);
+        registry::install(&runtime, timer, driver);
         Ok(Timer::of_runtime(timer))
     }
 

@@ -1,0 +1,49 @@
+//! What a timer is made with.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::core::alarm::Alarm;
+use crate::core::driver::Driver;
+use crate::core::hub::{Hub, HubLease, Wanted};
+
+/// The most shards a timer may have.
+pub(crate) const MOST_SHARDS: usize = 1024;
+
+/// What a builder has found to be good.
+pub(crate) struct Settings {
+    pub(crate) shards: usize,
+    /// Resolution, as a power of two of nanoseconds; `None` for the finest, with dense timers gathered.
+    pub(crate) grain: Option<u32>,
+    pub(crate) capacity: Option<usize>,
+    pub(crate) alarm: Alarm,
+}
+
+impl Settings {
+    /// What a runtime's timer gets when nobody says.
+    pub(crate) fn of(runtime: &Handle) -> Settings {
+        let shards = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => 1,
+            _ => runtime.metrics().num_workers(),
+        };
+        Settings::with_shards(shards)
+    }
+
+    /// Settings with a number of shards and nothing else out of the ordinary.
+    pub(crate) fn with_shards(shards: usize) -> Settings {
+        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
+    }
+
+    /// A timer that no driver has to turn.
+    pub(crate) fn make_driverless(&self) -> HubLease {
+        Hub::open_driverless(self.wanted())
+    }
+
+    pub(crate) fn make(&self) -> (HubLease, Driver) {
+        let lease = Hub::open(self.wanted());
+        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
+    }
+}
