@@ -12,6 +12,7 @@
 //! Must not know: the wheel.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 pub(crate) mod instant;
@@ -29,6 +30,22 @@ const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 const FAR_TICKS: u64 = FAR.as_secs() * 1_000_000_000;
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
+
+/// Whether a test has, or may have, taken hold of a clock of this process: paused it, or moves it by hand.
+static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
+
+/// Whether a clock of this process was ever found paused, or is moved by hand. Only then is it asked which clock is whose.
+#[inline]
+pub(crate) fn any_is_held() -> bool {
+    ANY_IS_HELD.load(Relaxed)
+}
+
+/// A clock was found paused, or is one that is moved by hand.
+pub(crate) fn one_is_held() {
+    if !any_is_held() {
+        ANY_IS_HELD.store(true, SeqCst);
+    }
+}
 
 #[inline]
 pub(crate) fn now() -> Tick {

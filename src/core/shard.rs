@@ -91,6 +91,50 @@ pub(crate) struct ShardLease {
 }
 
 impl ShardLease {
+    /// Whether a deadline has come by the timer's clock.
+    #[inline]
+    pub(crate) fn has_come(self, deadline: Tick) -> bool {
+        !self.shard.signal.is_surely_future(deadline) && self.now() >= deadline
+    }
+
+    /// Whether the timer is the process's own.
+    #[inline]
+    pub(crate) fn is_driverless(self) -> bool {
+        self.shard.signal.is_driverless()
+    }
+
+    #[inline]
+    pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+        self.shard.insert(self.epoch, deadline, waker)
+    }
+
+    #[inline]
+    pub(crate) fn remove(self, key: Key) {
+        self.shard.remove(key);
+    }
+
+    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
+        self.shard.reset(key, deadline)
+    }
+
+    #[inline]
+    pub(crate) fn has_fired(self, deadline: Tick) -> bool {
+        self.shard.has_fired(self.epoch, deadline)
+    }
+
+    pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
+        self.shard.holds(self.epoch, key, deadline)
+    }
+
+    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> Fate {
+        self.shard.set_waker(self.epoch, key, waker)
+    }
+
+    #[inline]
+    pub(crate) fn moves_clock(self) -> bool {
+        self.shard.moves_clock()
+    }
+
     /// The time on the timer's clock; on the current runtime's where another timer, with its clock, is in its place.
     #[inline]
     pub(crate) fn now(self) -> Tick {

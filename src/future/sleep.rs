@@ -22,7 +22,7 @@ use tokio::task::coop;
 use crate::clock;
 use crate::clock::Instant;
 use crate::core::registry;
-use crate::core::shard::{Epoch, Fate, Key, Refused, Shard, ShardLease};
+use crate::core::shard::{Fate, Key, Refused, ShardLease};
 use crate::future::spans::Spans;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -112,61 +112,57 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
-    /// Where this waits; before that, where it was made, and after it, where it waited last.
-    shard: &'static Shard,
+    /// The timer that this waits on or waited on last, or the one of the caller's choice. `None` before the first poll.
+    home: Option<Home>,
     stage: Stage,
     spans: Spans,
 }
 
-// With what all have in common inside, as that leaves no gap: a sleep is 40 bytes.
-enum Stage {
-    /// In no shard.
-    Idle(Home),
-    /// In a shard, with the waker of the last poll.
-    Waiting(Home, Key),
-    /// Polled and completed.
-    Done(Home),
-}
-
 #[derive(Clone, Copy)]
 struct Home {
-    /// The shard's timer.
-    epoch: Epoch,
-    /// Whether that is the timer of the caller's choice, and no other will do.
-    fixed: bool,
+    lease: ShardLease,
+    /// Whether the caller chose the timer, so that no other will do.
+    is_fixed: bool,
+}
+
+enum Stage {
+    /// Not registered.
+    Idle,
+    /// Registered at home, with the waker of the last poll.
+    Waiting(Key),
+    /// Polled and completed.
+    Done,
 }
 
 impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        // Kept, as it may be polled outside of any runtime.
-        Sleep::at(registry::shard(), false, deadline)
+        // The first poll looks for the timer. A test's clock is kept from here on, whoever polls.
+        let home = clock::any_is_held().then(|| Home { lease: registry::shard(), is_fixed: false });
+        Sleep::at(home, deadline)
     }
 
     /// A sleep on a timer of the caller's choice.
     #[track_caller]
     pub(crate) fn on(lease: ShardLease, deadline: Tick) -> Sleep {
-        Sleep::at(lease, true, deadline)
+        Sleep::at(Some(Home { lease, is_fixed: true }), deadline)
     }
 
     #[inline]
     #[track_caller]
-    fn at(ShardLease { shard, epoch }: ShardLease, fixed: bool, deadline: Tick) -> Sleep {
+    fn at(home: Option<Home>, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, shard, stage: Stage::Idle(Home { epoch, fixed }), spans };
+        let sleep = Sleep { deadline, home, stage: Stage::Idle, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
     }
 
-    fn home(&self) -> Home {
-        match self.stage {
-            Stage::Idle(home) | Stage::Waiting(home, _) | Stage::Done(home) => home,
-        }
-    }
-
-    fn lease(&self) -> ShardLease {
-        ShardLease { shard: self.shard, epoch: self.home().epoch }
+    /// Where this is registered, and as what.
+    #[inline]
+    fn entry(&self) -> Option<(ShardLease, Key)> {
+        let Stage::Waiting(key) = self.stage else { return None };
+        self.home.map(|home| (home.lease, key))
     }
 
     /// The instant at which this completes.
@@ -203,15 +199,9 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        match self.stage {
-            Stage::Idle(_) => false,
-            Stage::Waiting(Home { epoch, .. }, key) => {
-                // What is neither fired nor here was fired by a clock that is in doubt, or is of a timer that has gone.
-                self.shard.has_fired(epoch, self.deadline)
-                    || !self.shard.holds(epoch, key, self.deadline) && self.now() >= self.deadline
-            }
-            Stage::Done(_) => true,
-        }
+        let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done) };
+        // What is neither fired nor here was fired by a clock that is in doubt, or is of a timer that has gone.
+        lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
     }
 
     /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
@@ -252,11 +242,11 @@ impl Sleep {
 
     /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
     pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
-        if let Stage::Waiting(_, key) = self.stage {
+        if let Some((lease, key)) = self.entry() {
             // A wait that is to be cut short is looked at again by whoever waits.
-            let cut_short = self.shard.signal().is_driverless() && registry::may_wait().is_some();
+            let cut_short = lease.is_driverless() && registry::may_wait().is_some();
             let until = if cut_short { Tick::ZERO } else { deadline };
-            if deadline == self.deadline || self.shard.reset(key, until) {
+            if deadline == self.deadline || lease.reset(key, until) {
                 self.set_deadline(deadline);
                 return;
             }
@@ -268,7 +258,7 @@ impl Sleep {
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
-        self.stage = Stage::Idle(self.home());
+        self.stage = Stage::Idle;
     }
 
     /// Keeps a deadline, and tells of it where it is another.
@@ -282,7 +272,7 @@ impl Sleep {
 
     /// Whether this waits, on a clock that jumps to what is waited for.
     pub(crate) fn moves_clock(&self) -> bool {
-        matches!(self.stage, Stage::Waiting(..)) && self.shard.moves_clock()
+        self.entry().is_some_and(|(lease, _)| lease.moves_clock())
     }
 
     /// Whether a clock jumps to `deadline` because this waits.
@@ -301,31 +291,31 @@ impl Sleep {
     /// Takes this out of its shard, if it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&mut self) {
-        if let Stage::Waiting(home, key) = self.stage {
-            if !self.shard.has_fired(home.epoch, self.deadline) {
-                self.shard.remove(key);
+        if let Some((lease, key)) = self.entry() {
+            if !lease.has_fired(self.deadline) {
+                lease.remove(key);
             }
         }
     }
 
     /// Polls, with an error in place of a panic.
+    #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let budget = ready!(coop::poll_proceed(cx));
-        let elapsed = self.poll_without_budget(cx);
-        if elapsed.is_ready() {
-            budget.made_progress();
-        }
-        elapsed
+        // Only what is ready takes of the task's budget, so what waits need not ask for any.
+        let elapsed = ready!(self.poll_without_budget(cx));
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(elapsed)
     }
 
     /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
+    #[inline]
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Taken out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
-        let elapsed = spans.poll("poll_elapsed", || match self.stage {
-            Stage::Done(_) => Poll::Ready(Ok(())),
-            Stage::Waiting(home, key) => self.poll_waiting(home, key, cx),
-            Stage::Idle(home) => self.poll_idle(home, cx),
+        let elapsed = spans.poll("poll_elapsed", || match (&self.stage, self.home) {
+            (Stage::Done, _) => Poll::Ready(Ok(())),
+            (&Stage::Waiting(key), Some(home)) => self.poll_waiting(home.lease, key, cx),
+            _ => self.poll_idle(cx),
         });
         self.spans = spans;
         elapsed
@@ -333,54 +323,57 @@ impl Sleep {
 
     // Apart, so that a first poll does not pay for its registers.
     #[inline(never)]
-    fn poll_waiting(&mut self, home: Home, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let Sleep { shard, deadline, .. } = *self;
-        if shard.has_fired(home.epoch, deadline) {
+    fn poll_waiting(&mut self, lease: ShardLease, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let deadline = self.deadline;
+        if lease.has_fired(deadline) {
             return self.complete();
         }
-        if !shard.signal().is_surely_future(deadline) && self.now() >= deadline {
-            shard.remove(key);
+        if lease.has_come(deadline) {
+            lease.remove(key);
             return self.complete();
         }
-        match shard.set_waker(home.epoch, key, cx.waker()) {
+        match lease.set_waker(key, cx.waker()) {
             Fate::Waiting => Poll::Pending,
             // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
             Fate::Fired | Fate::Lost => {
-                self.stage = Stage::Idle(home);
-                self.poll_idle(home, cx)
+                self.stage = Stage::Idle;
+                self.poll_idle(cx)
             }
         }
     }
 
-    fn poll_idle(&mut self, home: Home, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let fixed = home.fixed;
-        let elsewhere = if fixed { None } else { registry::shard_of_runtime() };
-        let mut lease = elsewhere.unwrap_or_else(|| self.lease());
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (mut lease, is_fixed) = match self.home {
+            Some(home) if home.is_fixed => (home.lease, true),
+            home => (registry::shard_of_runtime().unwrap_or_else(|| last_or_own(home)), false),
+        };
         for finds in 1.. {
-            let ShardLease { shard, epoch } = lease;
-            if !shard.signal().is_surely_future(self.deadline) && lease.now() >= self.deadline {
+            if lease.has_come(self.deadline) {
                 break;
             }
             let Some(until) = self.may_wait_until(lease) else { return Poll::Ready(Err(Error::shutdown())) };
-            match shard.insert(epoch, until, cx.waker().clone()) {
+            match lease.insert(until, cx.waker().clone()) {
                 Ok(key) => {
-                    (self.shard, self.stage) = (shard, Stage::Waiting(Home { epoch, fixed }, key));
+                    self.home = Some(Home { lease, is_fixed });
+                    self.stage = Stage::Waiting(key);
                     return Poll::Pending;
                 }
                 Err(Refused::Past) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
                 Err(Refused::Past) => break,
-                Err(Refused::Closed) if fixed => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Closed) if is_fixed => return Poll::Ready(Err(Error::shutdown())),
                 Err(Refused::Closed) => lease = if finds < FINDS { registry::shard() } else { registry::own_shard() },
                 Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
             }
         }
+        self.home = Some(Home { lease, is_fixed });
         self.complete()
     }
 
     /// Until when this may wait on a timer: the deadline, but for threads that hold up the shutdown of their runtime.
     /// `None` if they have for long.
+    #[inline]
     fn may_wait_until(&self, lease: ShardLease) -> Option<Tick> {
-        if !lease.shard.signal().is_driverless() {
+        if !lease.is_driverless() {
             return Some(self.deadline);
         }
         let Some(wait) = registry::may_wait() else { return Some(self.deadline) };
@@ -389,13 +382,19 @@ impl Sleep {
 
     /// The time on the clock of the timer that this is on.
     pub(crate) fn now(&self) -> Tick {
-        self.lease().now()
+        self.home.map_or_else(clock::now, |home| home.lease.now())
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done(self.home());
+        self.stage = Stage::Done;
         Poll::Ready(Ok(()))
     }
+}
+
+/// The timer that a sleep waited on last, for a poll outside of any runtime; or the process's own.
+#[cold]
+fn last_or_own(home: Option<Home>) -> ShardLease {
+    home.map_or_else(registry::own_shard, |home| home.lease)
 }
 
 impl Future for Sleep {
@@ -421,8 +420,8 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
             _ if self.is_elapsed() => "elapsed",
-            Stage::Waiting(..) => "waiting",
-            Stage::Idle(_) | Stage::Done(_) => "idle",
+            Stage::Waiting(_) => "waiting",
+            Stage::Idle | Stage::Done => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }
