@@ -46,7 +46,6 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
-        #[cfg(feature = "test-util")]
         if let Some(now) = SHOWN.get().and_then(|shown| shown()) {
             return Instant(now);
         }
@@ -153,8 +152,7 @@ impl Instant {
     }
 }
 
-/// Tells what the current runtime's clock shows, where that is not tokio's; set by the first such.
-#[cfg(feature = "test-util")]
+/// Tells what the current runtime's clock shows, if that is not tokio's; set by the first such.
 static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
 
 /// Has `now` asked from now on what the current runtime's clock shows.
@@ -170,11 +168,11 @@ pub(crate) fn clock_is_the_systems() -> bool {
     before <= tokio && tokio <= std::time::Instant::now()
 }
 
-/// Whether a test may pause the current clock at any time. Without the feature `test-util` one that is paused is noticed
-/// now and then.
-pub(crate) fn clock_may_be_paused() -> bool {
-    let pausable = || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::CurrentThread);
-    cfg!(feature = "test-util") && pausable()
+/// Whether a test may pause tokio's clock in the middle of a run: that of the current runtime, if it is a current-thread
+/// one. Without the feature `test-util` a clock that is paused so is noticed now and then.
+pub(crate) fn tokio_clock_may_pause() -> bool {
+    let is_current_thread = |on: Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
+    cfg!(feature = "test-util") && Handle::try_current().is_ok_and(is_current_thread)
 }
 
 /// As near to `from` plus (or less) `duration` as `step` can go, found a bit at a time. Only for sums that overflow.

@@ -12,10 +12,10 @@
 //! Must not know: the wheel.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 pub(crate) mod instant;
+pub(crate) mod source;
 
 pub use instant::Instant;
 
@@ -31,66 +31,9 @@ const FAR_TICKS: u64 = FAR.as_secs() * 1_000_000_000;
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
 
-/// Whether a test has, or may have, taken hold of a clock of this process: paused it, or moves it by hand.
-static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
-
-/// Whether a clock of this process was ever found paused, or is moved by hand. Only then is it asked which clock is whose.
-#[inline]
-pub(crate) fn any_is_held() -> bool {
-    ANY_IS_HELD.load(Relaxed)
-}
-
-/// A clock was found paused, or is one that is moved by hand.
-pub(crate) fn one_is_held() {
-    if !any_is_held() {
-        ANY_IS_HELD.store(true, SeqCst);
-    }
-}
-
 #[inline]
 pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
-}
-
-/// The time by the system's clock, whatever the current runtime's shows.
-#[cfg(feature = "test-util")]
-pub(crate) fn system_now() -> Tick {
-    tick_of(Instant::from_std(std::time::Instant::now()))
-}
-
-/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
-#[cfg(feature = "test-util")]
-pub(crate) const LAST: Tick = Tick(u64::MAX - 1);
-
-/// How a clock goes on that was paused and runs again: with the system's, so far ahead of it or behind. Held as what it
-/// would have shown at [`BEGIN`], which has no sign and saturates.
-#[cfg(feature = "test-util")]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Course(pub(crate) Tick);
-
-/// A time on the system's clock, before any course.
-#[cfg(feature = "test-util")]
-static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
-
-#[cfg(feature = "test-util")]
-impl Course {
-    /// The course of a clock that shows `now`.
-    pub(crate) fn from(now: Tick) -> Course {
-        let begin = *BEGIN;
-        // Zero stands for none.
-        Course(Tick(now.0.saturating_sub((system_now() - begin).0).max(1)))
-    }
-
-    /// What the clock shows.
-    pub(crate) fn now(self) -> Tick {
-        let begin = *BEGIN;
-        (self.0 + (system_now() - begin)).min(LAST)
-    }
-
-    /// When the clock comes to `tick`, by the system's.
-    pub(crate) fn system_tick(self, tick: Tick) -> Tick {
-        *BEGIN + (tick - self.0)
-    }
 }
 
 /// The deadline of a timer that is made now: `duration` later, or 500 years where that is less.
@@ -134,24 +77,6 @@ mod tests {
     fn ticks_and_instants_agree_to_the_nanosecond() {
         for nanos in [0, 1, 999, 1_000_000_001, 1 << 62, u64::MAX] {
             assert_eq!(tick_of(instant_of(Tick(nanos))), Tick(nanos));
-        }
-    }
-
-    #[cfg(feature = "test-util")]
-    #[test]
-    fn a_course_never_goes_back_and_ends_where_time_does() {
-        let system = system_now();
-        let behind = Tick(system.0 - 1_000_000_000);
-        for from in [behind, system, system + Ticks(1), Tick(u64::MAX / 2), Tick(LAST.0 - 1), LAST] {
-            let course = Course::from(from);
-            let (mut last, before) = (from, system_now());
-            for _ in 0..1_000 {
-                let now = course.now();
-                assert!(last <= now && now <= LAST, "{now:?} after {last:?}, from {from:?}");
-                last = now;
-            }
-            let system = course.system_tick(last);
-            assert!(before <= system_now() && system <= system_now(), "{system:?}");
         }
     }
 

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::clock;
-use crate::clock::instant;
+use crate::clock::{instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::own::{OwnAlarm, Unfit};
 use crate::core::alarm::thread;
-use crate::core::hub::{self, Allowance, Held, HubLease};
-use crate::core::shard::Batch;
-use crate::core::signal::{CLOCK_MAY_PAUSE, DriverWaker, WakesBy};
+use crate::core::hook;
+use crate::core::parking::{DriverWaker, WakesBy, coalesce};
+use crate::core::shard::WakeList;
+use crate::core::shards::{TimerHold, TimerLease, TurnBudget};
 use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use crate::wheel::{Tick, Ticks};
 
@@ -44,13 +45,13 @@ const LOOKS: usize = 8;
 /// ```
 #[must_use = "a timer fires only while its driver is polled"]
 pub struct Driver {
-    timer: HubLease,
-    batch: Batch,
+    timer: TimerLease,
+    list: WakeList,
     /// What wakes it, where that is not the alarm thread.
     alarm: OwnAlarm,
     inline: Arc<FireInline>,
     /// Whether it lets timers gather where they are dense.
-    gathers: bool,
+    coalesces: bool,
     /// How many it has woken since it last slept, over all looks and polls.
     woken: usize,
     was_polled: bool,
@@ -61,16 +62,25 @@ pub struct Driver {
 /// Fires what is due from inside tokio's own drivers, then has the timer's driver set the next alarm. A worker that parks
 /// there wakes another once for all that it fires, not once for each as a task would.
 struct FireInline {
-    held: Held,
+    timer: TimerHold,
     /// How many it has woken since the driver last asked.
     wakes: AtomicUsize,
 }
 
 impl Driver {
-    pub(crate) fn new(timer: HubLease, alarm: Alarm, gathers: bool) -> Self {
-        let inline = Arc::new(FireInline { held: timer.hold(), wakes: AtomicUsize::new(0) });
+    pub(crate) fn new(timer: TimerLease, alarm: Alarm, coalesces: bool) -> Self {
+        let inline = Arc::new(FireInline { timer: timer.hold(), wakes: AtomicUsize::new(0) });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
-        Driver { timer, batch: Batch::default(), alarm, inline, gathers, woken: 0, was_polled: false, is_a_task: false }
+        Driver {
+            timer,
+            list: WakeList::default(),
+            alarm,
+            inline,
+            coalesces,
+            woken: 0,
+            was_polled: false,
+            is_a_task: false,
+        }
     }
 
     /// For whoever spawns this on a runtime, as the whole of a task.
@@ -87,31 +97,39 @@ impl Driver {
 
     /// Goes to sleep after a look by the time `now`. `false` if something has come up meanwhile.
     fn sleep_after(&mut self, now: Tick) -> bool {
-        let signal = self.timer.hub.signal;
+        let parking = self.timer.parking;
         let is_the_systems = instant::clock_is_the_systems();
-        // Before the look, which is not to find what was cancelled.
-        if !is_the_systems || instant::clock_may_be_paused() {
-            self.timer.hub.move_clock();
+        if !is_the_systems {
+            source::one_is_held();
         }
-        let earliest = self.timer.hub.earliest();
-        let pause = if self.gathers { hub::pause_after(self.woken) } else { Ticks(0) };
+        let watches = is_the_systems && self.alarm.watches_for_pause();
+        // Before the look, which is not to find what was cancelled.
+        if !is_the_systems || watches {
+            self.timer.move_clock();
+        }
+        let earliest = self.timer.earliest();
+        let wait = if self.coalesces { coalesce::wait_after(self.woken) } else { Ticks(0) };
         if let Some(alarm) = self.alarm.to_set(is_the_systems) {
-            let (pause, by) = match alarm {
-                // A clock that is paused has no time in which to gather.
+            let (wait, by) = match alarm {
+                // A clock that is paused has no time to wait for company.
                 Alarm::Tokio => (Ticks(0), WakesBy::Itself),
-                _ => (pause, WakesBy::Watched),
+                _ => (wait, WakesBy::OwnAlarm),
             };
-            let Some(at) = signal.end_turn(now, earliest, pause, by) else { return false };
-            let at = (at < Tick::MAX).then(|| signal.instant_of(at));
+            let Some(at) = parking.end_turn(now, earliest, wait, by) else { return false };
+            let at = (at < Tick::MAX).then(|| parking.clock.instant_of(at));
             if self.alarm.set(alarm, at).is_ok() {
                 return true;
             }
             self.alarm.give_up(alarm);
         }
-        let by = if is_the_systems { WakesBy::Thread } else { WakesBy::NowAndThen };
-        let Some(at) = signal.end_turn(now, earliest, pause, by) else { return false };
-        if CLOCK_MAY_PAUSE {
-            self.alarm.watch_for_pause((at < Tick::MAX).then(|| signal.instant_of(at)));
+        let by = match is_the_systems {
+            true if watches => WakesBy::ThreadOrTokio,
+            true => WakesBy::Thread,
+            false => WakesBy::NowAndThen,
+        };
+        let Some(at) = parking.end_turn(now, earliest, wait, by) else { return false };
+        if watches {
+            self.alarm.watch_for_pause((at < Tick::MAX).then(|| parking.clock.instant_of(at)));
         }
         true
     }
@@ -122,31 +140,29 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let hub = this.timer.hub;
+        let timer = this.timer;
         if !std::mem::replace(&mut this.was_polled, true) {
             // Whoever polls it may be more urgent than whoever made the first timer.
             thread::start();
         }
         this.woken += this.inline.wakes.swap(0, Ordering::Relaxed);
-        let mut left = Allowance::OF_A_TURN;
+        let mut left = TurnBudget::OF_A_TURN;
         for _ in 0..LOOKS {
-            if this.timer.is_over() {
+            if !timer.serves() {
                 return Poll::Ready(());
             }
-            #[cfg(feature = "test-util")]
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                crate::test_util::paused::adopt(runtime.id(), this.timer);
+            if source::any_is_held() {
+                hook::timer_here(timer);
+                if timer.parking.wait_while_shown(cx.waker()) {
+                    return Poll::Pending;
+                }
             }
-            #[cfg(feature = "test-util")]
-            if hub.signal.wait_for_close(cx.waker()) {
-                return Poll::Pending;
-            }
-            hub.signal.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task });
-            if this.timer.is_over() {
+            timer.parking.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task });
+            if !timer.serves() {
                 return Poll::Ready(());
             }
-            let fired = hub.fire_due(&mut this.batch, left);
-            hub.signal.driver_went_by(fired.at);
+            let fired = timer.fire_due(&mut this.list, left);
+            timer.parking.unconfirmed.confirm(fired.at);
             left.wakes = left.wakes.saturating_sub(fired.wakes);
             this.woken += fired.wakes;
             if !fired.all {
@@ -157,7 +173,7 @@ impl Future for Driver {
                 return Poll::Pending;
             }
         }
-        hub.signal.interrupt_turn();
+        timer.parking.interrupt_turn();
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -165,34 +181,34 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.timer.hub.close(self.timer.epoch);
+        self.timer.close();
     }
 }
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver")
-            .field("shards", &self.timer.hub.shards().len())
-            .field("is_shutdown", &self.timer.is_over())
+            .field("shards", &self.timer.all().len())
+            .field("is_shutdown", &!self.timer.serves())
             .finish_non_exhaustive()
     }
 }
 
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
-        let hub = self.held.hub();
-        let (now, armed) = (clock::now(), hub.signal.armed());
-        hub.signal.went_off(now);
-        let (at, allowance) = if instant::clock_is_the_systems() {
-            (now, Allowance::OF_A_TURN)
+        let timer = self.timer.lease();
+        let (now, next_wake) = (clock::now(), timer.parking.next_wake());
+        timer.parking.own_alarm_went_off(now);
+        let (at, budget) = if instant::clock_is_the_systems() {
+            (now, TurnBudget::OF_A_TURN)
         } else {
             // What a paused clock has moved beyond the deadline by rounding, tasks see only after those of the deadline
             // ran; and no test is to see that some of what is due is left to the driver.
-            (if now - armed <= TOKIO_ROUNDS { now.min(armed) } else { now }, Allowance::UNBOUNDED)
+            (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
         };
-        let fired = hub.fire_at(at, &mut Batch::default(), allowance);
+        let fired = timer.fire_at(at, &mut WakeList::default(), budget);
         self.wakes.fetch_add(fired.wakes, Ordering::Relaxed);
-        hub.signal.wake_driver();
+        timer.parking.wake_driver();
     }
 }
 
@@ -200,18 +216,18 @@ impl Wake for FireInline {
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use super::*;
-    use crate::core::hub::{Hub, Wanted};
+    use crate::core::shards::Wanted;
     use std::sync::OnceLock;
 
     /// Arms another timer, due at once, when it is woken.
-    struct ArmsAnother(HubLease, OnceLock<()>);
+    struct ArmsAnother(TimerLease, OnceLock<()>);
 
     impl Wake for ArmsAnother {
         fn wake(self: Arc<Self>) {
             if self.1.set(()).is_ok() {
                 let due = Tick(1 << 20);
-                self.0.shard(0).shard.insert(self.0.epoch, due, Waker::noop().clone()).unwrap_err();
-                self.0.hub.signal.inserted(due);
+                self.0.shard(|| 0).insert(due, Waker::noop().clone()).unwrap_err();
+                self.0.parking.registered(due);
             }
         }
     }
@@ -219,17 +235,17 @@ mod tests {
     #[test]
     fn timers_gather_by_all_that_a_turn_has_fired_over_all_its_looks() {
         const DENSE: u64 = 100;
-        let timer = Hub::open(Wanted { shards: 1, grain: 0, capacity: None });
+        let timer = TimerLease::open(Wanted { shards: 1, grain: 0, capacity: None });
         let mut driver = Driver::new(timer, Alarm::Thread, true);
-        let shard = timer.shard(0).shard;
+        let shard = timer.shard(|| 0);
         let arms = Waker::from(Arc::new(ArmsAnother(timer, OnceLock::new())));
         for number in 0..DENSE {
-            shard.insert(timer.epoch, Tick(1 << 20 | number), arms.clone()).unwrap();
+            shard.insert(Tick(1 << 20 | number), arms.clone()).unwrap();
         }
         let before = clock::now();
         assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        shard.insert(timer.epoch, clock::now(), Waker::noop().clone()).unwrap();
+        shard.insert(clock::now(), Waker::noop().clone()).unwrap();
         // Half the longest pause from now on, at least. The pause of a look that fired one is shorter by far.
-        assert!(timer.hub.signal.armed() >= before + Ticks(400_000));
+        assert!(timer.parking.next_wake() >= before + Ticks(400_000));
     }
 }

@@ -4,14 +4,17 @@
 pub(crate) mod alarm;
 pub(crate) mod capacity;
 pub(crate) mod driver;
-pub(crate) mod holders;
-pub(crate) mod hub;
+pub(crate) mod hook;
 pub(crate) mod lateness;
 #[cfg(test)]
 pub(crate) mod models;
+pub(crate) mod next;
+pub(crate) mod parker;
+pub(crate) mod parking;
+pub(crate) mod pool;
 pub(crate) mod registry;
 pub(crate) mod settings;
 pub(crate) mod shard;
-pub(crate) mod signal;
+pub(crate) mod shards;
 pub(crate) mod stand_ins;
 pub(crate) mod task;

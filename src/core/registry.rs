@@ -31,13 +31,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
+use crate::clock::source;
 use crate::core::alarm::thread as alarm;
 use crate::core::driver::Driver;
-#[cfg(feature = "test-util")]
-use crate::core::hub::Hub;
-use crate::core::hub::HubLease;
+use crate::core::hook;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
+use crate::core::shards::TimerLease;
 use crate::core::task as tasks;
 use crate::util::per_process::PerProcess;
 
@@ -51,7 +51,7 @@ thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
     /// A timer that this thread asked for, as long as it is its runtime's, and how often the thread has asked since.
-    static ASKED: Cell<Option<(HubLease, u32)>> = const { Cell::new(None) };
+    static ASKED: Cell<Option<(TimerLease, u32)>> = const { Cell::new(None) };
     /// A runtime that was found shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
@@ -62,15 +62,15 @@ static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// The timers of all runtimes. A child of a fork takes over its parent's, unless another thread was changing them.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
-type Timers = HashMap<runtime::Id, HubLease>;
+type Timers = HashMap<runtime::Id, TimerLease>;
 
 /// The process's own, for sleeps that no runtime serves.
-static OWN: PerProcess<HubLease> = PerProcess::new();
+static OWN: PerProcess<TimerLease> = PerProcess::new();
 
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
 struct Remembered {
-    timer: HubLease,
+    timer: TimerLease,
     lease: ShardLease,
     /// The task that it is right for; `None` if it is right for the whole thread.
     task: Option<task::Id>,
@@ -80,11 +80,11 @@ struct Remembered {
 #[derive(Clone, Copy)]
 struct Found {
     runtime: runtime::Id,
-    timer: HubLease,
+    timer: TimerLease,
 }
 
 /// The timer of the current runtime; `None` outside of any.
-pub(crate) fn timer() -> Option<HubLease> {
+pub(crate) fn timer() -> Option<TimerLease> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn timer() -> Option<HubLease> {
 ///
 /// # Panics
 /// If it is the first timer of the process and the system refuses to start a thread.
-pub(crate) fn own() -> HubLease {
+pub(crate) fn own() -> TimerLease {
     // There is one for all threads, of whatever urgency.
     alarm::start_for_this_thread();
     *OWN.get(|_| {
@@ -101,17 +101,10 @@ pub(crate) fn own() -> HubLease {
     })
 }
 
-/// Makes a runtime's timer follow the runtime's clock, which was paused.
+/// A runtime's timer, if it has one already.
 #[cfg(feature = "test-util")]
-pub(crate) fn follow_paused(runtime: &Handle) {
-    crate::test_util::paused::adopt(runtime.id(), timer_of(runtime));
-}
-
-/// The hub of the current runtime's timer, if it has one already.
-#[cfg(feature = "test-util")]
-pub(crate) fn existing() -> Option<&'static Hub> {
-    let runtime = Handle::try_current().ok()?.id();
-    live(&timers(), runtime).map(|timer| timer.hub)
+pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
+    live(&timers(), runtime)
 }
 
 /// The shard that this thread's sleeps go to: of the current runtime's timer, or outside of any of the process's own.
@@ -139,7 +132,7 @@ pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
 fn ask(task: Option<task::Id>) -> Option<ShardLease> {
     let runtime = Handle::try_current().ok()?;
     let timer = find(&runtime);
-    if timer.is_over() {
+    if !timer.serves() {
         // The runtime takes no tasks any more, so it has been shut down.
         note_shutdown(runtime.id());
         return Some(own_shard());
@@ -152,7 +145,7 @@ fn ask(task: Option<task::Id>) -> Option<ShardLease> {
     Some(lease)
 }
 
-fn find(runtime: &Handle) -> HubLease {
+fn find(runtime: &Handle) -> TimerLease {
     let id = runtime.id();
     let last = FOUND.try_with(Cell::get).ok().flatten();
     if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
@@ -164,7 +157,7 @@ fn find(runtime: &Handle) -> HubLease {
 }
 
 /// This thread's shard of a timer.
-pub(crate) fn shard_of(timer: HubLease) -> ShardLease {
+pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
         Some(known) if known.timer == timer => known.lease,
         _ => shard_here(timer),
@@ -172,8 +165,8 @@ pub(crate) fn shard_of(timer: HubLease) -> ShardLease {
 }
 
 /// The shard that this thread keeps to. No two workers of a runtime share one, if there are as many.
-fn shard_here(timer: HubLease) -> ShardLease {
-    timer.shard(runtime::worker_index().unwrap_or_else(thread_number))
+fn shard_here(timer: TimerLease) -> ShardLease {
+    timer.shard(|| runtime::worker_index().unwrap_or_else(thread_number))
 }
 
 fn note_shutdown(runtime: runtime::Id) {
@@ -197,14 +190,13 @@ pub(crate) fn may_wait() -> Option<Duration> {
 
 #[inline]
 fn remembered() -> Option<Remembered> {
-    REMEMBERED.try_with(Cell::get).ok().flatten().filter(|known| known.timer.is_default())
+    let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
+    // If a test holds a clock, runtimes with different clocks may be nested in this thread.
+    (known.timer.is_default() && !source::any_is_held()).then_some(known)
 }
 
 fn remember(known: Remembered) {
-    // A test may nest runtimes with different clocks in one thread, where only asking tokio is right.
-    if !cfg!(feature = "test-util") {
-        let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
-    }
+    let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
 }
 
 fn thread_number() -> usize {
@@ -213,8 +205,8 @@ fn thread_number() -> usize {
 
 /// Spawns a task that marks the worker thread it runs on, which is most often this one. The longer that takes, the more
 /// rarely it is tried.
-fn probe(runtime: &Handle, timer: HubLease) {
-    if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+fn probe(runtime: &Handle, timer: TimerLease) {
+    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
     }
     let asked = ASKED.try_with(|asked| {
@@ -241,35 +233,34 @@ fn timers() -> MutexGuard<'static, Timers> {
 }
 
 /// A runtime's timer, if it has one that was not shut down.
-fn live(timers: &Timers, runtime: runtime::Id) -> Option<HubLease> {
-    timers.get(&runtime).copied().filter(|timer| !timer.is_over())
+fn live(timers: &Timers, runtime: runtime::Id) -> Option<TimerLease> {
+    timers.get(&runtime).copied().filter(|timer| timer.serves())
 }
 
 /// Finds a runtime's timer, or makes one and spawns its driver there. It is over at once if the runtime has been shut
 /// down.
-fn timer_of(runtime: &Handle) -> HubLease {
+pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
     let id = runtime.id();
     let timers = timers();
     if let Some(timer) = live(&timers, id) {
         return timer;
     }
     let (timer, driver) = Settings::of(runtime).make();
-    #[cfg(feature = "test-util")]
-    crate::test_util::paused::adopt(id, timer);
+    hook::timer_on(id, timer);
     list(timers, runtime, timer, driver);
     timer
 }
 
 /// Makes a timer the one that a runtime's sleeps go to.
-pub(crate) fn install(runtime: &Handle, timer: HubLease, driver: Driver) {
+pub(crate) fn install(runtime: &Handle, timer: TimerLease, driver: Driver) {
     list(timers(), runtime, timer, driver);
 }
 
 /// Lists a runtime's timer for as long as its driver, spawned there, lives.
-fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, driver: Driver) {
+fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: TimerLease, driver: Driver) {
     let id = runtime.id();
-    if let Some(HubLease { hub, epoch }) = timers.insert(id, timer) {
-        hub.replace(epoch);
+    if let Some(replaced) = timers.insert(id, timer) {
+        replaced.replace();
     }
     // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
     drop(timers);
@@ -281,7 +272,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, d
 }
 
 /// Takes a timer off the list when its driver's task is dropped.
-struct Unlist(runtime::Id, HubLease);
+struct Unlist(runtime::Id, TimerLease);
 
 impl Drop for Unlist {
     fn drop(&mut self) {
@@ -333,7 +324,7 @@ mod tests {
         runtime.spawn(async move {
             started.send(()).unwrap();
             while asked.recv().is_ok() {
-                let shards = [find(), find()].map(|lease| std::ptr::from_ref(lease.shard).addr());
+                let shards = [find(), find()].map(|lease| std::ptr::from_ref(lease.shard()).addr());
                 assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
                 answer.send(shards[0]).unwrap();
             }
@@ -357,19 +348,16 @@ mod tests {
     }
 
     /// Calls `code` on the one worker of a runtime.
-    #[cfg(not(feature = "test-util"))]
     fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
         runtime.block_on(runtime.spawn(async move { code() })).unwrap()
     }
 
     /// Whether the thread knows its timer for good.
-    #[cfg(not(feature = "test-util"))]
     fn knows_for_good() -> bool {
         shard();
         remembered().is_some_and(|known| known.task.is_none())
     }
 
-    #[cfg(not(feature = "test-util"))]
     #[test]
     fn a_worker_forgets_nothing_when_another_runtime_gets_a_timer_and_learns_of_each_of_its_own() {
         let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
@@ -384,7 +372,7 @@ mod tests {
             let installed = on_the_worker(&runtime, || Timer::builder().install().unwrap());
             assert!(learns());
             let knows = runtime.block_on(runtime.spawn(async { shard_of_runtime() })).unwrap().unwrap();
-            assert!(installed.lease.hub.shards().iter().any(|shard| std::ptr::eq(*shard, knows.shard)));
+            assert!(installed.lease.all().iter().any(|shard| std::ptr::eq(*shard, knows.shard())));
         }
     }
 }

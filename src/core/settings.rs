@@ -4,7 +4,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
-use crate::core::hub::{Hub, HubLease, Wanted};
+use crate::core::shards::{TimerLease, Wanted};
 
 /// The most shards a timer may have.
 pub(crate) const MOST_SHARDS: usize = 1024;
@@ -34,12 +34,12 @@ impl Settings {
     }
 
     /// A timer that no driver has to turn.
-    pub(crate) fn make_driverless(&self) -> HubLease {
-        Hub::open_driverless(self.wanted())
+    pub(crate) fn make_driverless(&self) -> TimerLease {
+        TimerLease::open_driverless(self.wanted())
     }
 
-    pub(crate) fn make(&self) -> (HubLease, Driver) {
-        let lease = Hub::open(self.wanted());
+    pub(crate) fn make(&self) -> (TimerLease, Driver) {
+        let lease = TimerLease::open(self.wanted());
         (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
     }
 

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use crate::clock;
 use crate::clock::Instant;
+use crate::clock::{self, source};
 use crate::core::registry;
-use crate::core::shard::{Fate, Key, Refused, ShardLease};
+use crate::core::shard::{EntryState, InsertError, Key, ShardLease};
 use crate::future::spans::Spans;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -139,7 +139,7 @@ impl Sleep {
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
         // The first poll looks for the timer. A test's clock is kept from here on, whoever polls.
-        let home = clock::any_is_held().then(|| Home { lease: registry::shard(), is_fixed: false });
+        let home = source::any_is_held().then(|| Home { lease: registry::shard(), is_fixed: false });
         Sleep::at(home, deadline)
     }
 
@@ -333,9 +333,9 @@ impl Sleep {
             return self.complete();
         }
         match lease.set_waker(key, cx.waker()) {
-            Fate::Waiting => Poll::Pending,
+            EntryState::Waiting => Poll::Pending,
             // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
-            Fate::Fired | Fate::Lost => {
+            EntryState::Fired | EntryState::Gone => {
                 self.stage = Stage::Idle;
                 self.poll_idle(cx)
             }
@@ -358,11 +358,13 @@ impl Sleep {
                     self.stage = Stage::Waiting(key);
                     return Poll::Pending;
                 }
-                Err(Refused::Past) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
-                Err(Refused::Past) => break,
-                Err(Refused::Closed) if is_fixed => return Poll::Ready(Err(Error::shutdown())),
-                Err(Refused::Closed) => lease = if finds < FINDS { registry::shard() } else { registry::own_shard() },
-                Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
+                Err(InsertError::AlreadyDue) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
+                Err(InsertError::AlreadyDue) => break,
+                Err(InsertError::Closed) if is_fixed => return Poll::Ready(Err(Error::shutdown())),
+                Err(InsertError::Closed) => {
+                    lease = if finds < FINDS { registry::shard() } else { registry::own_shard() }
+                }
+                Err(InsertError::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
             }
         }
         self.home = Some(Home { lease, is_fixed });

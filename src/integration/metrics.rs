@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use crate::core::hub::{Held, HubLease};
+use crate::core::shards::{TimerHold, TimerLease};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
 
@@ -66,9 +66,9 @@ const CASCADED: &str = "hairspring_cascaded_total";
 /// ```
 #[must_use = "a reporter does nothing until it runs or publishes"]
 pub struct Reporter {
-    timer: HubLease,
+    timer: TimerLease,
     /// So that there is something to read when the timer has ended. `None` if it had, and nothing was left of it.
-    _held: Option<Held>,
+    _held: Option<TimerHold>,
     name: String,
     /// What has been told.
     lateness: Box<Lateness>,
@@ -115,7 +115,7 @@ impl Reporter {
         0.5, 1.0, 10.0,
     ];
 
-    fn new(timer: HubLease, name: String) -> Self {
+    fn new(timer: TimerLease, name: String) -> Self {
         Reporter { timer, _held: timer.try_hold(), name, lateness: Box::new(Lateness::new()) }
     }
 
@@ -175,7 +175,7 @@ impl Reporter {
             while !over {
                 ticks.tick().await;
                 // Asked first, so that the last report has everything.
-                over = self.timer.is_over();
+                over = !self.timer.serves();
                 self.publish();
             }
         }

@@ -55,7 +55,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TimeoutLayer {
-    limit: Limit,
+    limit: Capacity,
 }
 
 impl TimeoutLayer {
@@ -68,7 +68,7 @@ impl TimeoutLayer {
     /// ```
     #[must_use]
     pub const fn new(duration: Duration) -> TimeoutLayer {
-        TimeoutLayer { limit: Limit { duration, timer: None } }
+        TimeoutLayer { limit: Capacity { duration, timer: None } }
     }
 
     /// This layer on a timer of the caller's choice.
@@ -122,7 +122,7 @@ impl<S> Layer<S> for TimeoutLayer {
 #[derive(Debug, Clone)]
 pub struct Timeout<S> {
     inner: S,
-    limit: Limit,
+    limit: Capacity,
 }
 
 impl<S> Timeout<S> {
@@ -140,7 +140,7 @@ impl<S> Timeout<S> {
     /// ```
     #[must_use]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, limit: Limit { duration, timer: None } }
+        Timeout { inner, limit: Capacity { duration, timer: None } }
     }
 
     /// This service on a timer of the caller's choice.
@@ -250,15 +250,15 @@ where
 
 /// What a layer and its services have in common.
 #[derive(Debug, Clone)]
-struct Limit {
+struct Capacity {
     duration: Duration,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
 }
 
-impl Limit {
-    fn with_timer(self, timer: &Timer) -> Limit {
-        Limit { timer: Some(timer.clone()), ..self }
+impl Capacity {
+    fn with_timer(self, timer: &Timer) -> Capacity {
+        Capacity { timer: Some(timer.clone()), ..self }
     }
 
     fn start<F: Future>(&self, response: F) -> future::Timeout<F> {

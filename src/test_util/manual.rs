@@ -15,9 +15,13 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock::Instant;
-use crate::clock::{self, LAST};
-use crate::core::hub::{Allowance, Held, Hub, HubLease, Wanted};
-use crate::core::shard::Batch;
+use crate::clock::{
+    self,
+    source::{LAST, one_is_held},
+};
+use crate::core::shard::Shard;
+use crate::core::shard::WakeList;
+use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
 use crate::test_util::auto_advance::Mover;
 use crate::test_util::idle::Threads;
 use crate::wheel::Tick;
@@ -54,7 +58,7 @@ struct Inner {
 
 struct State {
     now: Tick,
-    timers: Vec<Held>,
+    timers: Vec<TimerHold>,
     /// Where each hold that lives was taken.
     holds: Vec<(u64, &'static Location<'static>)>,
     next_hold: u64,
@@ -97,9 +101,9 @@ enum Holds {
 }
 
 impl State {
-    /// The timers that live, held so that none of their hubs goes to another timer meanwhile. Lets go of the lock.
-    fn timers(mut state: MutexGuard<'_, State>) -> Vec<Held> {
-        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| !held.lease().is_over());
+    /// The timers that live, held so that no memory of theirs goes to another timer meanwhile. Lets go of the lock.
+    fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
+        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
         state.timers.clone_from(&live);
         drop(state);
         drop(ended);
@@ -119,6 +123,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn new() -> Self {
+        one_is_held();
         let state =
             State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
@@ -197,7 +202,7 @@ impl ManualClock {
     #[must_use]
     pub fn pending(&self) -> usize {
         let timers = State::timers(self.lock());
-        timers.iter().map(|held| held.hub().pending(held.lease().epoch)).sum()
+        timers.iter().map(|held| held.lease().snapshot().counts.pending).sum::<u64>() as usize
     }
 
     /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
@@ -286,21 +291,21 @@ impl ManualClock {
     }
 
     /// Takes over a timer that was on another clock.
-    pub(crate) fn adopt(&self, timer: HubLease) {
+    pub(crate) fn adopt(&self, timer: TimerLease) {
         let mut state = self.lock();
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
         // Held first, so that it is this timer's clock that is taken.
         let Some(held) = timer.try_hold() else { return };
-        if timer.hub.signal.take_by_hand(state.now) {
-            timer.hub.move_clock();
+        if timer.parking.take_by_hand(state.now) {
+            begin_at(timer, state.now);
             state.timers.push(held);
         }
     }
 
     /// Lets all timers go, to another clock that shows what this one does.
-    pub(crate) fn release(&self) -> (Tick, Vec<Held>) {
+    pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.lock();
         (state.now, std::mem::take(&mut state.timers))
     }
@@ -311,36 +316,51 @@ impl ManualClock {
         state.now = state.now.max(tick);
         // In one go: what is released meanwhile is either fired by the time shown to it, or not at all.
         let timers = State::timers(state);
-        for held in &timers {
-            held.hub().show(held.lease().epoch, tick);
+        for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
+            timer.parking.clock.show(tick);
+            timer.all().iter().for_each(|shard| shard.skip_to(tick));
         }
-        let mut batch = Batch::default();
-        timers.iter().map(|held| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
+        let mut list = WakeList::default();
+        timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum()
     }
 
     /// When a timer of this clock next has something to do, which may be before the next deadline; `None` for never.
     pub(crate) fn next(&self) -> Option<Tick> {
-        self.first(Hub::earliest).filter(|&next| next <= LAST)
+        self.first(Shards::earliest).filter(|&next| next <= LAST)
     }
 
     /// The next deadline, if that is no later than `limit`: time shows no other on its way.
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
         // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
-        self.first(Hub::earliest).filter(|&next| next <= limit)?;
-        self.first(Hub::earliest_deadline).filter(|&next| next <= limit)
+        self.first(Shards::earliest).filter(|&next| next <= limit)?;
+        self.first(earliest_deadline).filter(|&next| next <= limit)
     }
 
-    fn first(&self, of: fn(&Hub) -> Tick) -> Option<Tick> {
-        State::timers(self.lock()).iter().map(|held| of(held.hub())).min()
+    fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
+        State::timers(self.lock()).iter().map(|held| of(&held.lease())).min()
     }
 
-    /// Opens a hub on this clock.
-    pub(crate) fn open(&self, wanted: Wanted) -> HubLease {
+    /// Begins a timer on this clock.
+    pub(crate) fn open(&self, wanted: Wanted) -> TimerLease {
         let mut state = self.lock();
-        let lease = Hub::open_by_hand(state.now, wanted);
-        state.timers.push(lease.hold());
-        lease
+        let timer = TimerLease::make(wanted);
+        timer.parking.open_by_hand(state.now);
+        begin_at(timer, state.now);
+        state.timers.push(timer.hold());
+        timer
     }
+}
+
+/// A timer's clock is moved by hand from here on.
+fn begin_at(timer: TimerLease, now: Tick) {
+    timer.move_clock();
+    timer.all().iter().for_each(|shard| shard.skip_to(now));
+}
+
+/// The earliest deadline; `Tick::MAX` if there is none. Takes time in proportion to what is out of order near it.
+fn earliest_deadline(timer: &Shards) -> Tick {
+    let earliest = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
+    timer.all().iter().filter_map(|shard| earliest(shard)).min().unwrap_or(Tick::MAX)
 }
 
 /// A clock that may have gone.
@@ -389,7 +409,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for held in &state.timers {
-            held.hub().close(held.lease().epoch);
+            held.lease().close();
         }
     }
 }

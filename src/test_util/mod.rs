@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 mod auto_advance;
@@ -22,12 +23,13 @@ pub(crate) mod paused;
 
 pub use manual::{Hold, ManualClock};
 
+use crate::clock;
 use crate::clock::instant::{FAR, Instant};
-use crate::clock::{self, LAST};
+use crate::clock::source::LAST;
 use crate::core::alarm::thread;
-use crate::core::hub::{Allowance, Hub};
 use crate::core::registry;
-use crate::core::shard::Batch;
+use crate::core::shard::WakeList;
+use crate::core::shards::{TimerLease, TurnBudget};
 
 /// Stops the clock of the current runtime: this crate's, and on a current-thread runtime tokio's with it.
 ///
@@ -59,7 +61,7 @@ pub fn pause() {
         return;
     };
     assert!(paused::pause(&runtime), "time is already frozen");
-    registry::follow_paused(&runtime);
+    paused::adopt(runtime.id(), registry::timer_of(&runtime));
     // A thread that reads the time here is known to block on the runtime.
     let _ = Instant::now();
     thread::wake_all_drivers();
@@ -121,12 +123,12 @@ pub async fn advance(duration: Duration) {
         return;
     }
     let target = clock::after(duration).min(LAST);
-    if let Some(hub) = registry::existing().filter(|hub| !hub.signal.is_by_hand()) {
-        while let Some(next) = Some(hub.earliest()).filter(|&next| next <= target) {
+    if let Some(timer) = timer_by_tokio() {
+        while let Some(next) = Some(timer.earliest()).filter(|&next| next <= target) {
             move_tokio(clock::instant_of(next).duration_since(Instant::now()));
-            hub.fire_at(next, &mut Batch::default(), Allowance::UNBOUNDED);
+            timer.fire_at(next, &mut WakeList::default(), TurnBudget::UNBOUNDED);
         }
-        hub.signal.wake_driver();
+        timer.parking.wake_driver();
     }
     tokio::time::advance(clock::instant_of(target).duration_since(Instant::now())).await;
 }
@@ -218,9 +220,15 @@ fn move_tokio(duration: Duration) {
     let _ = pin!(tokio::time::advance(duration)).poll(&mut Context::from_waker(Waker::noop()));
 }
 
+/// The timer of the current runtime, if it has one that goes by tokio's clock.
+fn timer_by_tokio() -> Option<TimerLease> {
+    let runtime = Handle::try_current().ok()?;
+    registry::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
+}
+
 /// Has the driver see that the clock is another, or runs at another pace.
 fn look_at_the_clock() {
-    if let Some(Hub { signal, .. }) = registry::existing().filter(|hub| !hub.signal.is_by_hand()) {
-        signal.wake_driver();
+    if let Some(timer) = timer_by_tokio() {
+        timer.parking.wake_driver();
     }
 }

@@ -10,25 +10,24 @@
 //!
 //! Must not know: futures.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
-use crate::clock::instant;
-use crate::clock::{self, Course};
-use crate::core::hub::HubLease;
+use crate::clock::{
+    self,
+    source::{self, Course},
+};
+use crate::core::hook;
+use crate::core::shards::TimerLease;
 use crate::test_util::auto_advance::{Mover, with_runtime};
 use crate::test_util::idle::Threads;
 use crate::test_util::manual::ManualClock;
 use crate::wheel::Tick;
 
 static RUNTIMES: RwLock<Vec<Paused>> = RwLock::new(Vec::new());
-
-/// Whether there was ever one, so that elsewhere there is nothing to ask.
-static ANY: AtomicBool = AtomicBool::new(false);
 
 /// A runtime that was paused once.
 struct Paused {
@@ -91,14 +90,12 @@ pub(crate) fn clock(runtime: &Handle) -> Option<ManualClock> {
 }
 
 /// Has a runtime's timer follow the runtime's clock, where that is paused.
-pub(crate) fn adopt(runtime: runtime::Id, timer: HubLease) {
-    if ANY.load(Ordering::SeqCst) {
-        with_time(runtime, |time| {
-            if let Time::Stands { clock, .. } = time {
-                clock.adopt(timer);
-            }
-        });
-    }
+pub(crate) fn adopt(runtime: runtime::Id, timer: TimerLease) {
+    with_time(runtime, |time| {
+        if let Time::Stands { clock, .. } = time {
+            clock.adopt(timer);
+        }
+    });
 }
 
 /// Pauses the clock of a runtime; `false` where it is paused already. Its timers follow as their drivers come round.
@@ -115,7 +112,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
             return false;
         }
         Some(Time::Runs(course)) => course.now(),
-        None => clock::system_now(),
+        None => source::system_now(),
     };
     clock.start_at(shows);
     let time = Time::Stands { clock, mover, threads };
@@ -128,8 +125,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
     if known.is_none() {
         with_runtime(runtime, move || forget(id));
     }
-    instant::let_show(now);
-    ANY.store(true, Ordering::SeqCst);
+    hook::install(now, adopt);
     true
 }
 
@@ -145,7 +141,7 @@ pub(crate) fn resume(runtime: &Handle) -> bool {
     drop(runtimes);
     drop(before);
     for held in timers {
-        held.hub().signal.run_on(course);
+        held.lease().parking.run(course);
     }
     true
 }

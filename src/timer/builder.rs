@@ -11,8 +11,8 @@ use super::Timer;
 use crate::core::alarm::Alarm;
 use crate::core::alarm::own::Unfit;
 use crate::core::driver::Driver;
-use crate::core::hub::HubLease;
 use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::core::shards::TimerLease;
 use crate::core::{registry, task};
 #[cfg(feature = "test-util")]
 use crate::test_util::manual::ManualClock;
@@ -70,7 +70,7 @@ impl BuildError {
     fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
         BuildError(match unfit {
             Unfit::Lacking => Wrong::Alarm(alarm),
-            Unfit::Refused(error) => Wrong::AlarmRefused(alarm, error.to_string()),
+            Unfit::InsertError(error) => Wrong::AlarmRefused(alarm, error.to_string()),
         })
     }
 }
@@ -244,7 +244,7 @@ impl Builder {
         Ok(Timer::of_runtime(timer))
     }
 
-    fn build_here(self) -> Result<(Handle, HubLease, Driver), BuildError> {
+    fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {
         let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
@@ -252,7 +252,7 @@ impl Builder {
         Ok((runtime, timer, driver))
     }
 
-    fn make(self) -> Result<(HubLease, Driver), BuildError> {
+    fn make(self) -> Result<(TimerLease, Driver), BuildError> {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
             let timer = self.by_hand()?;
@@ -263,7 +263,7 @@ impl Builder {
 
     /// A timer on the manual clock that was given.
     #[cfg(feature = "test-util")]
-    fn by_hand(&self) -> Result<HubLease, BuildError> {
+    fn by_hand(&self) -> Result<TimerLease, BuildError> {
         // Only borrowed: a clock that goes ends its timers, which is not to be before somebody holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);

@@ -6,9 +6,9 @@ use std::fmt;
 
 use crate::clock;
 use crate::clock::Instant;
-use crate::core::hub::HubLease;
 use crate::core::lateness::Lateness;
 use crate::core::shard::Snapshot;
+use crate::core::shards::TimerLease;
 use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, from [`Timer::metrics`](super::Timer::metrics).
@@ -40,13 +40,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn of(timer: HubLease) -> Self {
-        let HubLease { hub, epoch } = timer;
+    pub(crate) fn of(timer: TimerLease) -> Self {
         Metrics {
-            snapshot: Box::new(hub.snapshot(epoch)),
-            turns: hub.turns(epoch),
-            next: if timer.is_over() { Tick::MAX } else { hub.earliest() },
-            elapsed: hub.signal.now(),
+            snapshot: Box::new(timer.snapshot()),
+            turns: timer.turns(),
+            next: if timer.serves() { timer.earliest() } else { Tick::MAX },
+            elapsed: timer.parking.clock.now(),
         }
     }
 

@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use crate::clock;
 use crate::clock::Instant;
-use crate::core::hub::{Held, HubLease};
 use crate::core::registry;
+use crate::core::shards::{TimerHold, TimerLease};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
@@ -53,29 +53,28 @@ use crate::wheel::Tick;
 /// ```
 #[derive(Clone)]
 pub struct Timer {
-    pub(crate) lease: HubLease,
+    pub(crate) lease: TimerLease,
     /// Of a timer that is gone when its last handle is.
     _owned: Option<Arc<Owned>>,
 }
 
 /// Ends a timer when it is dropped. Until then its counts can be read, though it was shut down.
-struct Owned(Held);
+struct Owned(TimerHold);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let HubLease { hub, epoch } = self.0.lease();
-        hub.close(epoch);
+        self.0.lease().close();
     }
 }
 
 impl Timer {
     /// A handle on a timer that lives as long as its runtime, or as the process.
-    fn of_runtime(lease: HubLease) -> Timer {
+    fn of_runtime(lease: TimerLease) -> Timer {
         Timer { lease, _owned: None }
     }
 
     /// The first handle on a timer that ends with its last. For a timer that is certainly there.
-    fn owning(lease: HubLease) -> Timer {
+    fn owning(lease: TimerLease) -> Timer {
         Timer { lease, _owned: Some(Arc::new(Owned(lease.hold()))) }
     }
 
@@ -143,7 +142,7 @@ impl Timer {
 
     /// The time on this timer's clock.
     pub(crate) fn now_tick(&self) -> Tick {
-        self.lease.hub.signal.now()
+        self.lease.parking.clock.now()
     }
 
     /// What this timer has done so far. Locks each shard for a moment.
@@ -179,15 +178,14 @@ impl Timer {
     /// ```
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
     pub fn shutdown(&self) -> usize {
-        let HubLease { hub, epoch } = self.lease;
-        if hub.signal.is_driverless() {
+        if self.lease.parking.is_driverless() {
             return 0;
         }
-        hub.close(epoch).unwrap_or(0)
+        self.lease.close().unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {
-        self.lease.is_over()
+        !self.lease.serves()
     }
 }
 
@@ -202,7 +200,7 @@ impl Eq for Timer {}
 impl std::fmt::Debug for Timer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Timer")
-            .field("shards", &self.lease.hub.shards().len())
+            .field("shards", &self.lease.all().len())
             .field("is_shutdown", &self.is_closed())
             .finish_non_exhaustive()
     }

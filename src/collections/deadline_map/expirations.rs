@@ -114,7 +114,7 @@ impl<K, V> Expirations<K, V> {
         let mut look = self.look();
         while let Look::NothingUntil(_) = look {
             self.waits = true;
-            let left = self.shared.consumer.begin_look(cx.waker().clone());
+            let left = self.shared.consumer.look(cx.waker().clone());
             self.sleep = left.or(self.sleep.take());
             // Read before the look, which then sees all that was ever inserted.
             let closed = self.shared.is_closed();
@@ -125,14 +125,11 @@ impl<K, V> Expirations<K, V> {
                     self.stop_waiting();
                     return Poll::Ready(None);
                 }
-                self.shared.consumer.end_look(tick);
-                if self.poll_sleep(tick, cx).is_pending() {
-                    if self.leave_sleep() {
-                        continue;
-                    }
+                if self.poll_sleep(tick, cx).is_ready() {
+                    self.now = self.now.max(tick);
+                } else if self.parks_until(tick) {
                     return Poll::Pending;
                 }
-                self.now = self.now.max(tick);
             }
         }
         if let Look::Due(entry) = look {
@@ -180,15 +177,22 @@ impl<K, V> Expirations<K, V> {
         Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
     }
 
-    /// Where a clock would jump to the sleep, whoever removes or puts off what it waits for may move it. `true` where the
-    /// shards are to be looked at again.
-    fn leave_sleep(&mut self) -> bool {
-        let Some(sleep) = self.sleep.take_if(|sleep| sleep.moves_clock()) else { return false };
-        let begins = !std::mem::replace(&mut self.moves_clock, true);
-        if begins {
+    /// `false` if the shards are to be looked at again. If a clock would jump to the sleep, it is left with the map: whoever
+    /// removes or puts off what it waits for may move it.
+    fn parks_until(&mut self, tick: Tick) -> bool {
+        let left = self.sleep.take_if(|sleep| sleep.moves_clock());
+        if left.is_some() && !std::mem::replace(&mut self.moves_clock, true) {
             self.shared.shards.move_clock();
+            self.sleep = left;
+            return false;
         }
-        self.shared.consumer.leave_sleep(sleep) || begins
+        match self.shared.consumer.park(tick, left) {
+            Ok(()) => true,
+            Err(sleep) => {
+                self.sleep = sleep.or(self.sleep.take());
+                false
+            }
+        }
     }
 
     fn stop_waiting(&mut self) {

@@ -155,8 +155,8 @@ fn endless_sleep(timer: Option<&Timer>) -> Sleep {
 
 impl<K, V> Waits for Shared<K, V> {
     #[inline]
-    fn inserted(&self, deadline: Tick) {
-        self.consumer.inserted(deadline);
+    fn registered(&self, deadline: Tick) {
+        self.consumer.registered(deadline);
     }
 
     fn put_off(&self) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{DeadlineMap, Expirations, Term};
 use crate::core::driver::Driver;
-use crate::core::hub::Hub;
 use crate::core::models::{Woken, check, far, near, poll, race, race_three};
+use crate::core::shards::TimerLease;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -23,19 +23,19 @@ fn map() -> (Map, Task) {
 /// The same, where the clock jumps to what is waited for.
 fn map_on_a_paused_clock() -> (Map, Task) {
     let (map, task) = map();
-    map.hub().move_clock();
+    map.timer().move_clock();
     (map, task)
 }
 
 impl Map {
     /// Where the consumer's sleep waits.
-    fn hub(&self) -> &'static Hub {
-        self.shared.timer.as_ref().expect("it was made on one").lease.hub
+    fn timer(&self) -> TimerLease {
+        self.shared.timer.as_ref().expect("it was made on one").lease
     }
 
     /// The consumer waits, and sleeps no shorter and no longer than until `deadline`.
     fn assert_waits_until(&self, deadline: Tick) {
-        assert_eq!((self.shared.consumer.armed(), self.hub().earliest()), (deadline, deadline));
+        assert_eq!((self.shared.consumer.next_wake(), self.timer().earliest()), (deadline, deadline));
     }
 
     /// Some keys that belong in a shard.
@@ -192,7 +192,7 @@ fn earlier_against_waiting() {
         );
         let task = task.go_on();
         assert!(task.taken.is_empty() && !task.done);
-        assert_eq!(map.shared.consumer.armed(), far(1), "it wakes by itself for the earliest");
+        assert_eq!(map.shared.consumer.next_wake(), far(1), "it wakes by itself for the earliest");
         assert!(map.shared.timer.as_ref().is_some_and(|timer| timer.metrics().pending() == 1));
     });
 }

@@ -24,7 +24,8 @@ use hashbrown::HashTable;
 
 use super::timers::Timers;
 use crate::clock;
-use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::core::next::Next;
+use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 use crate::wheel::{self, Step, Wheel};
@@ -46,7 +47,7 @@ const ROOMY: usize = 1024;
 pub(super) struct Shards<K, V> {
     /// For each, when there next is work; `Tick::MAX` where there is no entry.
     // Side by side, so that the consumer's look at all of them is short, and apart from what each operation reads.
-    next: Box<[AtomicU64]>,
+    next: Box<[Next]>,
     /// `None` where there never was an entry.
     states: Box<[Made<K, V>]>,
     /// Whether a clock jumps to `next`, which is then kept as if what was removed or put off had never been. Read under
@@ -88,7 +89,7 @@ pub(super) struct Term {
 /// Who waits for the entries of a map.
 pub(super) trait Waits {
     /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
-    fn inserted(&self, deadline: Tick);
+    fn registered(&self, deadline: Tick);
 
     /// What came first in its shard was removed or put off, and the shard has published what is left. Only called if a
     /// clock jumps to what is waited for.
@@ -107,7 +108,7 @@ impl<K, V> Shards<K, V> {
     /// So many, a power of two.
     pub(super) fn new(count: usize) -> Self {
         Shards {
-            next: (0..count).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            next: (0..count).map(|_| Next::never()).collect(),
             states: (0..count).map(|_| OnceLock::new()).collect(),
             moves_clock: AtomicBool::new(false),
         }
@@ -155,7 +156,7 @@ impl<K, V> Shard<'_, K, V> {
     }
 
     #[inline]
-    fn published(&self) -> &AtomicU64 {
+    fn published(&self) -> &Next {
         &self.shards.next[self.number]
     }
 
@@ -174,7 +175,7 @@ impl<K, V> Shard<'_, K, V> {
 
     /// When there is work here; never too late, and `Tick::MAX` where there is no entry. Reads no lock.
     pub(super) fn next(&self) -> Tick {
-        Tick(self.published().load(SeqCst))
+        self.published().get()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -256,7 +257,7 @@ impl<K, V> Shard<'_, K, V> {
             self.unlock_exactly(guard, waits);
         } else {
             if guard.table.is_empty() {
-                self.published().store(u64::MAX, SeqCst);
+                self.published().publish(None);
             }
             drop(guard);
         }
@@ -278,7 +279,7 @@ impl<K, V> Shard<'_, K, V> {
         let mut guard = self.lock()?;
         let fresh = State { table: HashTable::new(), timers: Timers::starting_at(guard.timers.elapsed()) };
         let taken = mem::replace(&mut *guard, fresh);
-        self.published().store(u64::MAX, SeqCst);
+        self.published().publish(None);
         drop(guard);
         Some(taken)
     }
@@ -299,19 +300,12 @@ impl<K, V> Shard<'_, K, V> {
     fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, waits: &impl Waits) {
         match armed {
             _ if self.moves_clock() => self.unlock_exactly(guard, waits),
-            Some(deadline) if deadline.0 < self.published().load(Relaxed) => {
-                self.unlock_earlier(guard, deadline, waits);
+            Some(deadline) if self.published().registered(deadline) => {
+                drop(guard);
+                waits.registered(deadline);
             }
             _ => drop(guard),
         }
-    }
-
-    // Apart, as most of what is armed is no earlier than the rest.
-    #[cold]
-    fn unlock_earlier(&self, guard: MutexGuard<'_, State<K, V>>, earliest: Tick, waits: &impl Waits) {
-        self.published().store(earliest.0, SeqCst);
-        drop(guard);
-        waits.inserted(earliest);
     }
 
     /// The same if a clock jumps to what is waited for: tells of what is not there any more, too.
@@ -321,7 +315,7 @@ impl<K, V> Shard<'_, K, V> {
         let next = self.publish(&guard);
         drop(guard);
         match next.cmp(&before) {
-            Ordering::Less => waits.inserted(next),
+            Ordering::Less => waits.registered(next),
             Ordering::Equal => {}
             Ordering::Greater => waits.put_off(),
         }
@@ -329,9 +323,7 @@ impl<K, V> Shard<'_, K, V> {
 
     /// Publishes when there is work here.
     fn publish(&self, state: &State<K, V>) -> Tick {
-        let next = state.timers.next_expiration().unwrap_or(Tick::MAX);
-        self.published().store(next.0, SeqCst);
-        next
+        self.published().publish(state.timers.next_expiration())
     }
 }
 
@@ -409,7 +401,7 @@ mod tests {
     struct Nobody;
 
     impl Waits for Nobody {
-        fn inserted(&self, _: Tick) {}
+        fn registered(&self, _: Tick) {}
 
         fn put_off(&self) {}
     }

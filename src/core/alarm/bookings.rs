@@ -9,20 +9,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::thread::Bell;
+use super::thread::Booker;
 
 /// Names whose booking it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BellId(pub(crate) u64);
+pub(crate) struct BookerId(pub(crate) u64);
 
 pub(super) struct Bookings {
-    bells: BTreeMap<BellId, Booking>,
-    times: BTreeSet<(Instant, BellId)>,
+    bells: BTreeMap<BookerId, Booking>,
+    times: BTreeSet<(Instant, BookerId)>,
 }
 
 struct Booking {
     at: Instant,
-    bell: &'static dyn Bell,
+    bell: &'static dyn Booker,
 }
 
 impl Bookings {
@@ -31,14 +31,14 @@ impl Bookings {
     }
 
     /// Books `bell` for `at`, in place of what it had booked before.
-    pub(super) fn book(&mut self, id: BellId, at: Instant, bell: &'static dyn Bell) {
+    pub(super) fn book(&mut self, id: BookerId, at: Instant, bell: &'static dyn Booker) {
         if let Some(before) = self.bells.insert(id, Booking { at, bell }) {
             self.times.remove(&(before.at, id));
         }
         self.times.insert((at, id));
     }
 
-    pub(super) fn cancel(&mut self, id: BellId) {
+    pub(super) fn cancel(&mut self, id: BookerId) {
         if let Some(booking) = self.bells.remove(&id) {
             self.times.remove(&(booking.at, id));
         }
@@ -50,7 +50,7 @@ impl Bookings {
     }
 
     /// Takes out the earliest booking, if it is due.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<&'static dyn Bell> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
         let &(at, id) = self.times.first()?;
         if at > now {
             return None;
@@ -61,7 +61,7 @@ impl Bookings {
 
     /// When a bell is to ring.
     #[cfg(test)]
-    pub(super) fn of(&self, id: BellId) -> Option<Instant> {
+    pub(super) fn of(&self, id: BookerId) -> Option<Instant> {
         self.bells.get(&id).map(|booking| booking.at)
     }
 }
@@ -74,8 +74,8 @@ mod tests {
 
     struct Silent;
 
-    impl Bell for Silent {
-        fn ring(&'static self, _: &'static StandIns) {}
+    impl Booker for Silent {
+        fn alarm(&'static self, _: &'static StandIns) {}
     }
 
     /// A scan of all for each would take hours.
@@ -85,13 +85,13 @@ mod tests {
         let start = Instant::now();
         let mut bookings = Bookings::new();
         for id in 0..BELLS {
-            bookings.book(BellId(id), start + Duration::from_secs(3_600), &Silent);
+            bookings.book(BookerId(id), start + Duration::from_secs(3_600), &Silent);
         }
         for id in 0..BELLS {
-            bookings.book(BellId(id), start + Duration::from_nanos(id * 7_919 % BELLS), &Silent);
+            bookings.book(BookerId(id), start + Duration::from_nanos(id * 7_919 % BELLS), &Silent);
         }
         for id in (0..BELLS).step_by(2) {
-            bookings.cancel(BellId(id));
+            bookings.cancel(BookerId(id));
         }
         let mut taken = 0;
         while let Some(first) = bookings.first() {

@@ -32,7 +32,7 @@ pub(crate) enum Unfit {
     /// This system or runtime has no such thing.
     Lacking,
     /// It has, and refuses it.
-    Refused(io::Error),
+    InsertError(io::Error),
 }
 
 impl From<NotEnabled> for Unfit {
@@ -43,7 +43,7 @@ impl From<NotEnabled> for Unfit {
 
 impl From<io::Error> for Unfit {
     fn from(error: io::Error) -> Unfit {
-        Unfit::Refused(error)
+        Unfit::InsertError(error)
     }
 }
 
@@ -126,12 +126,14 @@ impl OwnAlarm {
         Err(Unfit::Lacking)
     }
 
+    /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
+    pub(crate) fn watches_for_pause(&self) -> bool {
+        self.paused_clocks && enabled::may_guess() && instant::tokio_clock_may_pause()
+    }
+
     /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
     /// current-thread runtime's clock can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
-        if !(instant::clock_may_be_paused() && self.paused_clocks && enabled::may_guess()) {
-            return;
-        }
         // Whether the runtime has `enable_time`, nobody has said.
         let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
         if made.is_err() || self.set(Alarm::Tokio, at).is_err() {

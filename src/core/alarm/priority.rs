@@ -47,7 +47,7 @@ mod linux {
             let niceness = fields.get(19 - 3)?.parse().ok()?;
             let policy = match *fields.get(41 - 3)? {
                 "0" => 1,
-                "3" => 2, // Batch.
+                "3" => 2, // WakeList.
                 "5" => 3, // Only if all others are idle.
                 _ => 0,   // Real time.
             };

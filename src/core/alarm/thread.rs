@@ -20,7 +20,7 @@ use std::io;
 use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-pub(crate) use super::bookings::BellId;
+pub(crate) use super::bookings::BookerId;
 use super::bookings::Bookings;
 use super::priority::{self, Priority};
 use crate::core::stand_ins::StandIns;
@@ -29,9 +29,9 @@ use crate::util::per_process::PerProcess;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// What the thread rings.
-pub(crate) trait Bell: Send + Sync {
+pub(crate) trait Booker: Send + Sync {
     /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
-    fn ring(&'static self, stand_ins: &'static StandIns);
+    fn alarm(&'static self, stand_ins: &'static StandIns);
 
     /// Has the driver polled that this rings for.
     #[cfg(feature = "test-util")]
@@ -50,7 +50,7 @@ struct AlarmThread {
     changed: Condvar,
     stand_ins: StandIns,
     /// What is to ring first, in a process that was forked off.
-    inherited: Vec<&'static dyn Bell>,
+    inherited: Vec<&'static dyn Booker>,
 }
 
 struct State {
@@ -103,7 +103,7 @@ static BELLS: OnceLock<Listed> = OnceLock::new();
 
 #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
 struct Listed {
-    bell: &'static dyn Bell,
+    bell: &'static dyn Booker,
     next: OnceLock<&'static Listed>,
 }
 
@@ -112,7 +112,7 @@ fn bells() -> impl Iterator<Item = &'static Listed> {
 }
 
 /// Lists a bell, once.
-pub(crate) fn list(bell: &'static dyn Bell) {
+pub(crate) fn list(bell: &'static dyn Booker) {
     static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
     // Those of a model go when it ends.
     if cfg!(hairspring_loom) {
@@ -161,18 +161,18 @@ pub(crate) fn start_for_this_thread() {
 }
 
 /// Books `bell` for `at`, in place of what it had booked before.
-pub(crate) fn book(id: BellId, at: Instant, bell: &'static dyn Bell) {
+pub(crate) fn book(id: BookerId, at: Instant, bell: &'static dyn Booker) {
     alarm().book(id, at, bell);
 }
 
 /// Takes a booking back, if there is one.
-pub(crate) fn cancel(id: BellId) {
+pub(crate) fn cancel(id: BookerId) {
     alarm().lock().bookings.cancel(id);
 }
 
 /// When a bell is to ring.
 #[cfg(test)]
-pub(crate) fn booked(id: BellId) -> Option<Instant> {
+pub(crate) fn booked(id: BookerId) -> Option<Instant> {
     alarm().lock().bookings.of(id)
 }
 
@@ -194,13 +194,13 @@ pub(crate) fn ring_due() -> bool {
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
         let Some(bell) = due else { return rung };
-        bell.ring(&alarm.stand_ins);
+        bell.alarm(&alarm.stand_ins);
         rung = true;
     }
 }
 
 impl AlarmThread {
-    fn new(inherited: Vec<&'static dyn Bell>) -> Self {
+    fn new(inherited: Vec<&'static dyn Booker>) -> Self {
         AlarmThread {
             inherited,
             state: Mutex::new(State {
@@ -254,7 +254,7 @@ impl AlarmThread {
         }
     }
 
-    fn book(&'static self, id: BellId, at: Instant, bell: &'static dyn Bell) {
+    fn book(&'static self, id: BookerId, at: Instant, bell: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, bell);
         let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
@@ -275,7 +275,7 @@ impl AlarmThread {
         let priority = priority::settle();
         if number == 1 {
             // Not here: what they wake may wait for ever for a lock that a thread of the parent held.
-            self.inherited.iter().for_each(|bell| self.stand_ins.send(Box::new(|| bell.ring(&self.stand_ins))));
+            self.inherited.iter().for_each(|bell| self.stand_ins.send(Box::new(|| bell.alarm(&self.stand_ins))));
         }
         let mut state = self.lock();
         if state.latest == number {
@@ -299,7 +299,7 @@ impl AlarmThread {
         let now = sync::now();
         if let Some(bell) = state.bookings.take_due(now) {
             drop(state);
-            catch_panic(|| bell.ring(&self.stand_ins));
+            catch_panic(|| bell.alarm(&self.stand_ins));
             return self.lock();
         }
         let until = state.bookings.first();
@@ -324,8 +324,8 @@ mod tests {
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
-    impl Bell for Note {
-        fn ring(&'static self, _: &'static StandIns) {
+    impl Booker for Note {
+        fn alarm(&'static self, _: &'static StandIns) {
             self.1.send((self.0, Instant::now())).unwrap();
             assert_ne!(self.0, "panics", "on purpose");
         }
@@ -334,8 +334,8 @@ mod tests {
     /// Keeps the thread busy until it is told to go on.
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
-    impl Bell for Gate {
-        fn ring(&'static self, _: &'static StandIns) {
+    impl Booker for Gate {
+        fn alarm(&'static self, _: &'static StandIns) {
             self.0.lock().unwrap().recv().unwrap();
         }
     }
@@ -346,10 +346,10 @@ mod tests {
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // So that all is booked before the first rings, however slow this thread is.
-        book(BellId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        book(BookerId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, rings) = mpsc::channel();
         let book = |id, name, after: Duration| {
-            book(BellId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+            book(BookerId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
         book(0, "far", Duration::from_secs(3_600));
         book(1, "last", Duration::from_millis(60));
@@ -358,14 +358,14 @@ mod tests {
         book(4, "moved", Duration::from_secs(3_600));
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
-        cancel(BellId(u64::MAX - 5));
+        cancel(BookerId(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (bell, at) = rings.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(bell, name);
             assert!(at >= now + Duration::from_millis(after), "{name} rang early");
         }
-        cancel(BellId(u64::MAX));
+        cancel(BookerId(u64::MAX));
         assert!(rings.try_recv().is_err(), "each rings once");
     }
 }

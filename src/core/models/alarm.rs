@@ -7,8 +7,8 @@ use std::task::Wake;
 
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
-use crate::core::alarm::thread::{self, Bell, BellId, booked};
-use crate::core::signal::WakesBy;
+use crate::core::alarm::thread::{self, Booker, BookerId, booked};
+use crate::core::parking::WakesBy;
 use crate::core::stand_ins::StandIns;
 use crate::util::sync::keep;
 use crate::wheel::{Tick, Ticks};
@@ -22,8 +22,8 @@ fn ring() {
 /// A bell that says that it was rung.
 struct Chime(Arc<Woken>);
 
-impl Bell for Chime {
-    fn ring(&'static self, _: &'static StandIns) {
+impl Booker for Chime {
+    fn alarm(&'static self, _: &'static StandIns) {
         self.0.wake_by_ref();
     }
 }
@@ -33,14 +33,14 @@ impl Chime {
         keep!(Chime, Chime(Woken::new()))
     }
 
-    fn book(&'static self, id: BellId, at: Tick) {
+    fn book(&'static self, id: BookerId, at: Tick) {
         thread::book(id, clock::instant_of(at).into_std(), self);
     }
 }
 
 /// Names that no timer has.
-fn id(number: u64) -> BellId {
-    BellId((1 << 63) + number)
+fn id(number: u64) -> BookerId {
+    BookerId((1 << 63) + number)
 }
 
 /// Does the thread's work until both bells have rung.
@@ -97,22 +97,22 @@ fn arming_against_ringing() {
         world.arm(far(1));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.hub.signal.wake_driver();
+            world.timer.parking.wake_driver();
             task.run()
         };
         let (task, (), woken) = race_three(wake_and_run, ring, move || world.arm(near(1)));
         let task = task.settle(|| woken.is_woken());
         assert_eq!(woken.take(), 1);
-        let _task = task.settle(|| world.hub.signal.armed() == far(1));
+        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
     });
 }
 
 /// A driver that has not come, and the alarm thread in its place: asleep until `tick`, with nobody to wake.
 fn stood_in_until(world: World, tick: Tick) {
-    let signal = world.hub.signal;
-    assert!(signal.begin_turn_as_stand_in(tick));
-    assert_eq!(signal.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
+    let parking = world.timer.parking;
+    assert!(parking.begin_turn_as_stand_in(tick));
+    assert_eq!(parking.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
 }
 
 /// The alarm thread turns again as the driver comes round.
@@ -126,7 +126,7 @@ fn the_thread_turns_while_the_driver_does() {
         let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
-        let _task = task.settle(|| world.hub.signal.armed() == far(1));
+        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -140,7 +140,7 @@ fn the_thread_turns_for_nothing_while_the_driver_does() {
         stood_in_until(world, near(1));
         let task = Task::new(world);
         let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
-        let _task = task.settle(|| world.hub.signal.armed() == far(1));
+        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -152,11 +152,11 @@ fn shutdown_against_ringing() {
         let world = World::with_alarm();
         let mut task = Task::new(world).run();
         let woken = world.arm(near(1));
-        let (pending, ()) = race(move || world.hub.close(world.epoch()), ring);
+        let (pending, ()) = race(move || world.timer.close(), ring);
         assert!(pending.is_some());
         wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
         assert_eq!(woken.take(), 1, "fired or told, once");
-        assert_eq!(world.hub.signal.booked(), None);
+        assert_eq!(world.timer.parking.booked(), None);
     });
 }

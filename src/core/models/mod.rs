@@ -28,10 +28,10 @@ use std::thread;
 
 use crate::clock;
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self as alarm_thread, Bell};
+use crate::core::alarm::thread::{self as alarm_thread, Booker};
 use crate::core::driver::Driver;
-use crate::core::hub::{Allowance, Hub, HubLease};
-use crate::core::shard::{Batch, Epoch, ShardLease};
+use crate::core::shard::{ShardLease, WakeList};
+use crate::core::shards::{TimerLease, TurnBudget};
 use crate::core::stand_ins::StandIns;
 use crate::future::Sleep;
 use crate::util::error::Error;
@@ -187,35 +187,31 @@ pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
 /// A timer with two shards; most models only use the first.
 #[derive(Clone, Copy)]
 pub(crate) struct World {
-    pub(crate) hub: &'static Hub,
+    pub(crate) timer: TimerLease,
     pub(crate) lease: ShardLease,
 }
 
-/// A bell that rings nothing: nothing far comes.
+/// Books nothing that comes: all is far.
 struct Mute;
 
-impl Bell for Mute {
-    fn ring(&'static self, _: &'static StandIns) {}
+impl Booker for Mute {
+    fn alarm(&'static self, _: &'static StandIns) {}
 }
 
 impl World {
     /// Where all is far.
     pub(crate) fn new() -> World {
-        World::with_bell(Some(&Mute))
+        World::with_booker(Some(&Mute))
     }
 
     /// Where the alarm thread rings; in a model that is to be done by hand.
     pub(crate) fn with_alarm() -> World {
-        World::with_bell(None)
+        World::with_booker(None)
     }
 
-    fn with_bell(bell: Option<&'static dyn Bell>) -> World {
-        let HubLease { hub, epoch } = Hub::of_a_model(bell);
-        World { hub, lease: ShardLease { shard: hub.shard(0), epoch } }
-    }
-
-    pub(crate) fn epoch(self) -> Epoch {
-        self.lease.epoch
+    fn with_booker(booker: Option<&'static dyn Booker>) -> World {
+        let timer = TimerLease::of_a_model(booker);
+        World { timer, lease: timer.shard(|| 0) }
     }
 
     /// A sleep that waits, and whom it wakes.
@@ -234,21 +230,21 @@ impl World {
     /// An entry of a shard, and whom it wakes.
     pub(crate) fn arm_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
         let woken = Woken::new();
-        self.hub.shard(shard).insert(self.epoch(), deadline, Waker::from(woken.clone())).unwrap();
+        self.timer.shard(|| shard).insert(deadline, Waker::from(woken.clone())).unwrap();
         woken
     }
 
     /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
-        self.hub.fire_at(now, &mut Batch::default(), Allowance::UNBOUNDED).wakes
+        self.timer.fire_at(now, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes
     }
 
     /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
-        let signal = self.hub.signal;
+        let parking = self.timer.parking;
         wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
-            signal.armed() <= deadline && signal.booked().is_some_and(|at| at <= by)
+            parking.next_wake() <= deadline && parking.booked().is_some_and(|at| at <= by)
         });
     }
 }
@@ -263,7 +259,7 @@ pub(crate) struct Task {
 impl Task {
     /// Spawned, not polled yet.
     pub(crate) fn new(world: World) -> Task {
-        let driver = Driver::new(HubLease { hub: world.hub, epoch: world.epoch() }, Alarm::Thread, false);
+        let driver = Driver::new(world.timer, Alarm::Thread, false);
         let task = Task { driver, woken: Woken::new(), done: false };
         task.wake();
         task

@@ -9,27 +9,27 @@ use super::{Woken, check, far, near, race, race_three, wait_until};
 use crate::clock;
 #[cfg(hairspring_loom)]
 use crate::core::alarm::thread;
-use crate::core::hub::{Hub, HubLease, Wanted};
-use crate::core::shard::Refused;
+use crate::core::shard::InsertError;
+use crate::core::shards::{TimerLease, Wanted};
 #[cfg(hairspring_loom)]
 use crate::util::sync;
 use crate::wheel::Tick;
 
 const WANTED: Wanted = Wanted { shards: 1, grain: 0, capacity: None };
 
-fn close(HubLease { hub, epoch }: HubLease) {
-    hub.close(epoch).expect("nobody else ends it");
+fn close(timer: TimerLease) {
+    timer.close().expect("nobody else ends it");
 }
 
 /// Two timers in one hub would count, and end, each other's sleeps.
 #[test]
 fn a_handle_of_an_ended_timer_against_two_new_ones() {
     check("a handle of an ended timer against two new ones", || {
-        let gone = Hub::open(WANTED);
+        let gone = TimerLease::open(WANTED);
         close(gone);
         let hold_twice = move || (0..2).for_each(|_| assert!(gone.try_hold().is_none(), "it has ended"));
-        let ((), one, other) = race_three(hold_twice, || Hub::open(WANTED), || Hub::open(WANTED));
-        assert!(!std::ptr::eq(one.hub, other.hub));
+        let ((), one, other) = race_three(hold_twice, || TimerLease::open(WANTED), || TimerLease::open(WANTED));
+        assert!(!std::ptr::eq(one.get(), other.get()));
         close(one);
         close(other);
     });
@@ -39,15 +39,15 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
 #[test]
 fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     check("a handle against the end of its timer and a new one", || {
-        let ends = Hub::open(WANTED);
+        let ends = TimerLease::open(WANTED);
         let end_and_open = move || {
             close(ends);
-            Hub::open(WANTED)
+            TimerLease::open(WANTED)
         };
-        let (held, one, other) = race_three(move || ends.try_hold(), end_and_open, || Hub::open(WANTED));
-        assert!(!std::ptr::eq(one.hub, other.hub));
+        let (held, one, other) = race_three(move || ends.try_hold(), end_and_open, || TimerLease::open(WANTED));
+        assert!(!std::ptr::eq(one.get(), other.get()));
         let kept = held.is_some();
-        assert!(!kept || ![one.hub, other.hub].iter().any(|hub| std::ptr::eq(*hub, ends.hub)), "it is kept");
+        assert!(!kept || ![one, other].iter().any(|timer| std::ptr::eq(timer.get(), ends.get())), "it is kept");
         drop(held);
         close(one);
         close(other);
@@ -55,17 +55,17 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
 }
 
 /// A timer without a driver, as the process's own is.
-fn driverless() -> HubLease {
-    Hub::open_driverless(WANTED)
+fn driverless() -> TimerLease {
+    TimerLease::open_driverless(WANTED)
 }
 
-fn arm(timer: HubLease, deadline: Tick) -> Arc<Woken> {
+fn arm(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
     let woken = Woken::new();
     let waker = Waker::from(woken.clone());
-    match timer.hub.shard(0).insert(timer.epoch, deadline, waker.clone()) {
+    match timer.shard(|| 0).insert(deadline, waker.clone()) {
         Ok(_) => {}
         // A turn has gone by it, so it is ready at once.
-        Err(Refused::Past) => waker.wake(),
+        Err(InsertError::AlreadyDue) => waker.wake(),
         Err(refused) => panic!("{refused:?}"),
     }
     woken
@@ -98,9 +98,9 @@ fn arming_against_the_turns_of_stand_ins() {
         assert_eq!((first.take(), second.take()), (1, 1));
         let later = arm(timer, far(1));
         let by = clock::instant_of(far(1)).into_std();
-        let signal = timer.hub.signal;
+        let parking = timer.parking;
         wait_until("the alarm thread rings for what is far", || {
-            signal.armed() == far(1) && signal.booked().is_some_and(|at| at <= by)
+            parking.next_wake() == far(1) && parking.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
         close(timer);
@@ -115,7 +115,7 @@ fn the_turn_of_a_stand_in_against_the_end_of_its_timer() {
         let woken = arm(timer, near(1));
         let end_and_open = move || {
             close(timer);
-            let next = Hub::open(WANTED);
+            let next = TimerLease::open(WANTED);
             (next, arm(next, far(1)))
         };
         let ((next, far), ()) = race(end_and_open, ring);

@@ -1,4 +1,4 @@
-//! Models of a timer: its shard, its signal, its driver, and the sleeps on it.
+//! Models of a timer: its shard, its parking, its driver, and the sleeps on it.
 //!
 //! What an alarm fires, it fires as one of the driver's own does: by the time that it says has come.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
-use crate::core::signal::{DriverWaker, WakesBy};
+use crate::core::parking::{DriverWaker, WakesBy};
 use crate::future::Sleep;
 use crate::wheel::Ticks;
 
@@ -30,7 +30,7 @@ fn arming_against_going_back_to_sleep() {
         let later = world.arm(far(2));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.hub.signal.wake_driver();
+            world.timer.parking.wake_driver();
             task.run()
         };
         let (task, sooner) = race(wake_and_run, move || world.arm(far(1)));
@@ -106,7 +106,7 @@ fn two_arm_in_one_shard() {
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
-        world.hub.signal.wake_driver();
+        world.timer.parking.wake_driver();
         let _task = task.run();
         world.assert_sleeps_until(far(2));
         assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
@@ -126,13 +126,13 @@ fn two_arm_in_one_shard_against_going_to_sleep() {
     });
 }
 
-/// A turn on a clock that a test has paused, until it goes to sleep. Returns whom the signal wakes for the next.
+/// A turn on a clock that a test has paused, until it goes to sleep. Returns whom the parking wakes for the next.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
-    let (woken, signal) = (Woken::new(), world.hub.signal);
+    let (woken, parking) = (Woken::new(), world.timer.parking);
     loop {
-        signal.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
-        let earliest = world.hub.earliest();
-        if signal.end_turn(near(0), earliest, Ticks(0), WakesBy::Itself).is_some() {
+        parking.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
+        let earliest = world.timer.earliest();
+        if parking.end_turn(near(0), earliest, Ticks(0), WakesBy::Itself).is_some() {
             return woken;
         }
     }
@@ -144,14 +144,14 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
 fn cancel_against_going_to_sleep_on_a_paused_clock() {
     check("cancel against going to sleep on a paused clock", || {
         let world = World::new();
-        world.hub.move_clock();
+        world.timer.move_clock();
         let (sleep, _) = world.sleeping(far(1));
         let _later = world.arm_in(1, far(2));
         let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.parking.next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -159,7 +159,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
 fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
     check("cancel and arm against going to sleep on a paused clock", || {
         let world = World::new();
-        world.hub.move_clock();
+        world.timer.move_clock();
         let (mut sleep, _) = world.sleeping(far(1));
         let (woken, _armed, _sleep) = race_three(
             move || turn_on_a_paused_clock(world),
@@ -172,7 +172,7 @@ fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.parking.next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -184,7 +184,7 @@ fn cancel_against_fire() {
         let (sleep, woken) = world.sleeping(far(1));
         let (one, other, ()) = race_three(move || world.fire(far(1)), move || world.fire(far(1)), move || drop(sleep));
         assert_eq!(one + other, woken.take(), "who fires wakes");
-        let counts = world.hub.snapshot(world.epoch()).counts;
+        let counts = world.timer.snapshot().counts;
         assert_eq!((counts.registered, counts.pending), (1, 0));
         assert!(one + other <= 1 && counts.fired == (one + other) as u64, "it fires once at most");
         assert!(!woken.is_held(), "no waker is left");
@@ -208,7 +208,7 @@ fn reset_against_fire() {
             // The task polls, as it was woken.
             assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
         }
-        assert!(world.hub.earliest() <= far(2));
+        assert!(world.timer.earliest() <= far(2));
         assert_eq!((world.fire(far(2)), woken.take()), (1, 1), "at the new deadline");
         assert!(poll(&mut sleep, &woken).is_ready());
         assert!(!woken.is_held(), "no waker is left");
@@ -241,7 +241,7 @@ fn drop_against_shutdown() {
         let world = World::new();
         let task = Task::new(world).run();
         let (sleep, woken) = world.sleeping(far(1));
-        let (pending, ()) = race(move || world.hub.close(world.epoch()), move || drop(sleep));
+        let (pending, ()) = race(move || world.timer.close(), move || drop(sleep));
         assert_eq!(pending, Some(woken.take()), "what was pending is woken");
         assert!(!woken.is_held(), "no waker is left");
         assert!(task.run().done, "the driver has seen it");
@@ -255,7 +255,7 @@ fn shutdown_against_the_drop_of_the_driver() {
         let world = World::new();
         let task = Task::new(world).run();
         let woken = world.arm(far(1));
-        let (pending, ()) = race(move || world.hub.close(world.epoch()), move || drop(task));
+        let (pending, ()) = race(move || world.timer.close(), move || drop(task));
         assert!(matches!(pending, None | Some(1)));
         assert_eq!(woken.take(), 1);
         assert!(!woken.is_held(), "no waker is left");
@@ -271,7 +271,7 @@ fn first_poll_against_shutdown() {
         let task = Task::new(world);
         let waker = woken.clone();
         let (pending, task, (mut sleep, polled)) = race_three(
-            move || world.hub.close(world.epoch()),
+            move || world.timer.close(),
             move || task.run(),
             move || {
                 let polled = poll_elapsed(&mut sleep, &waker);

@@ -18,13 +18,13 @@ impl Wake for Woken {
 
 /// A shard that serves a timer.
 fn shard() -> Shard {
-    let signal: &Signal = Box::leak(Box::new(Signal::new()));
-    let shard = Shard::new(signal, Box::leak(Box::new(Limit::new())));
+    let parking: &Parking = Box::leak(Box::new(Parking::new()));
+    let shard = Shard::new(parking, Box::leak(Box::new(Capacity::new())));
     shard.open(EPOCH, 0);
     shard
 }
 
-fn insert(shard: &Shard, deadline: u64) -> Result<Key, Refused> {
+fn insert(shard: &Shard, deadline: u64) -> Result<Key, InsertError> {
     shard.insert(EPOCH, Tick(deadline), Waker::noop().clone())
 }
 
@@ -32,9 +32,9 @@ fn insert(shard: &Shard, deadline: u64) -> Result<Key, Refused> {
 #[test]
 fn what_the_wheel_has_gone_by_is_refused() {
     let shard = shard();
-    assert_eq!(shard.fire(Tick(100), &mut Batch::default()), 0);
+    assert_eq!(shard.fire(Tick(100), &mut WakeList::default()), 0);
     for past in [0, 50, 100] {
-        assert!(matches!(insert(&shard, past), Err(Refused::Past)), "{past}");
+        assert!(matches!(insert(&shard, past), Err(InsertError::AlreadyDue)), "{past}");
     }
     insert(&shard, 101).unwrap();
 }
@@ -42,52 +42,52 @@ fn what_the_wheel_has_gone_by_is_refused() {
 #[test]
 fn what_is_reset_to_what_the_wheel_has_gone_by_is_woken_at_once() {
     let shard = shard();
-    shard.fire(Tick(100), &mut Batch::default());
+    shard.fire(Tick(100), &mut WakeList::default());
     let woken = Arc::new(Woken::default());
     let key = shard.insert(EPOCH, Tick(200), woken.clone().into()).unwrap();
     assert!(shard.reset(key, Tick(101)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     assert!(!shard.reset(key, Tick(100)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert_eq!(shard.set_waker(EPOCH, key, Waker::noop()), Fate::Fired, "nothing of it is left");
+    assert_eq!(shard.set_waker(EPOCH, key, Waker::noop()), EntryState::Fired, "nothing of it is left");
 }
 
 #[test]
 fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_no_clock_is_in_doubt() {
     let shard = shard();
     insert(&shard, 50).unwrap();
-    shard.fire(Tick(100), &mut Batch::default());
+    shard.fire(Tick(100), &mut WakeList::default());
     let locked = shard.lock();
     assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
     drop(locked);
-    shard.signal.open(Box::leak(Box::new(Deaf)));
-    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
+    shard.parking.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
     // By another's clock the wheel may have gone too far.
     insert(&shard, 60).unwrap();
-    shard.signal.driver_went_by(Tick(99));
+    shard.parking.unconfirmed.confirm(Tick(99));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
-    shard.signal.driver_went_by(Tick(100));
+    shard.parking.unconfirmed.confirm(Tick(100));
     assert!(shard.has_fired(EPOCH, Tick(50)), "by the timer's own clock, too");
 }
 
 #[test]
 fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
     let shard = shard();
-    shard.signal.open(Box::leak(Box::new(Deaf)));
-    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
-    assert!(shard.signal.is_doubtful());
-    shard.signal.close();
-    shard.signal.open(Box::leak(Box::new(Deaf)));
-    assert!(!shard.signal.is_doubtful());
+    shard.parking.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
+    assert!(shard.parking.unconfirmed.is_any());
+    shard.parking.close();
+    shard.parking.open(Box::leak(Box::new(Deaf)));
+    assert!(!shard.parking.unconfirmed.is_any());
 }
 
 #[test]
 fn what_waits_is_known_without_the_lock_and_what_was_given_up_is_not_taken_to_wait() {
     let shard = shard();
     let keys = [50, 101, 102].map(|deadline| (insert(&shard, deadline).unwrap(), Tick(deadline)));
-    shard.fire(Tick(100), &mut Batch::default());
+    shard.fire(Tick(100), &mut WakeList::default());
     let locked = shard.lock();
     assert!(shard.holds(EPOCH, keys[2].0, keys[2].1));
     drop(locked);
@@ -98,8 +98,8 @@ fn what_waits_is_known_without_the_lock_and_what_was_given_up_is_not_taken_to_wa
 
 struct Deaf;
 
-impl crate::core::alarm::thread::Bell for Deaf {
-    fn ring(&'static self, _: &'static StandIns) {}
+impl crate::core::alarm::thread::Booker for Deaf {
+    fn alarm(&'static self, _: &'static StandIns) {}
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_hold_of_the_lock_takes_as_many_as_fit_a_batch() {
     for _ in 0..100 {
         insert(&shard, 50).unwrap();
     }
-    let mut batch = Batch::default();
+    let mut batch = WakeList::default();
     let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut batch));
     assert_eq!(taken, [BATCH, 100 - BATCH, 0]);
 }
@@ -118,7 +118,7 @@ struct FiresToo(&'static Shard);
 impl Wake for FiresToo {
     fn wake(self: Arc<Self>) {
         while self.0.next() <= Tick(10) {
-            self.0.fire(Tick(10), &mut Batch::default());
+            self.0.fire(Tick(10), &mut WakeList::default());
         }
     }
 }
@@ -149,7 +149,7 @@ fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belo
     for n in 0..COUNT {
         insert(&shard, first + n * 7_919 % COUNT).unwrap();
     }
-    let mut batch = Batch::default();
+    let mut batch = WakeList::default();
     while shard.next() <= Tick(first) {
         shard.fire(Tick(first), &mut batch);
     }

@@ -4,27 +4,32 @@
 //! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock. Of what was taken out or
 //!    put off it keeps nothing where `moves_clock` is set.
 //! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
-//!    wheel has gone by, so what is taken out comes in order. Neither holds where the signal has become doubtful.
+//!    wheel has gone by, so what is taken out comes in order. Neither holds where the parking has become doubtful.
 //! 3. At most [`STEPS`] steps of the wheel are made per hold of the lock.
 //! 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may come back in.
 //! 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //!    are stale.
 //!
-//! Must not know: the driver, futures.
+
+mod counts;
+mod lease;
 
 use std::sync::PoisonError;
 use std::task::Waker;
 
-use crate::clock;
-use crate::core::capacity::Limit;
+pub(crate) use self::counts::{Counts, Snapshot};
+pub(crate) use self::lease::ShardLease;
+use crate::core::capacity::Capacity;
 use crate::core::lateness::Lateness;
-use crate::core::signal::Signal;
+use crate::core::next::Next;
+use crate::core::parking::Parking;
+use crate::core::pool::Epoch;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{Mutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
 use crate::wheel::Tick;
-use crate::wheel::{LEVELS, Step, Wheel};
+use crate::wheel::{Step, Wheel};
 
 /// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
 const STEPS: usize = 128;
@@ -36,8 +41,7 @@ const BATCH: usize = 64;
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
-    /// When the wheel next has work; `Tick::MAX` where it has none.
-    next: AtomicU64,
+    next: Next,
     fired_through: AtomicU64,
     /// The epoch that `fired_through` is of; set after it was set back.
     serves: AtomicU32,
@@ -46,8 +50,8 @@ pub(crate) struct Shard {
     /// Whether a clock jumps to what waits here, as one does that a test has paused. Changes only under the lock.
     // Beside what each cancellation reads.
     moves_clock: AtomicBool,
-    signal: &'static Signal,
-    limit: &'static Limit,
+    parking: &'static Parking,
+    capacity: &'static Capacity,
 }
 
 struct State {
@@ -61,95 +65,11 @@ struct State {
     before: Counts,
 }
 
-/// What has become of the entries of a shard. What is neither fired nor pending was cancelled.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Counts {
-    pub(crate) registered: u64,
-    pub(crate) fired: u64,
-    pub(crate) pending: u64,
-    pub(crate) cascaded: u64,
-}
-
-/// What a shard, or all of a timer, has done and holds. See [`Metrics`](crate::timer::Metrics).
-#[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
-    pub(crate) counts: Counts,
-    pub(crate) lateness: Lateness,
-    /// For each level, a bit for each slot that has entries.
-    pub(crate) occupancy: [u64; LEVELS],
-}
-
-/// Names one timer among those that a shard serves, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Epoch(pub(crate) u32);
-
-/// A shard, as one timer has it.
-#[derive(Clone, Copy)]
-pub(crate) struct ShardLease {
-    pub(crate) shard: &'static Shard,
-    pub(crate) epoch: Epoch,
-}
-
-impl ShardLease {
-    /// Whether a deadline has come by the timer's clock.
-    #[inline]
-    pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.shard.signal.is_surely_future(deadline) && self.now() >= deadline
-    }
-
-    /// Whether the timer is the process's own.
-    #[inline]
-    pub(crate) fn is_driverless(self) -> bool {
-        self.shard.signal.is_driverless()
-    }
-
-    #[inline]
-    pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-        self.shard.insert(self.epoch, deadline, waker)
-    }
-
-    #[inline]
-    pub(crate) fn remove(self, key: Key) {
-        self.shard.remove(key);
-    }
-
-    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
-        self.shard.reset(key, deadline)
-    }
-
-    #[inline]
-    pub(crate) fn has_fired(self, deadline: Tick) -> bool {
-        self.shard.has_fired(self.epoch, deadline)
-    }
-
-    pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
-        self.shard.holds(self.epoch, key, deadline)
-    }
-
-    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> Fate {
-        self.shard.set_waker(self.epoch, key, waker)
-    }
-
-    #[inline]
-    pub(crate) fn moves_clock(self) -> bool {
-        self.shard.moves_clock()
-    }
-
-    /// The time on the timer's clock; on the current runtime's where another timer, with its clock, is in its place.
-    #[inline]
-    pub(crate) fn now(self) -> Tick {
-        let now = self.shard.signal.now();
-        // Looked at last: a shard is opened for a timer before that one's clock is shown.
-        let is_anothers = cfg!(feature = "test-util") && self.shard.serves.load(Ordering::SeqCst) != self.epoch.0;
-        if is_anothers { clock::now() } else { now }
-    }
-}
-
 /// Why an entry was not inserted.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum InsertError {
     /// The wheel has gone by that tick.
-    Past,
+    AlreadyDue,
     /// The timer has gone.
     Closed,
     /// The timer has as many entries as it may, which is this many.
@@ -158,21 +78,21 @@ pub(crate) enum Refused {
 
 /// What has become of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum EntryState {
     Waiting,
     Fired,
     /// The timer went away before the entry was due.
-    Lost,
+    Gone,
 }
 
 /// The wakers that one hold of the lock takes out, reused so that turning does not allocate.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct WakeList {
     wakers: Vec<Waker>,
 }
 
 impl Shard {
-    pub(crate) fn new(signal: &'static Signal, limit: &'static Limit) -> Self {
+    pub(crate) fn new(parking: &'static Parking, capacity: &'static Capacity) -> Self {
         Shard {
             state: Mutex::new(State {
                 wheel: Wheel::new(),
@@ -182,13 +102,13 @@ impl Shard {
                 lateness: Lateness::new(),
                 before: Counts::default(),
             }),
-            next: AtomicU64::new(u64::MAX),
+            next: Next::never(),
             fired_through: AtomicU64::new(0),
             serves: AtomicU32::new(0),
             grain: AtomicU32::new(0),
             moves_clock: AtomicBool::new(false),
-            signal,
-            limit,
+            parking,
+            capacity,
         }
     }
 
@@ -197,18 +117,14 @@ impl Shard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn signal(&self) -> &'static Signal {
-        self.signal
-    }
-
     /// Whether everything of a timer with a deadline has certainly been fired, so that it is in the past.
     #[inline]
     pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
         // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
         // second load then finds.
         self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire)
-            && self.serves.load(Ordering::Acquire) == epoch.0
-            && !self.signal.is_doubtful()
+            && self.serves(epoch)
+            && !self.parking.unconfirmed.is_any()
     }
 
     /// Whether an entry is still here, neither fired nor given up with its timer. Locks only where what is published does
@@ -217,9 +133,9 @@ impl Shard {
         let expiry = self.expiry(deadline).0;
         // What was taken out is of the tick after `fired_through` at the latest, and `next` is not beyond what is left.
         let surely = expiry.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
-            && expiry >= self.next.load(Ordering::SeqCst)
-            && self.serves.load(Ordering::Acquire) == epoch.0
-            && !self.signal.is_doubtful();
+            && expiry >= self.next().0
+            && self.serves(epoch)
+            && !self.parking.unconfirmed.is_any();
         surely || self.lock().wheel.get(key).is_some()
     }
 
@@ -231,23 +147,28 @@ impl Shard {
         deadline.0.checked_add(below).map_or(Tick::MAX, |sum| Tick(sum & !below))
     }
 
-    /// Whether the wheel has gone by a tick, or would have if it had had anything to do. A manual clock that stands
-    /// still turns no wheel, so what is past is not put into one.
+    /// Whether the wheel has gone by a tick.
     #[inline]
     fn is_past(&self, state: &State, tick: Tick) -> bool {
-        (tick <= state.wheel.elapsed() && !self.signal.is_doubtful()) || self.signal.was_shown(tick)
+        tick <= state.wheel.elapsed() && !self.parking.unconfirmed.is_any()
+    }
+
+    /// Whether this serves a timer.
+    #[inline]
+    fn serves(&self, epoch: Epoch) -> bool {
+        self.serves.load(Ordering::Acquire) == epoch.0
     }
 
     #[inline]
-    pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+    pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
         let admitted = if !state.serves(epoch) {
-            Err(Refused::Closed)
+            Err(InsertError::Closed)
         } else if self.is_past(&state, deadline) {
-            Err(Refused::Past)
+            Err(InsertError::AlreadyDue)
         } else {
-            self.limit.take().map_err(Refused::Full)
+            self.capacity.take().map_err(InsertError::Full)
         };
         if let Err(refused) = admitted {
             drop(state);
@@ -270,7 +191,7 @@ impl Shard {
     #[inline]
     fn take_out(&self, state: &mut State, key: Key) -> Option<Waker> {
         let waker = state.wheel.remove(key)?;
-        self.limit.give(1);
+        self.capacity.give(1);
         Some(waker)
     }
 
@@ -299,12 +220,9 @@ impl Shard {
     /// Lets go of the lock, then tells the driver where `deadline` is the earliest here.
     #[inline]
     fn publish_earlier(&self, state: MutexGuard<'_, State>, deadline: Tick) {
-        let earlier = deadline.0 < self.next.load(Ordering::Relaxed);
-        if earlier {
-            self.next.store(deadline.0, Ordering::SeqCst);
-        }
+        let is_earliest = self.next.registered(deadline);
         drop(state);
-        if earlier && self.signal.inserted(deadline) {
+        if is_earliest && self.parking.registered(deadline) {
             self.move_clock();
         }
     }
@@ -323,15 +241,13 @@ impl Shard {
         let later = self.look(&state) > before;
         drop(state);
         if later {
-            self.signal.put_off(before);
+            self.parking.put_off(before);
         }
     }
 
     /// Publishes when the wheel has work, as it is now.
     fn look(&self, state: &State) -> Tick {
-        let next = state.wheel.next_expiration().unwrap_or(Tick::MAX);
-        self.next.store(next.0, Ordering::SeqCst);
-        next
+        self.next.publish(state.wheel.next_expiration())
     }
 
     /// Whether a clock jumps to what waits here.
@@ -348,18 +264,18 @@ impl Shard {
     }
 
     /// Makes `waker` the one that an entry wakes.
-    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> Fate {
+    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> EntryState {
         match self.swap_waker(epoch, key, waker, None) {
             Ok(fate) => fate,
-            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(Fate::Waiting),
+            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(EntryState::Waiting),
         }
     }
 
     /// `Err` where the entry has another waker and no clone to put in its place was given.
-    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<Fate, ()> {
+    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let fate = if state.serves(epoch) { Fate::Fired } else { Fate::Lost };
+            let fate = if state.serves(epoch) { EntryState::Fired } else { EntryState::Gone };
             drop(state);
             drop(clone);
             return Ok(fate);
@@ -367,40 +283,32 @@ impl Shard {
         if current.will_wake(waker) {
             drop(state);
             drop(clone);
-            return Ok(Fate::Waiting);
+            return Ok(EntryState::Waiting);
         }
         let Some(clone) = clone else { return Err(()) };
         let before = std::mem::replace(current, clone);
         drop(state);
         drop(before);
-        Ok(Fate::Waiting)
+        Ok(EntryState::Waiting)
     }
 
     /// When there is work here; never too late. Reads no lock.
     pub(crate) fn next(&self) -> Tick {
-        Tick(self.next.load(Ordering::SeqCst))
-    }
-
-    /// The earliest deadline; `Tick::MAX` where there is none. Takes time in proportion to what is out of order near it.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn earliest_deadline(&self) -> Tick {
-        let state = self.lock();
-        let first = state.wheel.first().and_then(|key| state.wheel.deadline(key));
-        first.unwrap_or(Tick::MAX)
+        self.next.get()
     }
 
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
-    pub(crate) fn fire(&self, now: Tick, batch: &mut Batch) -> usize {
+    pub(crate) fn fire(&self, now: Tick, list: &mut WakeList) -> usize {
         let mut state = self.lock();
         if !state.open {
             // What is left belongs to whoever closes the shard, who has moved the wheel beyond any time.
-            self.next.store(u64::MAX, Ordering::SeqCst);
+            self.next.publish(None);
             return 0;
         }
         let State { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
-        let taken = take_due(wheel, now, &mut batch.wakers, |deadline| lateness.record(now - deadline));
-        self.limit.give(batch.wakers.len());
+        let taken = take_due(wheel, now, &mut list.wakers, |deadline| lateness.record(now - deadline));
+        self.capacity.give(list.wakers.len());
         match taken {
             Progress::All => {
                 self.look(&state);
@@ -411,20 +319,13 @@ impl Shard {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
         }
-        state.fired += batch.wakers.len() as u64;
+        state.fired += list.wakers.len() as u64;
         drop(state);
-        batch.wake_all()
+        list.wake_all()
     }
 
     pub(crate) fn was_opened_for(&self, epoch: Epoch) -> bool {
         self.lock().epoch == epoch
-    }
-
-    /// How many entries a timer has here.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn pending(&self, epoch: Epoch) -> usize {
-        let state = self.lock();
-        if state.epoch == epoch { state.wheel.len() } else { 0 }
     }
 
     /// What was done for a timer and is held for it; nothing where the shard serves another by now.
@@ -454,7 +355,7 @@ impl Shard {
         state.fired = 0;
         state.lateness = Lateness::new();
         state.before = state.count();
-        self.next.store(u64::MAX, Ordering::SeqCst);
+        self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
         self.serves.store(epoch.0, Ordering::Release);
     }
@@ -462,18 +363,18 @@ impl Shard {
     /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns
     /// how many there were.
     pub(crate) fn close(&self) -> usize {
-        let mut batch = Batch::default();
+        let mut list = WakeList::default();
         let mut pending = 0;
         loop {
             let mut state = self.lock();
             state.open = false;
             // There is no work here any more, and nothing is to be taken to wait.
-            self.next.store(u64::MAX, Ordering::SeqCst);
+            self.next.publish(None);
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
-            let taken = take_due(&mut state.wheel, Tick::MAX, &mut batch.wakers, |_| ());
-            self.limit.give(batch.wakers.len());
+            let taken = take_due(&mut state.wheel, Tick::MAX, &mut list.wakers, |_| ());
+            self.capacity.give(list.wakers.len());
             drop(state);
-            pending += batch.wake_all();
+            pending += list.wake_all();
             if let Progress::All = taken {
                 return pending;
             }
@@ -509,13 +410,6 @@ fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut te
     Progress::Through(through)
 }
 
-impl Snapshot {
-    pub(crate) const fn empty() -> Self {
-        let counts = Counts { registered: 0, fired: 0, pending: 0, cascaded: 0 };
-        Snapshot { counts, lateness: Lateness::new(), occupancy: [0; LEVELS] }
-    }
-}
-
 impl State {
     fn serves(&self, epoch: Epoch) -> bool {
         self.open && self.epoch == epoch
@@ -531,13 +425,28 @@ impl State {
     }
 }
 
-impl Batch {
+impl WakeList {
     fn wake_all(&mut self) -> usize {
         let count = self.wakers.len();
         for waker in self.wakers.drain(..) {
             catch_panic(|| waker.wake());
         }
         count
+    }
+}
+
+/// For tests that move a clock.
+#[cfg(feature = "test-util")]
+impl Shard {
+    /// Reads the wheel.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
+        read(&self.lock().wheel)
+    }
+
+    /// The clock shows `now`: what is registered for an earlier tick from here on is refused, though no turn has gone by.
+    pub(crate) fn skip_to(&self, now: Tick) {
+        let next = self.next();
+        self.lock().wheel.skip_to(next.min(now));
     }
 }
 

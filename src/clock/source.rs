@@ -1,0 +1,166 @@
+//! [`Source`]: where a timer's time comes from. And whether any test has taken hold of a clock.
+//!
+//! A timer goes by the clock of its runtime, which is the system's unless a test has paused it. A test may also move a
+//! timer's clock by hand, and let it run again afterwards, ahead of the system's or behind it.
+//
+// Invariants
+// 1. `shown` names one of three: the runtime's clock, a clock that was let go and runs, or the tick that somebody shows.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use super::{Instant, instant_of, now, tick_of};
+use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::wheel::Tick;
+
+/// Whether a test has, or may have, taken hold of a clock of this process.
+static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
+
+/// Whether a clock of this process was ever found paused, or is moved by hand. Only then does it matter which runtime's
+/// clock a thread reads.
+#[inline]
+pub(crate) fn any_is_held() -> bool {
+    ANY_IS_HELD.load(Relaxed)
+}
+
+/// A clock was found paused, or is moved by hand.
+pub(crate) fn one_is_held() {
+    if !any_is_held() {
+        ANY_IS_HELD.store(true, SeqCst);
+    }
+}
+
+/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
+pub(crate) const LAST: Tick = Tick(u64::MAX - 1);
+
+/// The system's time, whatever clock the current runtime has.
+pub(crate) fn system_now() -> Tick {
+    tick_of(Instant::from_std(std::time::Instant::now()))
+}
+
+/// How a clock runs that was held once: as far ahead of the system's as it was then, or behind it. It is kept as what the
+/// clock would have shown at [`BEGIN`], which has no sign and saturates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Course(Tick);
+
+/// A time on the system's clock, before any course.
+static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
+
+impl Course {
+    /// The course of a clock that shows `now`.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn from(now: Tick) -> Course {
+        let begin = *BEGIN;
+        Course(Tick(now.0.saturating_sub((system_now() - begin).0)))
+    }
+
+    /// What the clock shows.
+    pub(crate) fn now(self) -> Tick {
+        let begin = *BEGIN;
+        (self.0 + (system_now() - begin)).min(LAST)
+    }
+
+    /// When the clock comes to `tick`, by the system's.
+    fn system_tick(self, tick: Tick) -> Tick {
+        *BEGIN + (tick - self.0)
+    }
+}
+
+/// Where a timer's time comes from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What somebody shows, or one of the two below.
+    shown: AtomicU64,
+    /// How the clock runs, if `shown` is [`RUNS`].
+    course: AtomicU64,
+}
+
+/// The runtime's clock.
+const RUNTIME: u64 = u64::MAX;
+/// A clock that was held and runs again. No clock shows the first tick: it lies 50 years in the past.
+const RUNS: u64 = 0;
+
+impl Source {
+    /// The clock of the runtime.
+    pub(crate) fn runtime() -> Self {
+        Source { shown: AtomicU64::new(RUNTIME), course: AtomicU64::new(0) }
+    }
+
+    /// From now on the clock of the runtime.
+    pub(crate) fn follow_runtime(&self) {
+        self.shown.store(RUNTIME, SeqCst);
+    }
+
+    /// The time.
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        match self.shown.load(SeqCst) {
+            RUNTIME => now(),
+            RUNS => self.course().now(),
+            shown => Tick(shown),
+        }
+    }
+
+    /// Whether this is the clock of the runtime.
+    #[inline]
+    pub(crate) fn is_the_runtimes(&self) -> bool {
+        self.shown.load(SeqCst) == RUNTIME
+    }
+
+    /// Whether somebody shows the time.
+    pub(crate) fn is_shown(&self) -> bool {
+        !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
+    }
+
+    /// When a tick comes by the system's clock. Nobody knows when one comes that somebody shows.
+    pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
+        let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;
+        instant_of(if runs { self.course().system_tick(tick) } else { tick })
+    }
+
+    fn course(&self) -> Course {
+        Course(Tick(self.course.load(SeqCst)))
+    }
+}
+
+#[cfg(feature = "test-util")]
+impl Source {
+    /// From now on somebody shows the time, `now` to begin with.
+    pub(crate) fn begin_to_show(&self, now: Tick) {
+        self.shown.store(now.0, SeqCst);
+    }
+
+    /// Another time is shown. Time does not go back.
+    pub(crate) fn show(&self, now: Tick) {
+        self.shown.fetch_max(now.0, SeqCst);
+    }
+
+    /// From now on the clock runs.
+    pub(crate) fn run(&self, course: Course) {
+        self.course.store(course.0.0, SeqCst);
+        self.shown.store(RUNS, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wheel::Ticks;
+
+    #[test]
+    fn a_course_never_goes_back_and_ends_where_time_does() {
+        let system = system_now();
+        let behind = Tick(system.0 - 1_000_000_000);
+        for from in [behind, system, system + Ticks(1), Tick(u64::MAX / 2), Tick(LAST.0 - 1), LAST] {
+            let course = Course::from(from);
+            let (mut last, before) = (from, system_now());
+            for _ in 0..1_000 {
+                let now = course.now();
+                assert!(last <= now && now <= LAST, "{now:?} after {last:?}, from {from:?}");
+                last = now;
+            }
+            let system = course.system_tick(last);
+            assert!(before <= system_now() && system <= system_now(), "{system:?}");
+        }
+    }
+}

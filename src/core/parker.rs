@@ -1,0 +1,165 @@
+//! [`Parker`]: the handshake between one who sleeps until the earliest deadline and those who register deadlines.
+//!
+//! The one place where a mistake hangs a program. Whoever sleeps publishes the tick at which it will wake (`next_wake`);
+//! whoever has registered an earlier deadline wakes it, or moves its alarm. While it looks for the earliest it publishes
+//! "never", so that all who register come to the lock, where they have it look again.
+//!
+//! It serves a timer's driver and a map's consumer. What each keeps beside it, under the same lock, is `P`.
+//
+// Invariants
+// 1. Order of a look: publish "never", look, publish the earliest. Order of a registration: publish the new earliest
+//    deadline where the look finds it, then read `next_wake`. All four are sequentially consistent, so a registration
+//    that the look missed reads "never", and comes to the lock.
+// 2. `next_wake` changes only under the lock; reading it is a filter in front of the lock.
+// 3. If two looks overlap, the one that ends last only makes the wake-up earlier.
+// 4. A registration during a look is not lost: the look does not end in sleep, unless another has begun since.
+// 5. Nobody is woken, and no waker is cloned or dropped, under the lock.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+
+use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::util::sync::{Mutex, MutexGuard};
+use crate::wheel::Tick;
+
+// A cache line of its own: all who register read it, and it is rarely written.
+#[repr(align(128))]
+pub(crate) struct Parker<P> {
+    next_wake: AtomicU64,
+    state: Mutex<State<P>>,
+}
+
+struct State<P> {
+    phase: Phase,
+    beside: P,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is nobody, or somebody who will look without being woken. `next_wake` lets nobody through.
+    Away,
+    /// Somebody looks, or is about to. `again`: something was registered since, which the look may have missed.
+    Looking { again: bool },
+    /// Somebody sleeps until `next_wake`.
+    Parked,
+}
+
+/// A parker whose lock is held. Dereferences to what is kept beside it.
+pub(crate) struct Locked<'a, P> {
+    next_wake: &'a AtomicU64,
+    state: MutexGuard<'a, State<P>>,
+}
+
+impl<P> Parker<P> {
+    /// Nobody is there yet.
+    pub(crate) fn new(beside: P) -> Self {
+        Parker { next_wake: AtomicU64::new(0), state: Mutex::new(State { phase: Phase::Away, beside }) }
+    }
+
+    /// The tick at which the sleeper wakes; `Tick::MAX` while it looks, tick 0 while it is away.
+    #[inline]
+    pub(crate) fn next_wake(&self) -> Tick {
+        Tick(self.next_wake.load(SeqCst))
+    }
+
+    pub(crate) fn lock(&self) -> Locked<'_, P> {
+        // Nothing that can panic runs under this lock.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { next_wake: &self.next_wake, state }
+    }
+
+    /// For a process that was just forked off: `None` if a thread of the parent's held the lock, which stays locked.
+    #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
+    pub(crate) fn try_lock(&self) -> Option<Locked<'_, P>> {
+        let state = self.state.try_lock().ok()?;
+        Some(Locked { next_wake: &self.next_wake, state })
+    }
+
+    /// A deadline was registered and can be found. If it is earlier than what is slept for, or that is not known yet, this
+    /// is the lock, under which [`Locked::registered`] says what is to be done.
+    #[inline]
+    pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
+        deadline < self.next_wake()
+    }
+}
+
+/// What a registration finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It need do nothing: the sleeper wakes in time, or looks again.
+    Served,
+    /// The sleeper would sleep too long.
+    Sleeper,
+}
+
+impl<P> Locked<'_, P> {
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.phase
+    }
+
+    fn publish(&self, next_wake: Tick) {
+        self.next_wake.store(next_wake.0, SeqCst);
+    }
+
+    /// A look begins.
+    pub(crate) fn look(&mut self) {
+        self.publish(Tick::MAX);
+        self.state.phase = Phase::Looking { again: false };
+    }
+
+    /// Has whoever looks look again.
+    pub(crate) fn look_again(&mut self) {
+        self.publish(Tick::MAX);
+        self.state.phase = Phase::Looking { again: true };
+    }
+
+    /// A look has found `earliest`. `false` if it has to be repeated.
+    pub(crate) fn park(&mut self, earliest: Tick) -> bool {
+        if let Phase::Looking { again: true } = self.state.phase {
+            return false;
+        }
+        self.publish(earliest);
+        self.state.phase = Phase::Parked;
+        true
+    }
+
+    /// Whether somebody sleeps, and wakes no later than `earliest`.
+    pub(crate) fn wakes_by(&self, earliest: Tick) -> bool {
+        self.state.phase == Phase::Parked && self.next_wake.load(SeqCst) <= earliest.0
+    }
+
+    /// The sleeper wakes earlier than it was to, by an alarm that has been moved.
+    pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
+        self.publish(deadline);
+    }
+
+    /// Nobody sleeps any more.
+    pub(crate) fn leave(&mut self) {
+        self.publish(Tick::ZERO);
+        self.state.phase = Phase::Away;
+    }
+
+    /// What whoever has registered `deadline` finds.
+    pub(crate) fn registered(&mut self, deadline: Tick) -> Found {
+        match &mut self.state.phase {
+            Phase::Looking { again } => *again = true,
+            Phase::Parked if deadline.0 < self.next_wake.load(SeqCst) => return Found::Sleeper,
+            Phase::Away | Phase::Parked => {}
+        }
+        Found::Served
+    }
+}
+
+impl<P> Deref for Locked<'_, P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.state.beside
+    }
+}
+
+impl<P> DerefMut for Locked<'_, P> {
+    fn deref_mut(&mut self) -> &mut P {
+        &mut self.state.beside
+    }
+}

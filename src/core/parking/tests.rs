@@ -1,0 +1,70 @@
+use super::*;
+use crate::clock;
+
+/// Of a timer whose driver is expected.
+fn expected() -> Parking {
+    let parking = Parking::new();
+    parking.begin().is_expected = true;
+    parking
+}
+
+/// An alarm may go off late, or for nothing, while the driver is awake and its next wake-up is not known.
+#[test]
+fn an_alarm_that_goes_off_out_of_turn_does_not_put_the_next_one_off() {
+    let parking = expected();
+    let now = clock::now();
+    let (soon, pause) = (now + Ticks(1_000_000), Ticks(500_000));
+    parking.own_alarm_went_off(now);
+    assert_eq!(parking.end_turn(now, soon, pause, WakesBy::OwnAlarm), Some(soon));
+    parking.own_alarm_went_off(now);
+    parking.begin_turn(noop());
+    assert_eq!(parking.end_turn(now, soon, pause, WakesBy::OwnAlarm), Some(soon));
+}
+
+fn noop() -> DriverWaker {
+    DriverWaker { waker: Waker::noop().clone(), is_foreign: false }
+}
+
+fn end_of_a_turn_that_saw_nothing(parking: &Parking) -> Option<Tick> {
+    parking.end_turn(clock::now(), Tick::MAX, Ticks(0), WakesBy::Thread)
+}
+
+/// Both had looked when it was armed. The stand-in only has the alarm thread ring again, and what it leaves to the
+/// driver, the driver has to look for.
+#[test]
+fn what_two_turns_have_missed_neither_sleeps_through() {
+    let parking = expected();
+    assert!(parking.begin_turn_as_stand_in(Tick(1)));
+    parking.begin_turn(noop());
+    parking.registered(Tick(1));
+    assert_eq!(end_of_a_turn_that_saw_nothing(&parking), None, "the stand-in's");
+    parking.call_again();
+    assert_eq!(end_of_a_turn_that_saw_nothing(&parking), None, "the driver's");
+}
+
+/// The stand-in would have seen what the driver missed, but was not through.
+#[test]
+fn what_a_stand_in_leaves_undone_nobody_sleeps_through() {
+    for ends_first in [false, true] {
+        let parking = expected();
+        parking.begin_turn(noop());
+        parking.registered(Tick(1));
+        assert!(parking.begin_turn_as_stand_in(Tick(1)));
+        if ends_first {
+            assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
+            parking.call_again();
+            // The alarm is moved, or the driver woken.
+            assert!(parking.next_wake() <= Tick(1) || parking.parker.lock().waker.is_none());
+        } else {
+            parking.call_again();
+            assert_eq!(end_of_a_turn_that_saw_nothing(&parking), None);
+        }
+    }
+}
+
+/// A stand-in may be turning as a test pauses the clock: whoever arms then finds it out, as the stand-in goes by another.
+#[tokio::test(start_paused = true)]
+async fn a_clock_is_found_paused_by_whoever_arms_during_a_turn() {
+    let parking = expected();
+    assert!(parking.registered(Tick(1)));
+}

@@ -1,0 +1,227 @@
+//! [`Pool`]: memory that is never freed, but used by one owner after the other.
+//!
+//! A sleep points to its shard without counting references, which would cost as much as the shard's lock. So what it
+//! points to stays, and waits for its next use. A [`Lease`] names one use: it serves, or it does not.
+//
+// Invariants
+// 1. A use is named by an epoch that no other use of the same memory has. It begins with one holder, who ends it.
+// 2. What has ended is put back when its last holder leaves, once a use.
+// 3. Nobody joins the holders of a use when none is left.
+//
+// Must not know: what is pooled.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::PoisonError;
+
+use crate::util::sync::Mutex;
+use crate::util::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// Names one use of pooled memory among all that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Epoch(pub(crate) u32);
+
+impl Epoch {
+    /// That of the next use.
+    pub(crate) fn next(self) -> Epoch {
+        Epoch(self.0.wrapping_add(1))
+    }
+}
+
+/// What comes from a pool.
+pub(crate) trait Pooling: Sized + Sync + 'static {
+    /// The pool that it goes back to.
+    fn pool() -> &'static Pool<Self>;
+
+    /// How large it is: a use gets memory of the size that it asks for.
+    fn size(&self) -> usize;
+}
+
+/// Memory that serves no use at present, by its size.
+pub(crate) struct Pool<T: 'static>(Mutex<BTreeMap<usize, Vec<&'static Pooled<T>>>>);
+
+/// Memory with the use that it serves.
+pub(crate) struct Pooled<T> {
+    /// That of the use served now, or of the next.
+    epoch: AtomicU32,
+    holders: Holders,
+    value: T,
+}
+
+/// One use. It serves until it is ended; then the memory may have another.
+pub(crate) struct Lease<T: 'static> {
+    of: &'static Pooled<T>,
+    epoch: Epoch,
+}
+
+/// Keeps memory from being used anew as long as it lives.
+pub(crate) struct Hold<T: Pooling>(Lease<T>);
+
+impl<T> Pool<T> {
+    pub(crate) fn new() -> Self {
+        Pool(Mutex::new(BTreeMap::new()))
+    }
+
+    fn take(&self, size: usize) -> Option<&'static Pooled<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&size)?.pop()
+    }
+
+    fn put_back(&self, size: usize, pooled: &'static Pooled<T>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(size).or_default().push(pooled);
+    }
+}
+
+impl<T: Pooling> Pooled<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Pooled { epoch: AtomicU32::new(0), holders: Holders::none(), value }
+    }
+
+    /// A use begins. Only for whoever has the memory to itself.
+    pub(crate) fn begin(&'static self) -> Lease<T> {
+        let epoch = Epoch(self.epoch.load(SeqCst));
+        self.holders.begin(epoch);
+        Lease { of: self, epoch }
+    }
+}
+
+impl<T: Pooling> Lease<T> {
+    /// A use of memory of a size, which `make` makes if none is spare.
+    pub(crate) fn take(size: usize, make: impl FnOnce() -> &'static Pooled<T>) -> Lease<T> {
+        T::pool().take(size).unwrap_or_else(make).begin()
+    }
+
+    pub(crate) fn epoch(self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether the use has not ended.
+    #[inline]
+    pub(crate) fn serves(self) -> bool {
+        self.of.epoch.load(SeqCst) == self.epoch.0
+    }
+
+    /// Ends the use, and leaves to the caller, as the holder that it began with, to [let go](Lease::let_go) when it has
+    /// cleared up. `false` if it has ended before.
+    pub(crate) fn end(self) -> bool {
+        let next = self.epoch.next();
+        self.of.epoch.compare_exchange(self.epoch.0, next.0, SeqCst, SeqCst).is_ok()
+    }
+
+    pub(crate) fn let_go(self) {
+        if self.of.holders.leave() {
+            T::pool().put_back(self.of.value.size(), self.of);
+        }
+    }
+
+    /// Keeps the memory for this use. `None` if it has ended and nobody else keeps it.
+    pub(crate) fn try_hold(self) -> Option<Hold<T>> {
+        self.of.holders.join(self.epoch).then(|| Hold(self))
+    }
+
+    /// Keeps the memory for this use, which certainly serves or is kept by others.
+    pub(crate) fn hold(self) -> Hold<T> {
+        self.try_hold().expect("the use has not ended")
+    }
+}
+
+impl<T> Lease<T> {
+    /// What is leased, or was: it may have another use by now.
+    #[inline]
+    pub(crate) fn get(self) -> &'static T {
+        &self.of.value
+    }
+}
+
+impl<T> Clone for Lease<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Lease<T> {}
+
+impl<T> Deref for Lease<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.of.value
+    }
+}
+
+impl<T> PartialEq for Lease<T> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.of, other.of) && self.epoch == other.epoch
+    }
+}
+
+impl<T> Eq for Lease<T> {}
+
+impl<T: Pooling> Hold<T> {
+    pub(crate) fn lease(&self) -> Lease<T> {
+        self.0
+    }
+}
+
+impl<T: Pooling> Clone for Hold<T> {
+    fn clone(&self) -> Self {
+        self.0.hold()
+    }
+}
+
+impl<T: Pooling> Drop for Hold<T> {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
+/// Who may still use memory: the epoch of the use in the upper half, how many in the lower.
+struct Holders(AtomicU64);
+
+fn pack(epoch: Epoch, holders: u32) -> u64 {
+    u64::from(epoch.0) << 32 | u64::from(holders)
+}
+
+impl Holders {
+    fn none() -> Self {
+        Holders(AtomicU64::new(0))
+    }
+
+    /// A use begins, with one holder.
+    fn begin(&self, epoch: Epoch) {
+        self.0.store(pack(epoch, 1), SeqCst);
+    }
+
+    /// One more; `false` if the use has no holder left.
+    fn join(&self, epoch: Epoch) -> bool {
+        let one_more = |now| (now > pack(epoch, 0) && now < pack(epoch, u32::MAX)).then(|| now + 1);
+        self.0.fetch_update(SeqCst, SeqCst, one_more).is_ok()
+    }
+
+    /// One less. Whether that was the last, who puts the memory back.
+    fn leave(&self) -> bool {
+        // The lower half is not zero: whoever leaves is counted there.
+        let before = self.0.fetch_sub(1, SeqCst);
+        before & u64::from(u32::MAX) == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_joins_a_use_that_has_ended() {
+        let holders = Holders::none();
+        assert!(!holders.join(Epoch(0)), "none has begun");
+        for epoch in [0, 1, u32::MAX].map(Epoch) {
+            holders.begin(epoch);
+            assert!(
+                holders.join(epoch) && !holders.join(epoch.next()) && !holders.join(Epoch(epoch.0.wrapping_sub(1)))
+            );
+            assert!(!holders.leave());
+            assert!(holders.leave(), "the last");
+            assert!(!holders.join(epoch));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a shard has done and holds.
+
+use crate::core::lateness::Lateness;
+use crate::wheel::LEVELS;
+
+/// What has become of the entries of a shard. What is neither fired nor pending was cancelled.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) registered: u64,
+    pub(crate) fired: u64,
+    pub(crate) pending: u64,
+    pub(crate) cascaded: u64,
+}
+
+/// What a shard, or all of a timer, has done and holds. See [`Metrics`](crate::timer::Metrics).
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) counts: Counts,
+    pub(crate) lateness: Lateness,
+    /// For each level, a bit for each slot that has entries.
+    pub(crate) occupancy: [u64; LEVELS],
+}
+
+impl Snapshot {
+    pub(crate) const fn empty() -> Self {
+        let counts = Counts { registered: 0, fired: 0, pending: 0, cascaded: 0 };
+        Snapshot { counts, lateness: Lateness::new(), occupancy: [0; LEVELS] }
+    }
+}

@@ -1,0 +1,90 @@
+//! [`ShardLease`]: a shard, as one timer has it. It serves that timer, or it refuses.
+
+use std::task::Waker;
+
+use super::{EntryState, InsertError, Key, Shard};
+use crate::clock;
+use crate::core::pool::Epoch;
+use crate::wheel::Tick;
+
+#[derive(Clone, Copy)]
+pub(crate) struct ShardLease {
+    shard: &'static Shard,
+    epoch: Epoch,
+}
+
+impl ShardLease {
+    pub(crate) fn new(shard: &'static Shard, epoch: Epoch) -> Self {
+        ShardLease { shard, epoch }
+    }
+
+    /// The time on the timer's clock; on the current runtime's if another timer has the shard by now.
+    #[inline]
+    pub(crate) fn now(self) -> Tick {
+        let clock = &self.shard.parking.clock;
+        if clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
+    }
+
+    #[cold]
+    fn time_shown(self) -> Tick {
+        let now = self.shard.parking.clock.now();
+        // Looked at last: a shard is opened for a timer before that one's clock is shown.
+        if self.shard.serves(self.epoch) { now } else { clock::now() }
+    }
+
+    /// Whether a deadline has come by the timer's clock.
+    #[inline]
+    pub(crate) fn has_come(self, deadline: Tick) -> bool {
+        !self.shard.parking.is_surely_future(deadline) && self.now() >= deadline
+    }
+
+    /// Whether the timer is the process's own.
+    #[inline]
+    pub(crate) fn is_driverless(self) -> bool {
+        self.shard.parking.is_driverless()
+    }
+
+    /// See [`Shard::insert`].
+    #[inline]
+    pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
+        self.shard.insert(self.epoch, deadline, waker)
+    }
+
+    /// See [`Shard::remove`].
+    #[inline]
+    pub(crate) fn remove(self, key: Key) {
+        self.shard.remove(key);
+    }
+
+    /// See [`Shard::reset`].
+    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
+        self.shard.reset(key, deadline)
+    }
+
+    /// See [`Shard::set_waker`].
+    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
+        self.shard.set_waker(self.epoch, key, waker)
+    }
+
+    /// See [`Shard::has_fired`].
+    #[inline]
+    pub(crate) fn has_fired(self, deadline: Tick) -> bool {
+        self.shard.has_fired(self.epoch, deadline)
+    }
+
+    /// See [`Shard::holds`].
+    pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
+        self.shard.holds(self.epoch, key, deadline)
+    }
+
+    /// See [`Shard::moves_clock`].
+    #[inline]
+    pub(crate) fn moves_clock(self) -> bool {
+        self.shard.moves_clock()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shard(self) -> &'static Shard {
+        self.shard
+    }
+}

@@ -1,0 +1,321 @@
+//! [`Shards`]: one timer's wheels, each under a lock of its own, and the turn that fires what is due in them.
+//
+// Invariants
+// 1. Whoever fires what is due holds the memory for its timer meanwhile, stand-ins aside: they go by the system's clock,
+//    and what they fire in memory that has changed hands is due there, too.
+// 2. A shard with nothing due is not locked.
+// 3. The driver and one stand-in may turn at the same time; each entry is fired by one of them.
+//
+// Must not know: tasks, futures.
+
+use crate::clock::{instant, source};
+use crate::core::alarm::thread::{self, Booker};
+use crate::core::capacity::Capacity;
+use crate::core::parking::{Due, Parking, WakesBy, coalesce};
+use crate::core::pool::{Hold, Lease, Pool, Pooled, Pooling};
+use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
+use crate::core::stand_ins::StandIns;
+use crate::util::catch_panic::catch_panic;
+use crate::util::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::util::sync::{keep, per_process};
+use crate::wheel::{Tick, Ticks};
+
+/// A timer, which may have ended.
+pub(crate) type TimerLease = Lease<Shards>;
+
+/// Keeps a timer's memory, also when it has ended.
+pub(crate) type TimerHold = Hold<Shards>;
+
+pub(crate) struct Shards {
+    pub(crate) parking: &'static Parking,
+    shards: Vec<&'static Shard>,
+    capacity: &'static Capacity,
+    /// How many of the shards the timer uses.
+    used: AtomicUsize,
+    /// The use whose timer is its runtime's own; the next if another was installed in its place.
+    default: AtomicU32,
+    turns: AtomicU64,
+    /// What a stand-in does here, and in which process: a child of a fork has not got its parent's.
+    stand_in: AtomicU64,
+}
+
+/// What a stand-in does.
+#[derive(Clone, Copy)]
+enum StandIn {
+    Away,
+    Turns,
+    /// It was called again meanwhile.
+    TurnsAgain,
+}
+
+impl StandIn {
+    fn here(self) -> u64 {
+        u64::from(std::process::id()) << 32 | self as u64
+    }
+}
+
+/// What a timer asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) shards: usize,
+    /// Deadlines are rounded up to multiples of two to the power of this many ticks.
+    pub(crate) grain: u32,
+    /// How many entries there may be, if that is limited.
+    pub(crate) capacity: Option<usize>,
+}
+
+per_process! {
+    // A child of a fork leaves its parent's alone.
+    fn pool() -> &'static Pool<Shards> = |_| Pool::new();
+}
+
+impl Pooling for Shards {
+    fn pool() -> &'static Pool<Shards> {
+        pool()
+    }
+
+    fn size(&self) -> usize {
+        self.shards.len()
+    }
+}
+
+/// How much a turn may do.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnBudget {
+    /// Wakers to wake.
+    pub(crate) wakes: usize,
+    /// Holds of a shard's lock.
+    pub(crate) holds: usize,
+}
+
+/// What a turn has done.
+pub(crate) struct Fired {
+    /// The time that the turn went by.
+    pub(crate) at: Tick,
+    pub(crate) wakes: usize,
+    /// Whether everything due was fired.
+    pub(crate) all: bool,
+}
+
+impl TurnBudget {
+    /// What is done before other tasks, or other timers' alarms, get their turn.
+    pub(crate) const OF_A_TURN: TurnBudget = TurnBudget { wakes: 1024, holds: 256 };
+    pub(crate) const UNBOUNDED: TurnBudget = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
+}
+
+impl Shards {
+    fn new(shards: usize) -> &'static Pooled<Shards> {
+        let parking = keep!(Parking, Parking::new());
+        let capacity = keep!(Capacity, Capacity::new());
+        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
+        keep!(
+            Pooled<Shards>,
+            Pooled::new(Shards {
+                parking,
+                shards,
+                capacity,
+                used: AtomicUsize::new(0),
+                default: AtomicU32::new(0),
+                turns: AtomicU64::new(0),
+                stand_in: AtomicU64::new(0),
+            })
+        )
+    }
+
+    pub(crate) fn all(&self) -> &[&'static Shard] {
+        &self.shards[..self.used.load(Ordering::Relaxed)]
+    }
+
+    /// From now on the timer's clock jumps to what waits here, as one does that a test has paused.
+    pub(crate) fn move_clock(&self) {
+        self.all().iter().filter(|shard| !shard.moves_clock()).for_each(|shard| shard.move_clock());
+    }
+
+    /// Fires what is due now, as far as the budget reaches.
+    pub(crate) fn fire_due(&self, list: &mut WakeList, budget: TurnBudget) -> Fired {
+        self.fire_at(self.parking.clock.now(), list, budget)
+    }
+
+    /// Fires what is due at a tick that has been reached, as far as the budget reaches.
+    pub(crate) fn fire_at(&self, at: Tick, list: &mut WakeList, budget: TurnBudget) -> Fired {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut fired = Fired { at, wakes: 0, all: true };
+        let mut holds = 0;
+        // A hold of each shard at a time, so that a crowd in one does not keep the others waiting.
+        loop {
+            let before = holds;
+            for shard in self.all().iter().filter(|shard| shard.next() <= fired.at) {
+                if fired.wakes >= budget.wakes || holds == budget.holds {
+                    return Fired { all: false, ..fired };
+                }
+                fired.wakes += shard.fire(fired.at, list);
+                holds += 1;
+            }
+            if holds == before {
+                return fired;
+            }
+        }
+    }
+
+    /// When there next is something to do.
+    pub(crate) fn earliest(&self) -> Tick {
+        self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// Calls a stand-in, for a timer without a driver, or for a driver that does not come round: its runtime is blocked,
+    /// or nobody drives it. One at a time: a waker that blocks it holds up this timer, and takes no more threads.
+    fn call_stand_in(&'static self, stand_ins: &'static StandIns) {
+        let turns = [StandIn::Turns.here(), StandIn::TurnsAgain.here()];
+        let called = |now| Some(if turns.contains(&now) { turns[1] } else { turns[0] });
+        let before = self.stand_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, called);
+        if before.is_ok_and(|before| !turns.contains(&before)) {
+            stand_ins.send(Box::new(|| self.stand_in()));
+        }
+    }
+
+    /// Turns, and again as long as that was asked for meanwhile.
+    fn stand_in(&self) {
+        let (turns, away) = (StandIn::Turns.here(), StandIn::Away.here());
+        while {
+            self.stand_in.store(turns, Ordering::SeqCst);
+            catch_panic(|| self.turn_once());
+            self.stand_in.compare_exchange(turns, away, Ordering::SeqCst, Ordering::SeqCst).is_err()
+        } {}
+    }
+
+    fn turn_once(&self) {
+        let now = self.parking.clock.now();
+        if !self.parking.begin_turn_as_stand_in(now) {
+            return;
+        }
+        let fired = self.fire_at(now, &mut WakeList::default(), TurnBudget::OF_A_TURN);
+        // In a model time does not pass, so nothing would ever be coalesced.
+        let coalesces = self.parking.is_driverless() && cfg!(not(hairspring_loom));
+        let wait = if coalesces { coalesce::wait_after(fired.wakes) } else { Ticks(0) };
+        let slept = fired.all.then(|| self.parking.end_turn(fired.at, self.earliest(), wait, WakesBy::Thread));
+        if slept.flatten().is_none() {
+            // There is more to do, after what else the alarm thread has to call.
+            self.parking.call_again();
+        }
+    }
+}
+
+impl TimerLease {
+    /// A new timer.
+    ///
+    /// # Panics
+    /// If the system refuses the alarm thread.
+    pub(crate) fn open(wanted: Wanted) -> TimerLease {
+        thread::start();
+        let timer = Lease::make(wanted);
+        timer.parking.open(timer.get());
+        if !instant::clock_is_the_systems() || instant::tokio_clock_may_pause() {
+            timer.move_clock();
+        }
+        timer
+    }
+
+    /// The process's own timer, which stand-ins turn.
+    ///
+    /// # Panics
+    /// As [`open`](Lease::open).
+    pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
+        thread::start();
+        let timer = Lease::make(wanted);
+        timer.parking.open_driverless(timer.get());
+        timer
+    }
+
+    pub(crate) fn make(wanted: Wanted) -> TimerLease {
+        // Powers of two, so that timers of all sizes can use each other's memory.
+        let room = wanted.shards.next_power_of_two();
+        Lease::take(room, || Shards::new(room)).prepared(wanted)
+    }
+
+    fn prepared(self, wanted: Wanted) -> Self {
+        self.default.store(self.epoch().0, Ordering::SeqCst);
+        self.used.store(wanted.shards, Ordering::SeqCst);
+        self.turns.store(0, Ordering::Relaxed);
+        self.capacity.open(wanted.capacity);
+        for shard in self.all() {
+            shard.open(self.epoch(), wanted.grain);
+        }
+        self
+    }
+
+    /// A timer of a model, whose memory no timer gets after it. The alarm thread calls `booker`, or the shards themselves.
+    #[cfg(test)]
+    pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
+        let timer = Shards::new(2).begin().prepared(Wanted { shards: 2, grain: 0, capacity: None });
+        std::mem::forget(timer.hold());
+        timer.parking.open(booker.unwrap_or(timer.get()));
+        timer
+    }
+
+    /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` if it has ended before.
+    pub(crate) fn close(self) -> Option<usize> {
+        if !self.end() {
+            return None;
+        }
+        self.replace();
+        self.parking.close();
+        let pending = self.all().iter().map(|shard| shard.close()).sum();
+        self.let_go();
+        Some(pending)
+    }
+
+    /// Another timer was installed in the place of this one, or it has ended.
+    pub(crate) fn replace(self) {
+        let (this, next) = (self.epoch(), self.epoch().next());
+        // If the memory serves another by now, that stays.
+        let _ = self.default.compare_exchange(this.0, next.0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether this is its runtime's timer still. One that was never a runtime's is as long as it lives.
+    #[inline]
+    pub(crate) fn is_default(self) -> bool {
+        self.get().default.load(Ordering::SeqCst) == self.epoch().0
+    }
+
+    /// The shard that a thread keeps to, which has a `number` among the runtime's workers, or among all threads.
+    pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
+        let shards = self.get().all();
+        // One wheel if somebody shows the time: what is due at one instant is fired in the order in which it was armed.
+        let is_alone = shards.len() == 1 || source::any_is_held() && self.parking.clock.is_shown();
+        let number = if is_alone { 0 } else { number() };
+        ShardLease::new(shards[number % shards.len()], self.epoch())
+    }
+
+    /// How often the wheels were turned for this timer; zero if another has the memory by now.
+    pub(crate) fn turns(self) -> u64 {
+        let turns = self.turns.load(Ordering::Relaxed);
+        if self.all()[0].was_opened_for(self.epoch()) { turns } else { 0 }
+    }
+
+    /// What was done for this timer and is held for it; nothing if another has the memory by now.
+    pub(crate) fn snapshot(self) -> Snapshot {
+        let mut sum = Snapshot::empty();
+        self.all().iter().for_each(|shard| shard.add_to(&mut sum, self.epoch()));
+        sum
+    }
+}
+
+impl Booker for Shards {
+    #[cfg(feature = "test-util")]
+    fn wake_driver(&self) {
+        self.parking.wake_driver();
+    }
+
+    fn has_survived(&self) -> bool {
+        self.parking.has_survived()
+    }
+
+    fn alarm(&'static self, stand_ins: &'static StandIns) {
+        match self.parking.alarm() {
+            Due::Nothing => {}
+            Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
+            Due::Wake(driver) => driver.wake(),
+            Due::StandIn => self.call_stand_in(stand_ins),
+        }
+    }
+}
