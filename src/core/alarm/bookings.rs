@@ -1,45 +1,62 @@
-//! What the alarm thread is to ring, and when.
-//!
-//! Invariants
-//! 1. A bell has one booking at most.
-//! 2. Each step takes time in the logarithm of the bookings: a process may have a timer for each of thousands of runtimes.
-//!
-//! Must not know: threads, what a bell does.
+//! Whom the alarm thread is to call, and when.
+//
+// Invariants
+// 1. A booker has one booking at most.
+// 2. Each step takes time in the logarithm of the bookings: a process may have a timer for each of thousands of runtimes.
+//
+// Must not know: threads, what a booker does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::thread::Booker;
+use crate::core::stand_ins::StandIns;
+
+/// Whoever books alarms.
+pub(crate) trait Booker: Send + Sync {
+    /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
+    fn alarm(&'static self, stand_ins: &'static StandIns);
+
+    /// Has the driver polled that this books for.
+    #[cfg(feature = "test-util")]
+    fn wake_driver(&self) {}
+
+    /// Whether this can be called in a process that was just forked off: there is something to book for, and no thread that
+    /// exists in the parent only holds its lock.
+    #[cfg_attr(hairspring_loom, allow(dead_code))]
+    fn has_survived(&self) -> bool {
+        false
+    }
+}
 
 /// Names whose booking it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BookerId(pub(crate) u64);
 
 pub(super) struct Bookings {
-    bells: BTreeMap<BookerId, Booking>,
+    bookers: BTreeMap<BookerId, Booking>,
     times: BTreeSet<(Instant, BookerId)>,
 }
 
 struct Booking {
     at: Instant,
-    bell: &'static dyn Booker,
+    booker: &'static dyn Booker,
 }
 
 impl Bookings {
     pub(super) fn new() -> Self {
-        Bookings { bells: BTreeMap::new(), times: BTreeSet::new() }
+        Bookings { bookers: BTreeMap::new(), times: BTreeSet::new() }
     }
 
-    /// Books `bell` for `at`, in place of what it had booked before.
-    pub(super) fn book(&mut self, id: BookerId, at: Instant, bell: &'static dyn Booker) {
-        if let Some(before) = self.bells.insert(id, Booking { at, bell }) {
+    /// Books `booker` for `at`, in place of what it had booked before.
+    pub(super) fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
+        if let Some(before) = self.bookers.insert(id, Booking { at, booker }) {
             self.times.remove(&(before.at, id));
         }
         self.times.insert((at, id));
     }
 
     pub(super) fn cancel(&mut self, id: BookerId) {
-        if let Some(booking) = self.bells.remove(&id) {
+        if let Some(booking) = self.bookers.remove(&id) {
             self.times.remove(&(booking.at, id));
         }
     }
@@ -56,20 +73,19 @@ impl Bookings {
             return None;
         }
         self.times.pop_first();
-        self.bells.remove(&id).map(|booking| booking.bell)
+        self.bookers.remove(&id).map(|booking| booking.booker)
     }
 
-    /// When a bell is to ring.
+    /// When a booker is to be called.
     #[cfg(test)]
     pub(super) fn of(&self, id: BookerId) -> Option<Instant> {
-        self.bells.get(&id).map(|booking| booking.at)
+        self.bookers.get(&id).map(|booking| booking.at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::stand_ins::StandIns;
     use std::time::Duration;
 
     struct Silent;
@@ -81,16 +97,16 @@ mod tests {
     /// A scan of all for each would take hours.
     #[test]
     fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
-        const BELLS: u64 = 500_000;
+        const BOOKERS: u64 = 500_000;
         let start = Instant::now();
         let mut bookings = Bookings::new();
-        for id in 0..BELLS {
+        for id in 0..BOOKERS {
             bookings.book(BookerId(id), start + Duration::from_secs(3_600), &Silent);
         }
-        for id in 0..BELLS {
-            bookings.book(BookerId(id), start + Duration::from_nanos(id * 7_919 % BELLS), &Silent);
+        for id in 0..BOOKERS {
+            bookings.book(BookerId(id), start + Duration::from_nanos(id * 7_919 % BOOKERS), &Silent);
         }
-        for id in (0..BELLS).step_by(2) {
+        for id in (0..BOOKERS).step_by(2) {
             bookings.cancel(BookerId(id));
         }
         let mut taken = 0;
@@ -99,6 +115,6 @@ mod tests {
             assert!(bookings.take_due(first).is_some());
             taken += 1;
         }
-        assert_eq!(taken, BELLS / 2);
+        assert_eq!(taken, BOOKERS / 2);
     }
 }

@@ -1,55 +1,37 @@
 //! The alarm thread: one for the process, started when first needed, asleep until the earliest booking.
 //!
-//! It needs nothing of a runtime, so timers work on one that has neither `enable_time` nor `enable_io`, and it rings on
-//! time even if every worker is busy.
-//!
-//! Invariants
-//! 1. A booking rings once, at or after its instant, and is then gone.
-//! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
-//! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
-//! 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
-//! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, by
-//!    stand-ins, to book anew what they wait for.
-//!
-//! Bells live for ever: what rings is never freed, only used again.
-//!
-//! Must not know: wheel, shards, the driver.
+//! It needs nothing of a runtime, so timers work on one that has neither `enable_time` nor `enable_io`, and it is on time
+//! even if every worker is busy.
+//
+// Invariants
+// 1. A booking is called once, at or after its instant, and is then gone.
+// 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
+// 3. Bookers are called with no lock of this module held, and one that panics does not stop the others.
+// 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
+// 5. A process that was forked off starts a thread of its own with its first booking, and all bookers are called there
+//    once, by stand-ins, to book anew what they wait for.
+// 6. Bookers live for ever: their memory is never freed, only used again.
+//
+// Must not know: wheels, shards, the driver.
 
 use std::cell::Cell;
 use std::io;
 use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-pub(crate) use super::bookings::BookerId;
 use super::bookings::Bookings;
+pub(crate) use super::bookings::{Booker, BookerId};
 use super::priority::{self, Priority};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::per_process::PerProcess;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
-/// What the thread rings.
-pub(crate) trait Booker: Send + Sync {
-    /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
-    fn alarm(&'static self, stand_ins: &'static StandIns);
-
-    /// Has the driver polled that this rings for.
-    #[cfg(feature = "test-util")]
-    fn wake_driver(&self) {}
-
-    /// Whether this can ring in a process that was just forked off: it has something to ring for, and no thread that
-    /// exists in the parent only holds its lock.
-    #[cfg_attr(hairspring_loom, allow(dead_code))]
-    fn has_survived(&self) -> bool {
-        false
-    }
-}
-
 struct AlarmThread {
     state: Mutex<State>,
     changed: Condvar,
     stand_ins: StandIns,
-    /// What is to ring first, in a process that was forked off.
+    /// Who is called first, in a process that was forked off.
     inherited: Vec<&'static dyn Booker>,
 }
 
@@ -92,37 +74,37 @@ impl Thread {
 per_process! {
     /// The alarm thread of this process: a child of a fork has not got its parent's.
     fn alarm() -> &'static AlarmThread = |parents| {
-        // What was booked with the parent's is not known. So all ring, and book anew what they need.
-        let inherited = bells().take_while(|_| parents.is_some()).map(|listed| listed.bell);
-        AlarmThread::new(inherited.filter(|bell| bell.has_survived()).collect())
+        // What was booked with the parent's is not known. So all are called, and book anew what they need.
+        let inherited = bookers().take_while(|_| parents.is_some()).map(|listed| listed.booker);
+        AlarmThread::new(inherited.filter(|booker| booker.has_survived()).collect())
     };
 }
 
-/// All bells that there are, for a child of a fork. To read them takes no lock.
-static BELLS: OnceLock<Listed> = OnceLock::new();
+/// All bookers that there are, for a child of a fork. To read them takes no lock.
+static BOOKERS: OnceLock<Listed> = OnceLock::new();
 
 #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
 struct Listed {
-    bell: &'static dyn Booker,
+    booker: &'static dyn Booker,
     next: OnceLock<&'static Listed>,
 }
 
-fn bells() -> impl Iterator<Item = &'static Listed> {
-    std::iter::successors(BELLS.get(), |listed| listed.next.get().copied())
+fn bookers() -> impl Iterator<Item = &'static Listed> {
+    std::iter::successors(BOOKERS.get(), |listed| listed.next.get().copied())
 }
 
-/// Lists a bell, once.
-pub(crate) fn list(bell: &'static dyn Booker) {
+/// Lists a booker, once.
+pub(crate) fn list(booker: &'static dyn Booker) {
     static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
     // Those of a model go when it ends.
     if cfg!(hairspring_loom) {
         return;
     }
-    let listed = || Listed { bell, next: OnceLock::new() };
-    let last = LAST.get(|_| PlainMutex::new(bells().last()));
+    let listed = || Listed { booker, next: OnceLock::new() };
+    let last = LAST.get(|_| PlainMutex::new(bookers().last()));
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(match *last {
-        None => BELLS.get_or_init(listed),
+        None => BOOKERS.get_or_init(listed),
         Some(last) => last.next.get_or_init(|| Box::leak(Box::new(listed()))),
     });
 }
@@ -130,7 +112,7 @@ pub(crate) fn list(bell: &'static dyn Booker) {
 /// Has all drivers polled, wherever they run, to look at their clocks.
 #[cfg(feature = "test-util")]
 pub(crate) fn wake_all_drivers() {
-    bells().for_each(|listed| listed.bell.wake_driver());
+    bookers().for_each(|listed| listed.booker.wake_driver());
 }
 
 /// Starts the thread, so that booking cannot fail later. Starts it anew if it is less urgent than the main thread and than
@@ -160,9 +142,9 @@ pub(crate) fn start_for_this_thread() {
     }
 }
 
-/// Books `bell` for `at`, in place of what it had booked before.
-pub(crate) fn book(id: BookerId, at: Instant, bell: &'static dyn Booker) {
-    alarm().book(id, at, bell);
+/// Books a call of `booker` for `at`, in place of what it had booked before.
+pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
+    alarm().book(id, at, booker);
 }
 
 /// Takes a booking back, if there is one.
@@ -170,7 +152,7 @@ pub(crate) fn cancel(id: BookerId) {
     alarm().lock().bookings.cancel(id);
 }
 
-/// When a bell is to ring.
+/// When a booker is to be called.
 #[cfg(test)]
 pub(crate) fn booked(id: BookerId) -> Option<Instant> {
     alarm().lock().bookings.of(id)
@@ -186,16 +168,16 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Rings all that is due, in a model. Returns whether anything was.
+/// Calls all that are due, in a model. Returns whether anything was.
 #[cfg(all(test, hairspring_loom))]
-pub(crate) fn ring_due() -> bool {
+pub(crate) fn call_due() -> bool {
     let alarm = alarm();
-    let mut rung = false;
+    let mut called = false;
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
-        let Some(bell) = due else { return rung };
-        bell.alarm(&alarm.stand_ins);
-        rung = true;
+        let Some(booker) = due else { return called };
+        booker.alarm(&alarm.stand_ins);
+        called = true;
     }
 }
 
@@ -221,7 +203,7 @@ impl AlarmThread {
 
     /// Starts a thread unless there is one of no worse priority than this.
     fn start(&'static self) -> io::Result<()> {
-        // A model rings by itself.
+        // A model calls by itself.
         if cfg!(hairspring_loom) {
             return Ok(());
         }
@@ -254,9 +236,9 @@ impl AlarmThread {
         }
     }
 
-    fn book(&'static self, id: BookerId, at: Instant, bell: &'static dyn Booker) {
+    fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
-        state.bookings.book(id, at, bell);
+        state.bookings.book(id, at, booker);
         let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
         if oversleeps {
             state.thread = Thread::Awake;
@@ -275,7 +257,7 @@ impl AlarmThread {
         let priority = priority::settle();
         if number == 1 {
             // Not here: what they wake may wait for ever for a lock that a thread of the parent held.
-            self.inherited.iter().for_each(|bell| self.stand_ins.send(Box::new(|| bell.alarm(&self.stand_ins))));
+            self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
         }
         let mut state = self.lock();
         if state.latest == number {
@@ -294,12 +276,12 @@ impl AlarmThread {
         self.changed.notify_all();
     }
 
-    /// Rings what is due first; if nothing is, sleeps until something may be.
+    /// Calls who is due first; if nobody is, sleeps until somebody may be.
     fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         let now = sync::now();
-        if let Some(bell) = state.bookings.take_due(now) {
+        if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
-            catch_panic(|| bell.alarm(&self.stand_ins));
+            catch_panic(|| booker.alarm(&self.stand_ins));
             return self.lock();
         }
         let until = state.bookings.first();
@@ -341,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn bells_ring_in_order_and_never_early() {
+    fn bookers_are_called_in_order_and_never_early() {
         start();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
-        // So that all is booked before the first rings, however slow this thread is.
+        // So that all is booked before the first is called, however slow this thread is.
         book(BookerId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
-        let (sender, rings) = mpsc::channel();
+        let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
             book(BookerId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
@@ -361,11 +343,11 @@ mod tests {
         cancel(BookerId(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
-            let (bell, at) = rings.recv_timeout(Duration::from_secs(30)).unwrap();
-            assert_eq!(bell, name);
-            assert!(at >= now + Duration::from_millis(after), "{name} rang early");
+            let (who, at) = calls.recv_timeout(Duration::from_secs(30)).unwrap();
+            assert_eq!(who, name);
+            assert!(at >= now + Duration::from_millis(after), "{name} was called early");
         }
         cancel(BookerId(u64::MAX));
-        assert!(rings.try_recv().is_err(), "each rings once");
+        assert!(calls.try_recv().is_err(), "each is called once");
     }
 }

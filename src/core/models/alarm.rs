@@ -16,7 +16,7 @@ use crate::wheel::{Tick, Ticks};
 /// Rings what is due, in the place of the alarm thread.
 fn ring() {
     #[cfg(hairspring_loom)]
-    thread::ring_due();
+    thread::call_due();
 }
 
 /// A bell that says that it was rung.

@@ -297,7 +297,7 @@ impl Task {
             self = self.run();
             // Longer than the alarm thread's patience, and shorter than what is far.
             sync::pass(Duration::from_secs(1));
-            if !alarm_thread::ring_due() {
+            if !alarm_thread::call_due() {
                 return self;
             }
         }

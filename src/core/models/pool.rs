@@ -74,7 +74,7 @@ fn arm(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
 /// Does the alarm thread's work, and that of the stand-in which it calls.
 fn ring() {
     #[cfg(hairspring_loom)]
-    thread::ring_due();
+    thread::call_due();
 }
 
 /// Does all of it, with time for timers to gather.
@@ -82,7 +82,7 @@ fn settle() {
     #[cfg(hairspring_loom)]
     while {
         sync::pass(Duration::from_secs(1));
-        thread::ring_due()
+        thread::call_due()
     } {}
 }
 
