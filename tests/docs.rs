@@ -1,9 +1,9 @@
-//! What the documents say of the repository holds.
+//! Checks what the documents say about the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each test that docs/bugs.md names is in the file that it links to.
+/// Each test that docs/bugs.md names is in the file it links to.
 #[test]
 fn the_tests_that_the_table_of_bugs_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -28,7 +28,7 @@ struct Row {
     must_not_know: Vec<String>,
 }
 
-/// What stands between backticks.
+/// The text between backticks.
 fn code(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -43,7 +43,7 @@ fn table_of_parts(root: &Path) -> Vec<Row> {
     rows.collect()
 }
 
-/// Each source file with the part that it is of: `src/timer/builder.rs` is of `timer`.
+/// Each source file with the part that it belongs to: `src/timer/builder.rs` belongs to `timer`.
 fn sources(root: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root.join("src")];
@@ -62,7 +62,7 @@ fn sources(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The parts that a file's own code names: not its tests, nor its comments.
+/// The parts that a file's code names, without its tests and comments.
 fn used_by(source: &str) -> Vec<String> {
     let own = source.split("#[cfg(test)]\nmod tests").next().unwrap();
     let code: Vec<&str> = own.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -80,7 +80,7 @@ fn used_by(source: &str) -> Vec<String> {
     used
 }
 
-/// The arrows between the parts are as the table says, so that each can be read without those below it.
+/// Each part uses only the parts that the table allows, so that you can read it without those below it.
 #[test]
 fn no_part_uses_one_that_it_must_not_know() {
     const KNOW_EACH_OTHER: [&str; 5] = ["timer", "sleep", "try_sleep", "timeout", "interval"];
@@ -106,7 +106,7 @@ fn no_part_uses_one_that_it_must_not_know() {
     assert!(arrows > 100, "{arrows} arrows");
 }
 
-/// The documents that are read where the code is.
+/// The documents that people read next to the code.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let names = ["README.md", "DESIGN.md", "TESTING.md", "CONTRIBUTING.md", "CHANGELOG.md"];
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -114,7 +114,7 @@ fn documents(root: &Path) -> Vec<PathBuf> {
     names.iter().map(|name| root.join(name)).chain(docs).collect()
 }
 
-/// The lines of a document that are not in blocks of code.
+/// The lines of a document outside code blocks.
 fn outside_of_blocks(document: &str) -> Vec<&str> {
     let mut in_block = false;
     let lines = document.lines().filter(|line| {
@@ -125,7 +125,7 @@ fn outside_of_blocks(document: &str) -> Vec<&str> {
     lines.collect()
 }
 
-/// What a link to each heading of a document says behind `#`, on code hosts and in rustdoc.
+/// The anchors of a document's headings, as code hosts and rustdoc write them after `#`.
 fn anchors(document: &str) -> Vec<String> {
     let headings = outside_of_blocks(document).into_iter().filter(|line| line.starts_with('#'));
     let anchors = headings.map(|line| {
@@ -144,7 +144,7 @@ fn links(document: &str) -> Vec<String> {
     targets.split("](").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect()
 }
 
-/// Each relative link names a file that is there, and a heading that is in it.
+/// Each relative link names an existing file and a heading in that file.
 #[test]
 fn links_between_the_documents_lead_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -166,7 +166,7 @@ fn links_between_the_documents_lead_somewhere() {
     assert!(count > 80, "{count} links");
 }
 
-/// The pages in `docs` are read on code hosts, too, where links to items mean nothing.
+/// Code hosts also show the pages in `docs`, and there links to items mean nothing.
 #[test]
 fn the_documents_have_no_links_that_only_rustdoc_knows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
