@@ -1,4 +1,4 @@
-//! [`Timer`]: the handle on shards and the driver that turns them.
+//! [`Timer`]: a handle on a timer, with its settings, metrics and errors.
 //!
 //! ```
 //! use hairspring::{Duration, Timer, timer::Alarm};
@@ -12,8 +12,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! Must not know: the inside of the futures.
 
 mod builder;
 pub(crate) mod current;
@@ -44,10 +42,11 @@ use crate::tick::Tick;
 use crate::timeout::Timeout;
 use crate::try_sleep::TrySleep;
 
-/// A handle on a timer: what the free functions find by themselves, to be held and passed on.
+/// A handle on a timer, which you can keep and pass on. The free functions find their timer by themselves.
 ///
-/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. So has the process, for
-/// what waits outside of any runtime. Those of a [`Builder`] come on top, and end with their last handle. Cloning is cheap.
+/// Each runtime has a timer of its own, which is made when it is first needed and ends with the runtime. The process
+/// has one too, for everything that waits outside a runtime. You can make more with a [`Builder`]; these end with their
+/// last handle. Cloning a handle is cheap.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -62,11 +61,11 @@ use crate::try_sleep::TrySleep;
 #[derive(Clone)]
 pub struct Timer {
     pub(crate) lease: HubLease,
-    /// Of a timer that is gone when its last handle is.
+    /// For a timer that ends with its last handle.
     _owned: Option<Arc<Owned>>,
 }
 
-/// Ends a timer when it is dropped. Until then its counts can be read, though it was shut down.
+/// Ends a timer when it is dropped. Until then its counts can be read, even after a shutdown.
 struct Owned(Held);
 
 impl Drop for Owned {
@@ -77,17 +76,17 @@ impl Drop for Owned {
 }
 
 impl Timer {
-    /// A handle on a timer that lives as long as its runtime, or as the process.
+    /// A handle on a timer that lives as long as its runtime or the process.
     fn of_runtime(lease: HubLease) -> Timer {
         Timer { lease, _owned: None }
     }
 
-    /// The first handle on a timer that ends with its last. For a timer that is certainly there.
+    /// The first handle on a timer that ends with its last handle. The timer must not have ended.
     fn owning(lease: HubLease) -> Timer {
         Timer { lease, _owned: Some(Arc::new(Owned(lease.hold()))) }
     }
 
-    /// Makes a timer with settings of its own.
+    /// Returns a builder for a timer with settings of your own.
     ///
     /// ```
     /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
@@ -97,11 +96,11 @@ impl Timer {
         Builder::new()
     }
 
-    /// The timer that sleeps made here wait on: that of the current runtime. Outside of any runtime, and on one that has
-    /// been shut down, it is the process's own, which never ends.
+    /// Returns the timer that sleeps created here wait on: the timer of the current runtime. Outside a runtime, and on
+    /// a runtime that has been shut down, it is the process's own timer, which never ends.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses to start a thread.
+    /// If this makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// use hairspring::Timer;
@@ -119,13 +118,13 @@ impl Timer {
         Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(current::own()))
     }
 
-    /// The timer of the current runtime, and no other.
+    /// Returns the timer of the current runtime.
     ///
     /// # Errors
-    /// Outside a tokio runtime, and on one that has been shut down.
+    /// Outside a tokio runtime, and on a runtime that has been shut down.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses to start a thread.
+    /// If this makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
@@ -135,11 +134,11 @@ impl Timer {
         if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
     }
 
-    /// As [`hairspring::sleep`](crate::sleep()), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::sleep`](crate::sleep()), but on this timer, whatever runtime polls it.
     ///
     /// # Panics
-    /// When polled before its deadline on a timer that was shut down, and when it has to wait on one that is
-    /// [full](Builder::capacity). [`try_sleep`](Timer::try_sleep) does not.
+    /// When polled before its deadline, if the timer was shut down, or if it is [full](Builder::capacity) and the sleep
+    /// has to wait. [`try_sleep`](Timer::try_sleep) returns an error instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -153,10 +152,10 @@ impl Timer {
         Sleep::on(current::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::sleep_until`](crate::sleep_until), but on this timer, whatever runtime polls it.
     ///
     /// # Panics
-    /// As [`sleep`](Timer::sleep).
+    /// In the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,11 +170,11 @@ impl Timer {
         Sleep::on(current::shard_of(self.lease), clock::tick_of(deadline))
     }
 
-    /// As [`sleep`](Timer::sleep), with an error in place of the panic where the timer is full or was shut down.
+    /// The same as [`sleep`](Timer::sleep), but with an error instead of a panic if the timer is full or was shut down.
     ///
     /// # Errors
-    /// The future gives one that [`is_at_capacity`](Error::is_at_capacity) or [`is_shutdown`](Error::is_shutdown),
-    /// where it is polled before its deadline.
+    /// The future resolves to an error if it is polled before its deadline and the timer is [at
+    /// capacity](Error::is_at_capacity) or was [shut down](Error::is_shutdown).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -192,11 +191,11 @@ impl Timer {
         TrySleep::new(self.sleep(duration))
     }
 
-    /// As [`sleep_until`](Timer::sleep_until), with an error in place of the panic where the timer is full or was shut
-    /// down.
+    /// The same as [`sleep_until`](Timer::sleep_until), but with an error instead of a panic if the timer is full or
+    /// was shut down.
     ///
     /// # Errors
-    /// As [`try_sleep`](Timer::try_sleep).
+    /// In the same cases as [`try_sleep`](Timer::try_sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -211,13 +210,13 @@ impl Timer {
         TrySleep::new(self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::timeout`](crate::timeout()), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::timeout`](crate::timeout()), but on this timer, whatever runtime polls it.
     ///
     /// # Errors
-    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When polled, as [`sleep`](Timer::sleep).
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -231,13 +230,13 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// As [`hairspring::timeout_at`](crate::timeout_at), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::timeout_at`](crate::timeout_at), but on this timer, whatever runtime polls it.
     ///
     /// # Errors
-    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When polled, as [`sleep`](Timer::sleep).
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -253,10 +252,11 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::interval`](crate::interval()), on this timer, on which the interval is a handle.
+    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
+    /// timer.
     ///
     /// # Panics
-    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -273,10 +273,11 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// As [`hairspring::interval_at`](crate::interval_at), on this timer, on which the interval is a handle.
+    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval is a handle on the
+    /// timer.
     ///
     /// # Panics
-    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -293,7 +294,7 @@ impl Timer {
         Interval::on(self.clone(), start, period)
     }
 
-    /// The time on this timer's clock.
+    /// Returns the time on this timer's clock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -312,7 +313,7 @@ impl Timer {
         self.lease.hub.signal.now()
     }
 
-    /// What this timer has done so far. Locks each shard for a moment.
+    /// Returns a snapshot of what this timer has done so far. Locks each shard for a moment.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -325,11 +326,11 @@ impl Timer {
         Metrics::of(self.lease)
     }
 
-    /// Reports what this timer does to the recorder of the crate `metrics`, with the label `timer` set to `name`. Needs
-    /// the feature `metrics`.
+    /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
+    /// `timer` set to `name`. Needs the feature `metrics`.
     ///
-    /// Give each timer a name of its own, and report on it once: the counters of two with one name would show the larger,
-    /// and the histogram both.
+    /// Give each timer a different name and create one reporter for each. If two reporters share a name, the counters
+    /// show the larger value and the histogram shows both.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -343,12 +344,13 @@ impl Timer {
         Reporter::new(self.lease, name.into())
     }
 
-    /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were; zero where it
-    /// has ended before.
+    /// Ends the timer: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting, or zero if
+    /// the timer had already ended.
     ///
-    /// A sleep that named this timer panics when it is polled before its deadline. One that was on it as its runtime's
-    /// default waits on with the timer that its runtime makes next. The process's own timer, which [`current`](Timer::current)
-    /// gives outside of any runtime, serves everybody and does not end: for it this is zero.
+    /// A sleep created on this timer explicitly panics when it is polled before its deadline. A sleep that was on it
+    /// because it was the default of its runtime continues to wait, on the timer that the runtime makes next. The
+    /// process's own timer, which [`current`](Timer::current) returns outside a runtime, serves all of them and does
+    /// not end: for that timer this returns zero.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
