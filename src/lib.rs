@@ -51,64 +51,36 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod alarm;
 mod clock;
-mod contain;
-pub mod deadline_map;
-pub mod delay_queue;
-mod driver;
-mod enabled;
-pub mod error;
-mod future_ext;
+mod collections;
+mod core;
+mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod holders;
-mod hub;
-#[cfg(feature = "hyper")]
-pub mod hyper;
-mod instant;
-mod interval;
-mod lateness;
-mod limit;
-#[cfg(feature = "test-util")]
-mod manual;
-#[cfg(test)]
-mod models;
-#[cfg(feature = "test-util")]
-mod mover;
-#[cfg(feature = "test-util")]
-mod paused;
-mod per_process;
-#[cfg(feature = "test-util")]
-mod quiet;
-mod shard;
-mod signal;
-mod sleep;
-mod sync;
+mod integration;
 #[cfg(feature = "test-util")]
 pub mod test_util;
-mod tick;
-mod timeout;
 pub mod timer;
-#[cfg(feature = "tower")]
-pub mod tower;
-mod trace;
-mod try_sleep;
+mod util;
 pub mod wheel;
 
 pub use std::time::Duration;
 
-pub use crate::deadline_map::{DeadlineMap, Expirations};
-pub use crate::delay_queue::DelayQueue;
-pub use crate::future_ext::FutureExt;
-pub use crate::instant::Instant;
-pub use crate::interval::{Interval, MissedTickBehavior, interval, interval_at};
-pub use crate::sleep::{Sleep, sleep, sleep_until};
+pub use crate::clock::Instant;
+pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
+pub use crate::collections::delay_queue::{self, DelayQueue};
+pub use crate::future::{
+    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TrySleep, interval, interval_at, sleep, sleep_until,
+    timeout, timeout_at,
+};
+#[cfg(feature = "hyper")]
+pub use crate::integration::hyper;
+#[cfg(feature = "tower")]
+pub use crate::integration::tower;
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{advance, pause, resume};
-pub use crate::timeout::{Timeout, timeout, timeout_at};
 pub use crate::timer::Timer;
-pub use crate::try_sleep::TrySleep;
+pub use crate::util::error;
 
 /// The examples of README.md.
 #[cfg(all(doctest, feature = "test-util"))]

@@ -3,19 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 
-use super::{Timer, current};
-use crate::alarm::Alarm;
-use crate::alarm::own::Unfit;
-use crate::driver::Driver;
-use crate::hub::{Hub, HubLease, Wanted};
+use super::Timer;
+use crate::core::alarm::Alarm;
+use crate::core::alarm::own::Unfit;
+use crate::core::driver::Driver;
+use crate::core::hub::HubLease;
+use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::core::{registry, task};
 #[cfg(feature = "test-util")]
-use crate::manual::ManualClock;
-use crate::trace;
-
-/// The maximum number of shards of a timer.
-const MOST_SHARDS: usize = 1024;
+use crate::test_util::manual::ManualClock;
 
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
@@ -43,45 +41,6 @@ pub struct Builder {
     alarm: Alarm,
     #[cfg(feature = "test-util")]
     clock: Option<ManualClock>,
-}
-
-/// Settings that a builder has checked.
-pub(super) struct Settings {
-    shards: usize,
-    /// The resolution, as a power of two nanoseconds; `None` for the finest, with dense timers coalesced.
-    grain: Option<u32>,
-    capacity: Option<usize>,
-    alarm: Alarm,
-}
-
-impl Settings {
-    /// The default settings of a runtime's timer.
-    pub(super) fn of(runtime: &Handle) -> Settings {
-        let shards = match runtime.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => 1,
-            _ => runtime.metrics().num_workers(),
-        };
-        Settings::with_shards(shards)
-    }
-
-    /// Settings with the given number of shards, and the defaults for the rest.
-    pub(super) fn with_shards(shards: usize) -> Settings {
-        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
-    }
-
-    /// Makes a timer that needs no driver.
-    pub(super) fn make_driverless(&self) -> HubLease {
-        Hub::open_driverless(self.wanted())
-    }
-
-    pub(super) fn make(&self) -> (HubLease, Driver) {
-        let lease = Hub::open(self.wanted());
-        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
-    }
-
-    fn wanted(&self) -> Wanted {
-        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
-    }
 }
 
 /// The error of a [`Builder`] that has a setting out of range, or that cannot build here.
@@ -233,7 +192,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::owning(timer);
-        trace::spawn(&runtime, current::DRIVER, driver.in_a_task());
+        task::spawn(&runtime, registry::DRIVER, driver.in_a_task());
         Ok(timer)
     }
 
@@ -286,7 +245,7 @@ impl Builder {
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, timer, driver) = self.build_here()?;
-        current::install(&runtime, timer, driver);
+        registry::install(&runtime, timer, driver);
         Ok(Timer::of_runtime(timer))
     }
 

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use crate::clock;
-use crate::hub::HubLease;
-use crate::instant::Instant;
-use crate::lateness::Lateness;
-use crate::shard::Snapshot;
-use crate::tick::Tick;
+use crate::clock::Instant;
+use crate::core::hub::HubLease;
+use crate::core::lateness::Lateness;
+use crate::core::shard::Snapshot;
+use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).
 ///
@@ -41,7 +41,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn of(timer: HubLease) -> Self {
+    pub(crate) fn of(timer: HubLease) -> Self {
         let HubLease { hub, epoch } = timer;
         Metrics {
             snapshot: Box::new(hub.snapshot(epoch)),

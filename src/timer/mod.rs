@@ -14,33 +14,25 @@
 //! ```
 
 mod builder;
-pub(crate) mod current;
 mod metrics;
-#[cfg(feature = "metrics")]
-mod reporter;
 
+#[cfg(feature = "metrics")]
+pub use crate::integration::metrics::Reporter;
 pub use builder::{BuildError, Builder};
 pub use metrics::Metrics;
-#[cfg(feature = "metrics")]
-pub use reporter::Reporter;
 
-pub use crate::alarm::Alarm;
-pub use crate::driver::Driver;
-pub use crate::lateness::Lateness;
+pub use crate::core::alarm::Alarm;
+pub use crate::core::driver::Driver;
+pub use crate::core::lateness::Lateness;
 
-use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::clock;
-use crate::error::Error;
-use crate::hub::{Held, HubLease};
-use crate::instant::Instant;
-use crate::interval::Interval;
-use crate::sleep::Sleep;
-use crate::tick::Tick;
-use crate::timeout::Timeout;
-use crate::try_sleep::TrySleep;
+use crate::clock::Instant;
+use crate::core::hub::{Held, HubLease};
+use crate::core::registry;
+use crate::util::error::Error;
+use crate::wheel::Tick;
 
 /// A handle on a timer, which you can keep and pass on. The free functions find their timer by themselves.
 ///
@@ -115,7 +107,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn current() -> Timer {
-        Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(current::own()))
+        Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(registry::own()))
     }
 
     /// Returns the timer of the current runtime.
@@ -130,168 +122,8 @@ impl Timer {
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
-        let timer = Timer::of_runtime(current::timer().ok_or_else(Error::no_runtime)?);
+        let timer = Timer::of_runtime(registry::timer().ok_or_else(Error::no_runtime)?);
         if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
-    }
-
-    /// The same as [`hairspring::sleep`](crate::sleep()), but on this timer, whatever runtime polls it.
-    ///
-    /// # Panics
-    /// When polled before its deadline, if the timer was shut down, or if it is [full](Builder::capacity) and the sleep
-    /// has to wait. [`try_sleep`](Timer::try_sleep) returns an error instead.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// Timer::current().sleep(Duration::from_millis(1)).await;
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(current::shard_of(self.lease), clock::later(self.now_tick(), duration))
-    }
-
-    /// The same as [`hairspring::sleep_until`](crate::sleep_until), but on this timer, whatever runtime polls it.
-    ///
-    /// # Panics
-    /// In the same cases as [`sleep`](Timer::sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// timer.sleep_until(timer.now() + Duration::from_millis(1)).await;
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::on(current::shard_of(self.lease), clock::tick_of(deadline))
-    }
-
-    /// The same as [`sleep`](Timer::sleep), but with an error instead of a panic if the timer is full or was shut down.
-    ///
-    /// # Errors
-    /// The future resolves to an error if it is polled before its deadline and the timer is [at
-    /// capacity](Error::is_at_capacity) or was [shut down](Error::is_shutdown).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::builder().build().unwrap();
-    /// assert_eq!(timer.try_sleep(Duration::from_millis(1)).await, Ok(()));
-    /// timer.shutdown();
-    /// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_sleep(&self, duration: Duration) -> TrySleep {
-        TrySleep::new(self.sleep(duration))
-    }
-
-    /// The same as [`sleep_until`](Timer::sleep_until), but with an error instead of a panic if the timer is full or
-    /// was shut down.
-    ///
-    /// # Errors
-    /// In the same cases as [`try_sleep`](Timer::try_sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// assert_eq!(timer.try_sleep_until(timer.now() + Duration::from_millis(1)).await, Ok(()));
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
-        TrySleep::new(self.sleep_until(deadline))
-    }
-
-    /// The same as [`hairspring::timeout`](crate::timeout()), but on this timer, whatever runtime polls it.
-    ///
-    /// # Errors
-    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// assert_eq!(Timer::current().timeout(Duration::from_secs(1), async { 5 }).await, Ok(5));
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep(duration))
-    }
-
-    /// The same as [`hairspring::timeout_at`](crate::timeout_at), but on this timer, whatever runtime polls it.
-    ///
-    /// # Errors
-    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let deadline = timer.now() + Duration::from_millis(1);
-    /// assert!(timer.timeout_at(deadline, std::future::pending::<()>()).await.is_err());
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep_until(deadline))
-    }
-
-    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
-    /// timer.
-    ///
-    /// # Panics
-    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let mut interval = Timer::current().interval(Duration::from_millis(1));
-    /// interval.tick().await; // at once
-    /// interval.tick().await; // 1 ms later
-    /// # }
-    /// ```
-    #[track_caller]
-    #[must_use]
-    pub fn interval(&self, period: Duration) -> Interval {
-        self.interval_at(self.now(), period)
-    }
-
-    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval is a handle on the
-    /// timer.
-    ///
-    /// # Panics
-    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let start = timer.now() + Duration::from_millis(2);
-    /// assert_eq!(timer.interval_at(start, Duration::from_millis(1)).tick().await, start);
-    /// # }
-    /// ```
-    #[track_caller]
-    #[must_use]
-    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::on(self.clone(), start, period)
     }
 
     /// Returns the time on this timer's clock.
@@ -308,7 +140,7 @@ impl Timer {
         clock::instant_of(self.now_tick())
     }
 
-    /// The time on this timer's clock.
+    /// Returns the time on this timer's clock.
     pub(crate) fn now_tick(&self) -> Tick {
         self.lease.hub.signal.now()
     }
@@ -324,24 +156,6 @@ impl Timer {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics::of(self.lease)
-    }
-
-    /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
-    /// `timer` set to `name`. Needs the feature `metrics`.
-    ///
-    /// Give each timer a different name and create one reporter for each. If two reporters share a name, the counters
-    /// show the larger value and the histogram shows both.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use hairspring::{Duration, Timer};
-    /// tokio::spawn(Timer::current().reporter("main").run(Duration::from_secs(10)));
-    /// # }
-    /// ```
-    #[cfg(feature = "metrics")]
-    pub fn reporter(&self, name: impl Into<String>) -> Reporter {
-        Reporter::new(self.lease, name.into())
     }
 
     /// Ends the timer: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting, or zero if

@@ -49,6 +49,7 @@ mod place;
 mod sort;
 mod step;
 mod store;
+mod tick;
 mod whole;
 
 pub use step::Step;
@@ -63,7 +64,7 @@ use list::List;
 use place::{Current, Place, ROWS, SLOTS};
 use store::Store;
 
-pub use crate::tick::{Tick, Ticks};
+pub use tick::{Tick, Ticks};
 
 /// Holds values until their deadline, in slots that make inserting and removing cheap. See the [module](self).
 ///

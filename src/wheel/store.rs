@@ -13,7 +13,7 @@
 //! The slab is our own because the crate of that name takes a cell by move: putting a 40 byte cell in through memory
 //! costs 3.5 ns of the wheel's 10, and the wheel is what everything else waits for.
 
-use crate::tick::Tick;
+use crate::wheel::Tick;
 
 /// Cells in a page. Small enough that growing and releasing one is short work under a lock.
 const PAGE: u32 = 128;

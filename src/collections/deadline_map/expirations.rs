@@ -1,0 +1,224 @@
+//! [`Expirations`]: the stream of expired entries.
+
+// Invariants
+// 1. Never early: an entry that is handed out was due at a time that the clock has shown, and was not touched since.
+// 2. Due entries are taken out one at a time, as they are handed out. So nothing is lost when the stream is dropped,
+//    and a slow consumer delays only what it has not asked for.
+// 3. Order: the stream serves the shard with the earliest work, as long as no other shard has earlier work.
+// 4. The stream's time only moves forward.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use tokio::task::coop;
+
+use super::{Shared, endless_sleep};
+use crate::future::Sleep;
+use crate::wheel::Tick;
+
+/// How often one poll takes a shard's lock before other tasks run.
+const HOLDS: usize = 64;
+
+/// The entries of a [`DeadlineMap`](super::DeadlineMap) that have expired: a stream of `(K, V)`, for one consumer.
+///
+/// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
+/// first. Entries come out in the order of their deadlines, and in any order if their deadlines are equal. An entry
+/// with an earlier deadline that is inserted or touched while others come out may come after those.
+///
+/// The stream ends when every handle on the map has been dropped and all remaining entries have expired and come out.
+/// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
+///
+/// If nothing is due, a poll waits with a [`Sleep`]: on the timer given to
+/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the polling task's runtime, or outside a
+/// runtime on the runtime that the map was made in. A poll that finds a due entry, or an empty map, needs no sleep.
+///
+/// # Cancel safety
+/// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.
+///
+/// # Panics
+/// If it has to wait and a [`Sleep`] would panic: on a timer that was shut down or is
+/// [full](crate::timer::Builder::capacity). The entries stay in the map.
+///
+/// ```
+/// use hairspring::{DeadlineMap, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (map, mut expirations) = DeadlineMap::new();
+/// map.insert("b", 2, Duration::from_millis(2));
+/// map.insert("a", 1, Duration::from_millis(1));
+/// drop(map);
+/// assert_eq!(expirations.recv().await, Some(("a", 1)));
+/// assert_eq!(expirations.recv().await, Some(("b", 2)));
+/// assert_eq!(expirations.recv().await, None);
+/// # }
+/// ```
+#[must_use = "what expires is handed out only where this is polled"]
+pub struct Expirations<K, V> {
+    shared: Arc<Shared<K, V>>,
+    /// The latest time that the clock has shown.
+    now: Tick,
+    /// Registered for the earliest work that the last look found. `None` while the map holds it.
+    sleep: Option<Sleep>,
+    /// Whether the last poll was pending and so may have left a waker.
+    waits: bool,
+    /// Whether a clock ever jumped to what this waits for.
+    moves_clock: bool,
+}
+
+/// The result of a look at the shards.
+enum Look<T> {
+    Due(T),
+    /// Nothing is due before this tick; `Tick::MAX` if there is no entry.
+    NothingUntil(Tick),
+    /// There was too much work, and some is left.
+    Interrupted,
+}
+
+impl<K, V> Expirations<K, V> {
+    /// The stream of a map, which waits with `sleep`.
+    pub(super) fn of(shared: Arc<Shared<K, V>>, sleep: Sleep) -> Self {
+        Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, moves_clock: false }
+    }
+
+    /// Waits for the next entry that expires. Returns `None` if there will be no more. This is the stream's `next`,
+    /// without a trait to import.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    /// In the same cases as [`Expirations`].
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (map, mut expirations) = DeadlineMap::new();
+    /// map.insert(7, "session", Duration::from_millis(1));
+    /// assert_eq!(expirations.recv().await, Some((7, "session")));
+    /// # }
+    /// ```
+    pub async fn recv(&mut self) -> Option<(K, V)> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
+        // With the time that was last read and without leaving a waker: if much is due, that is enough.
+        let mut look = self.look();
+        while let Look::NothingUntil(_) = look {
+            self.waits = true;
+            let left = self.shared.consumer.begin_look(cx.waker().clone());
+            self.sleep = left.or(self.sleep.take());
+            // Read before the look, which then sees everything that was ever inserted.
+            let closed = self.shared.is_closed();
+            self.now = self.now.max(self.shared.now());
+            look = self.look();
+            if let Look::NothingUntil(tick) = look {
+                if closed && tick == Tick::MAX {
+                    self.stop_waiting();
+                    return Poll::Ready(None);
+                }
+                self.shared.consumer.end_look(tick);
+                if self.poll_sleep(tick, cx).is_pending() {
+                    if self.leave_sleep() {
+                        continue;
+                    }
+                    return Poll::Pending;
+                }
+                self.now = self.now.max(tick);
+            }
+        }
+        if let Look::Due(entry) = look {
+            self.stop_waiting();
+            return Poll::Ready(Some(entry));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes the entry that is due first, or returns how long nothing will be due.
+    fn look(&self) -> Look<(K, V)> {
+        for _ in 0..HOLDS {
+            let mut first = (Tick::MAX, None);
+            let mut second = Tick::MAX;
+            for shard in self.shared.shards.iter() {
+                let next = shard.next();
+                if next < first.0 {
+                    second = first.0;
+                    first = (next, Some(shard));
+                } else {
+                    second = second.min(next);
+                }
+            }
+            let (next, Some(shard)) = first else { return Look::NothingUntil(Tick::MAX) };
+            if next > self.now {
+                return Look::NothingUntil(next);
+            }
+            if let Some(entry) = shard.take_due(self.now.min(second)) {
+                return Look::Due(entry);
+            }
+        }
+        Look::Interrupted
+    }
+
+    fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        // The sleep may be with the map, for a thread that postpones an entry.
+        let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
+        if until == Tick::MAX {
+            sleep.disarm();
+            return Poll::Pending;
+        }
+        sleep.reset_to_tick(until);
+        // The budget is for entries that are handed out.
+        Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
+    }
+
+    /// If a clock would jump to the sleep, leaves the sleep with the map, so that a thread that removes or postpones
+    /// the awaited entry can move it. Returns `true` if the shards must be looked at again.
+    fn leave_sleep(&mut self) -> bool {
+        let Some(sleep) = self.sleep.take_if(|sleep| sleep.moves_clock()) else { return false };
+        let begins = !std::mem::replace(&mut self.moves_clock, true);
+        if begins {
+            self.shared.shards.move_clock();
+        }
+        self.shared.consumer.leave_sleep(sleep) || begins
+    }
+
+    fn stop_waiting(&mut self) {
+        if self.waits {
+            self.waits = false;
+            self.shared.consumer.stop_waiting();
+        }
+    }
+}
+
+impl<K, V> Stream for Expirations<K, V> {
+    type Item = (K, V);
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let polled = self.get_mut().poll_due(cx);
+        if polled.is_ready() {
+            budget.made_progress();
+        }
+        polled
+    }
+}
+
+impl<K, V> Drop for Expirations<K, V> {
+    fn drop(&mut self) {
+        self.shared.consumer.leave();
+    }
+}
+
+impl<K, V> fmt::Debug for Expirations<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expirations").field("sleep", &self.sleep).finish_non_exhaustive()
+    }
+}

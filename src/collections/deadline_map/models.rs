@@ -1,0 +1,288 @@
+//! Models of the map's handshake with its consumer: what [`crate::models`] says of models holds for these.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::{DeadlineMap, Expirations, Term};
+use crate::core::driver::Driver;
+use crate::core::hub::Hub;
+use crate::core::models::{Woken, check, far, near, poll, race, race_three};
+use crate::timer::Timer;
+use crate::wheel::Tick;
+
+type Map = DeadlineMap<u64, ()>;
+
+/// A map of two shards, on a timer of its own, and its consumer.
+fn map() -> (Map, Task) {
+    let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    let (map, expirations) = DeadlineMap::of(2, Some(timer));
+    (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
+}
+
+/// The same, where the clock jumps to what is waited for.
+fn map_on_a_paused_clock() -> (Map, Task) {
+    let (map, task) = map();
+    map.hub().move_clock();
+    (map, task)
+}
+
+impl Map {
+    /// Where the consumer's sleep waits.
+    fn hub(&self) -> &'static Hub {
+        self.shared.timer.as_ref().expect("it was made on one").lease.hub
+    }
+
+    /// The consumer waits, and sleeps no shorter and no longer than until `deadline`.
+    fn assert_waits_until(&self, deadline: Tick) {
+        assert_eq!((self.shared.consumer.armed(), self.hub().earliest()), (deadline, deadline));
+    }
+
+    /// Some keys that belong in a shard.
+    fn keys(&self, shard: usize) -> impl Iterator<Item = u64> {
+        (0..1000).filter(move |key| self.shared.shards.number_of(self.hash(key)) == shard)
+    }
+
+    /// Some key that belongs in a shard.
+    fn key(&self, shard: usize) -> u64 {
+        self.keys(shard).next().expect("one in two keys does")
+    }
+
+    /// As `insert` does, with a deadline that does not come from a clock.
+    fn insert_at(&self, key: u64, deadline: Tick) {
+        let hash = self.hash(&key);
+        let term = Term { now: deadline, duration: Duration::ZERO };
+        self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), term);
+    }
+
+    /// As `touch` does.
+    fn touch_at(&self, key: u64, deadline: Tick) {
+        let hash = self.hash(&key);
+        let term = Term { now: deadline, duration: Duration::ZERO };
+        assert!(self.shared.shards.of(hash).touch(&*self.shared, hash, &key, term));
+    }
+}
+
+/// The consumer's task.
+struct Task {
+    expirations: Expirations<u64, ()>,
+    woken: Arc<Woken>,
+    /// The keys that it was handed out.
+    taken: Vec<u64>,
+    /// Whether the stream has ended.
+    done: bool,
+    _driver: Driver,
+}
+
+impl Task {
+    /// Polls until that is pending, and again where it was woken.
+    #[must_use]
+    fn run(mut self) -> Task {
+        loop {
+            let polled = poll(&mut Box::pin(self.expirations.recv()), &self.woken);
+            match polled {
+                Poll::Ready(Some((key, ()))) => self.taken.push(key),
+                Poll::Ready(None) => {
+                    self.done = true;
+                    return self;
+                }
+                Poll::Pending if self.woken.take() > 0 => {}
+                Poll::Pending => return self,
+            }
+        }
+    }
+
+    /// Goes on where it was woken.
+    #[must_use]
+    fn go_on(self) -> Task {
+        if self.woken.take() > 0 { self.run() } else { self }
+    }
+}
+
+#[test]
+fn insert_against_waiting() {
+    check("map: insert against waiting", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let (task, _map) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(key, near(1));
+                map
+            },
+        );
+        assert_eq!(task.go_on().taken, [key]);
+    });
+}
+
+/// Each of the two may wake the consumer, which may come round in between.
+#[test]
+fn two_inserts_against_waiting() {
+    check("map: two inserts against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        let second = map.clone();
+        let (task, (), ()) = race_three(
+            move || task.run(),
+            move || second.insert_at(other, near(2)),
+            move || map.insert_at(one, near(1)),
+        );
+        // The handles have gone.
+        let mut taken = task.go_on().taken;
+        taken.sort_unstable();
+        let mut both = [one, other];
+        both.sort_unstable();
+        assert_eq!(taken, both);
+    });
+}
+
+/// Both may make the shard.
+#[test]
+fn two_first_inserts_in_one_shard_against_waiting() {
+    check("map: two first inserts in one shard against waiting", || {
+        let (map, task) = map();
+        let both: Vec<u64> = map.keys(0).take(2).collect();
+        let (one, other) = (both[0], both[1]);
+        let second = map.clone();
+        let (task, (), ()) = race_three(
+            move || task.run(),
+            move || second.insert_at(other, near(2)),
+            move || map.insert_at(one, near(1)),
+        );
+        let mut taken = task.go_on().taken;
+        taken.sort_unstable();
+        assert_eq!(taken, both);
+    });
+}
+
+/// The second comes after the consumer was woken for the first, and waits again.
+#[test]
+fn one_insert_after_the_other_against_waiting() {
+    check("map: one insert after the other against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        let (task, _map) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(one, near(1));
+                map.insert_at(other, near(2));
+                map
+            },
+        );
+        assert_eq!(task.go_on().taken.len(), 2);
+    });
+}
+
+/// What is earlier than what the consumer waits for, inserted and touched.
+#[test]
+fn earlier_against_waiting() {
+    check("map: earlier against waiting", || {
+        let (map, task) = map();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(4));
+        let task = task.run();
+        let toucher = map.clone();
+        let (task, (), map) = race_three(
+            move || task.run(),
+            move || toucher.touch_at(one, far(1)),
+            move || {
+                map.insert_at(other, far(3));
+                map
+            },
+        );
+        let task = task.go_on();
+        assert!(task.taken.is_empty() && !task.done);
+        assert_eq!(map.shared.consumer.armed(), far(1), "it wakes by itself for the earliest");
+        assert!(map.shared.timer.as_ref().is_some_and(|timer| timer.metrics().pending() == 1));
+    });
+}
+
+/// A clock that a test has paused jumps to what the consumer sleeps until.
+#[test]
+fn remove_against_waiting_on_a_paused_clock() {
+    check("map: remove against waiting on a paused clock", || {
+        let (map, task) = map_on_a_paused_clock();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(1));
+        map.insert_at(other, far(2));
+        let (task, map) = race(
+            move || task.run(),
+            move || {
+                assert!(map.remove(&one).is_some());
+                map
+            },
+        );
+        let _task = task.go_on();
+        map.assert_waits_until(far(2));
+    });
+}
+
+/// The consumer waits already, and may be woken by the insert.
+#[test]
+fn remove_against_insert_on_a_paused_clock() {
+    check("map: remove against insert on a paused clock", || {
+        let (map, task) = map_on_a_paused_clock();
+        let (one, other) = (map.key(0), map.key(1));
+        map.insert_at(one, far(1));
+        let task = task.run();
+        let inserter = map.clone();
+        let (task, (), map) = race_three(
+            move || task.go_on(),
+            move || inserter.insert_at(other, far(2)),
+            move || {
+                assert!(map.remove(&one).is_some());
+                map
+            },
+        );
+        let _task = task.go_on();
+        map.assert_waits_until(far(2));
+    });
+}
+
+#[test]
+fn remove_against_taking() {
+    check("map: remove against taking", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        map.insert_at(key, near(1));
+        let (task, (removed, _map)) = race(move || task.run(), move || (map.remove(&key).is_some(), map));
+        assert_eq!(task.taken.len() + usize::from(removed), 1, "one of them gets it");
+    });
+}
+
+#[test]
+fn the_last_handle_against_waiting() {
+    check("map: the last handle against waiting", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let (task, ()) = race(
+            move || task.run(),
+            move || {
+                map.insert_at(key, near(1));
+                drop(map);
+            },
+        );
+        let task = task.go_on();
+        assert_eq!((&task.taken[..], task.done), (&[key][..], true));
+        assert!(!task.woken.is_held(), "no waker is left");
+    });
+}
+
+#[test]
+fn insert_against_the_drop_of_the_stream() {
+    check("map: insert against the drop of the stream", || {
+        let (map, task) = map();
+        let key = map.key(0);
+        let task = task.run();
+        let woken = task.woken.clone();
+        let (_map, ()) = race(
+            move || {
+                map.insert_at(key, near(1));
+                map
+            },
+            move || drop(task),
+        );
+        assert!(woken.take() <= 1);
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}

@@ -1,0 +1,658 @@
+//! [`DelayQueue`]: a queue that returns values when they are due.
+//!
+//! ```
+//! use futures::StreamExt;
+//! use hairspring::{DelayQueue, Duration, delay_queue::Key};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let mut retries = DelayQueue::new();
+//! let key: Key = retries.insert("ping", Duration::from_secs(60));
+//! retries.reset(&key, Duration::from_millis(1)); // sooner, after all
+//! let due = retries.next().await.unwrap();
+//! assert_eq!((due.key(), due.into_inner()), (key, "ping"));
+//! # }
+//! ```
+
+// Invariants
+// 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
+//    which the sleep has completed.
+// 2. Every operation that changes the answer to the last poller wakes it, unless the sleep wakes it in time. `told` is
+//    that answer.
+// 3. While `told` is `Wait`, the sleep is registered for `until`, and nothing in the wheel is due before. On a clock
+//    that jumps to the next deadline, the sleep is never registered for an entry that is gone.
+// 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
+//    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
+// 5. A waker is woken only when the queue is in a consistent state.
+
+mod expired;
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::task::coop;
+
+pub use self::expired::{Drain, Expired, Key};
+use crate::clock;
+use crate::clock::Instant;
+use crate::future::Sleep;
+use crate::timer::Timer;
+use crate::wheel::Tick;
+use crate::wheel::{Sorter, Step, Wheel};
+
+/// How many entries are handed out before the clock is read again.
+const PER_LOOK: u32 = 64;
+
+/// How many steps of the wheel one poll makes. Each moves at most two entries, so this is about a millisecond's work.
+const STEPS: u32 = 16_384;
+
+/// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
+///
+/// Entries come out in the order of their deadlines, to the nanosecond, and never early. Entries with the same deadline
+/// come out in the order in which they were inserted or reset. Entries whose deadline had already passed by then may
+/// come out behind others that were due. Inserting, removing and resetting take a few nanoseconds besides reading the
+/// clock, whatever the number of entries, and do not allocate for each entry.
+///
+/// The queue is a [`Stream`] of [`Expired`]. The stream ends when the queue is empty, and continues when something is
+/// inserted. The task that polled last is woken if there is a reason to poll: an entry is due, an entry was inserted
+/// before all others, or the queue has become empty or is no longer empty.
+///
+/// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
+/// [`sleep`](crate::sleep()) does.
+///
+/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, any deadline is accepted,
+/// deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain) and
+/// [`with_timer`](DelayQueue::with_timer).
+///
+/// # Cancel safety
+/// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
+///
+/// ```
+/// use futures::StreamExt;
+/// use hairspring::{DelayQueue, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut queue = DelayQueue::new();
+/// queue.insert("second", Duration::from_millis(4));
+/// queue.insert("first", Duration::from_millis(2));
+/// let key = queue.insert("never", Duration::from_millis(3));
+/// queue.remove(&key);
+///
+/// assert_eq!(queue.next().await.unwrap().into_inner(), "first");
+/// assert_eq!(queue.next().await.unwrap().into_inner(), "second");
+/// assert!(queue.next().await.is_none(), "it is empty");
+/// # }
+/// ```
+pub struct DelayQueue<T> {
+    // Six kilobytes of lists.
+    wheel: Box<Wheel<T>>,
+    sorter: Sorter,
+    sleep: Sleep,
+    /// The clock's time when a poll last looked; tick 0 before the first.
+    now: Tick,
+    /// How many entries have been handed out since.
+    handed_out: u32,
+    /// How many entries room is reserved for.
+    reserved: usize,
+    told: Told,
+    /// Whether the last poll found that the clock jumps to what the sleep waits for.
+    moves_clock: bool,
+    waker: Option<Waker>,
+    /// Keeps alive the timer that the queue was made on.
+    _timer: Option<Timer>,
+}
+
+/// What the last poller was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Nothing: nothing has polled, the last poll returned an entry, or the poller has been woken since. It will poll
+    /// again.
+    Nothing,
+    /// To wait. It is woken at `until` at the latest.
+    Wait { until: Tick },
+    /// That the queue is empty.
+    Empty,
+}
+
+impl<T> DelayQueue<T> {
+    /// Creates an empty queue. It does not allocate memory for entries before the first one.
+    ///
+    /// ```
+    /// let queue = hairspring::DelayQueue::<u8>::new();
+    /// assert!(queue.is_empty() && queue.capacity() == 0);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn new() -> Self {
+        DelayQueue::on(Sleep::new(Tick::MAX), None)
+    }
+
+    /// Creates an empty queue with room for `capacity` entries.
+    ///
+    /// # Panics
+    /// If `capacity` is more than 2^32 - 128.
+    ///
+    /// ```
+    /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut queue = DelayQueue::new();
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use hairspring::{DelayQueue, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::with_timer(&Timer::current());
+    /// queue.insert('x', Duration::from_millis(1));
+    /// assert_eq!(queue.next().await.unwrap().into_inner(), 'x');
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn with_timer(timer: &Timer) -> Self {
+        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)), Some(timer.clone()))
+    }
+
+    fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
+        DelayQueue {
+            wheel: Box::new(Wheel::new()),
+            sorter: Sorter::default(),
+            sleep,
+            now: Tick::ZERO,
+            handed_out: 0,
+            reserved: 0,
+            told: Told::Nothing,
+            moves_clock: false,
+            waker: None,
+            _timer: timer,
+        }
+    }
+
+    /// Inserts `value`, which comes out when `timeout` has passed from now. A duration of more than 500 years is
+    /// treated as 500 years.
+    ///
+    /// # Panics
+    /// If there would be more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("in a second", Duration::from_secs(1));
+    /// queue.insert("in the end", Duration::MAX);
+    /// assert_eq!(queue.peek(), Some(key));
+    /// ```
+    #[inline]
+    pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
+        self.insert_tick(value, clock::later(self.sleep.now(), timeout))
+    }
+
+    /// Inserts `value`, which comes out at `when`, or at the next poll if `when` has passed.
+    ///
+    /// # Panics
+    /// If there would be more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// let when = Instant::now() + Duration::from_secs(1);
+    /// let key = queue.insert_at("in a second", when);
+    /// assert_eq!(queue.deadline(&key), when);
+    /// ```
+    #[inline]
+    pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        self.insert_tick(value, clock::tick_of(when))
+    }
+
+    #[inline]
+    fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
+        let deadline = self.behind_what_is_due(deadline);
+        let key = self.wheel.insert(deadline, value);
+        match self.told {
+            Told::Wait { until } if until <= deadline => {}
+            Told::Nothing => {}
+            Told::Wait { .. } | Told::Empty => self.tell(),
+        }
+        Key(key)
+    }
+
+    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
+    /// there are entries but none is due.
+    ///
+    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
+    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
+    /// entries near the present, which it sorts in parts.
+    ///
+    /// # Panics
+    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
+    /// stay in the queue.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
+    /// assert_eq!(expired.unwrap().into_inner(), 'x');
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.remember(cx.waker());
+        if self.wheel.is_empty() {
+            self.sleep.disarm();
+            self.told = Told::Empty;
+            return Poll::Ready(None);
+        }
+        self.told = Told::Nothing;
+        let budget = ready!(coop::poll_proceed(cx));
+        let expired = ready!(self.poll_due(cx));
+        budget.made_progress();
+        Poll::Ready(Some(expired))
+    }
+
+    /// Hands out the first entry as soon as it is due. There must be an entry.
+    #[track_caller]
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
+        if self.handed_out >= PER_LOOK {
+            self.look();
+        }
+        let mut steps = 0;
+        loop {
+            match self.wheel.step_sorting(self.now, &mut self.sorter) {
+                Step::Fired { key, deadline, value } => {
+                    self.handed_out += 1;
+                    return Poll::Ready(Expired::new(Key(key), deadline, value));
+                }
+                Step::Cascaded if steps == STEPS => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Cascaded => steps += 1,
+                Step::Done => {
+                    let next = self.wheel.next_expiration().expect("there is an entry");
+                    self.sleep.reset_to_tick(next);
+                    match self.sleep.poll_without_budget(cx) {
+                        Poll::Ready(Ok(())) => {
+                            self.now = self.now.max(next);
+                            self.look();
+                        }
+                        Poll::Ready(Err(error)) => panic!("{error}"),
+                        Poll::Pending => {
+                            self.told = Told::Wait { until: next };
+                            self.moves_clock = self.sleep.moves_clock();
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the deadline of an entry, as it was given. If it was in the past then, this may be the time at which the
+    /// queue was last polled.
+    ///
+    /// Deadlines that no instant can represent, and those more than 500 years away, are limited as
+    /// [`Sleep::deadline`](crate::Sleep::deadline) is.
+    ///
+    /// # Panics
+    /// If the entry has come out or was removed.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// assert!(queue.deadline(&key) <= Instant::now() + Duration::from_secs(5));
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        clock::instant_of(self.tick_of(key))
+    }
+
+    #[track_caller]
+    fn tick_of(&self, key: &Key) -> Tick {
+        let Some(deadline) = self.wheel.deadline(key.0) else { refuse() };
+        deadline
+    }
+
+    /// Removes an entry, due or not.
+    ///
+    /// # Panics
+    /// If the entry has come out or was removed. [`try_remove`](DelayQueue::try_remove) does not panic.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("cancelled", Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).into_inner(), "cancelled");
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        let Some(removed) = self.try_remove(key) else { refuse() };
+        removed
+    }
+
+    /// Removes an entry, due or not. Returns `None` if the entry has come out or was removed.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("cancelled", Duration::from_secs(5));
+    /// assert!(queue.try_remove(&key).is_some());
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
+    #[inline]
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let (deadline, value) = self.wheel.take(key.0)?;
+        // If others are left, a poller who waits for this one finds out when it is woken.
+        if self.wheel.is_empty() {
+            self.tell();
+        }
+        self.put_off(deadline);
+        Some(Expired::new(*key, deadline, value))
+    }
+
+    /// Sets an entry's deadline to `timeout` from now and keeps its key. The entry waits again, even if it was due.
+    ///
+    /// A duration of more than 500 years is treated as 500 years.
+    ///
+    /// # Panics
+    /// If the entry has come out or was removed.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("heartbeat", Duration::from_secs(5));
+    /// let now = Instant::now();
+    /// queue.reset(&key, Duration::from_secs(10));
+    /// assert!(queue.deadline(&key) >= now + Duration::from_secs(10));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, timeout: Duration) {
+        self.reset_tick(key, clock::later(self.sleep.now(), timeout));
+    }
+
+    /// Sets an entry's deadline to `when` and keeps its key. If `when` has passed, the entry comes out at the next
+    /// poll.
+    ///
+    /// # Panics
+    /// If the entry has come out or was removed.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// let when = Instant::now() + Duration::from_secs(10);
+    /// queue.reset_at(&key, when);
+    /// assert_eq!(queue.deadline(&key), when);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, when: Instant) {
+        self.reset_tick(key, clock::tick_of(when));
+    }
+
+    #[inline]
+    #[track_caller]
+    fn reset_tick(&mut self, key: &Key, deadline: Tick) {
+        let before = self.tick_of(key);
+        let deadline = self.behind_what_is_due(deadline);
+        self.wheel.reset(key.0, deadline);
+        self.tell_of_reset(before, deadline);
+        self.put_off(before);
+    }
+
+    fn tell_of_reset(&mut self, before: Tick, deadline: Tick) {
+        let Told::Wait { until } = self.told else { return };
+        // A poller who waits for this very entry, which is still the first, waits for the wrong time. It is woken once,
+        // as in tokio-util. If another entry is the first now, the poller finds out when it would have been woken.
+        let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
+        if deadline < until || is_awaited {
+            self.tell();
+        }
+    }
+
+    /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
+    ///
+    /// Takes time in proportion to the number of unordered entries near the first one.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("later", Duration::from_secs(3600));
+    /// let key = queue.insert("sooner", Duration::from_secs(5));
+    /// assert_eq!(queue.peek(), Some(key));
+    /// ```
+    #[must_use]
+    pub fn peek(&self) -> Option<Key> {
+        self.wheel.first().map(Key)
+    }
+
+    /// Removes and drops all entries. Their keys become invalid; reserved room stays.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_secs(5));
+    /// queue.clear();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn clear(&mut self) {
+        if !self.is_empty() {
+            // Before anything is dropped, because a drop may panic.
+            self.end_wait();
+            self.wheel.clear();
+        }
+    }
+
+    /// Removes all entries, due or not, and returns each with its deadline and its key, in the order of their
+    /// deadlines.
+    ///
+    /// The queue is empty when this returns, and you can fill it again while you read the iterator. Use this to stop
+    /// before the queue is empty and still handle the remaining entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("later", Duration::from_secs(9));
+    /// queue.insert("sooner", Duration::from_secs(5));
+    /// for left in queue.drain() {
+    ///     println!("{} was due in {:?}", left.get_ref(), left.deadline() - Instant::now());
+    /// }
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Drain<T> {
+        let mut entries = Vec::with_capacity(self.len());
+        self.wheel.empty_into(|key, deadline, value| entries.push(Expired::new(Key(key), deadline, value)));
+        if !entries.is_empty() {
+            self.end_wait();
+        }
+        Drain::new(entries)
+    }
+
+    /// Frees memory that holds no entry.
+    ///
+    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
+    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
+    ///
+    /// ```
+    /// # use hairspring::DelayQueue;
+    /// let mut queue = DelayQueue::<u8>::with_capacity(1_000);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.reserved = 0;
+        self.sorter = Sorter::default();
+        self.wheel.shrink_to_fit();
+    }
+
+    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
+    /// it moves entries together. Keys do not change.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::with_capacity(1_000);
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 1);
+    /// assert_eq!(queue.remove(&key).into_inner(), 'x');
+    /// ```
+    pub fn compact(&mut self) {
+        self.shrink_to_fit();
+    }
+
+    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
+    /// larger.
+    ///
+    /// ```
+    /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.reserved.max(self.len())
+    }
+
+    /// Reserves room for `additional` more entries, so that inserting them does not allocate, until
+    /// [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    ///
+    /// # Panics
+    /// If there would be room for more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_secs(5));
+    /// queue.reserve(10);
+    /// assert!(queue.capacity() >= 11);
+    /// ```
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        if additional > 0 {
+            self.wheel.reserve(additional);
+            self.reserved = self.reserved.max(self.len() + additional);
+        }
+    }
+
+    /// Returns the number of entries, due or not.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::ZERO);
+    /// assert_eq!(queue.len(), 1, "until it is handed out");
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Returns whether the queue has no entries.
+    ///
+    /// ```
+    /// assert!(hairspring::DelayQueue::<u8>::new().is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.wheel.is_empty()
+    }
+
+    /// The tick at which an entry goes into the wheel. If more entries may be left that were due when the clock was
+    /// last read, an entry in the past goes behind them. Otherwise the wheel sees to that and keeps the deadline.
+    #[inline]
+    fn behind_what_is_due(&self, deadline: Tick) -> Tick {
+        if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
+    }
+
+    fn look(&mut self) {
+        self.now = self.now.max(self.sleep.now());
+        self.handed_out = 0;
+    }
+
+    fn remember(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the last poller if it was told anything.
+    #[inline]
+    fn tell(&mut self) {
+        if self.told != Told::Nothing {
+            self.told = Told::Nothing;
+            if let Some(waker) = &self.waker {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// An entry that was due at `before` was removed or postponed. If the clock jumps to what the sleep waits for, the
+    /// sleep must not still wait for this entry.
+    #[inline]
+    fn put_off(&mut self, before: Tick) {
+        if self.moves_clock || self.sleep.moves_clock_to(before) {
+            self.wait_anew();
+        }
+    }
+
+    #[cold]
+    fn wait_anew(&mut self) {
+        let Some(next) = self.wheel.next_expiration() else { return self.sleep.disarm() };
+        self.sleep.reset_to_tick(next);
+        if let Told::Wait { until } = &mut self.told {
+            *until = next;
+        }
+    }
+
+    /// The queue has become empty.
+    fn end_wait(&mut self) {
+        self.sleep.disarm();
+        self.tell();
+    }
+}
+
+/// Panics: the key names no entry.
+#[cold]
+#[track_caller]
+fn refuse() -> ! {
+    panic!("invalid key: its entry has been handed out or removed");
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    #[track_caller]
+    fn default() -> Self {
+        DelayQueue::new()
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next = self.wheel.next_expiration().map(clock::instant_of);
+        f.debug_struct("DelayQueue").field("len", &self.len()).field("next", &next).finish_non_exhaustive()
+    }
+}

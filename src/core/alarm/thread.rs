@@ -1,0 +1,371 @@
+//! The alarm thread: one for the process, started when first needed, asleep until the earliest booking.
+//!
+//! It needs nothing of a runtime, so timers work on one that has neither `enable_time` nor `enable_io`, and it rings on
+//! time even if every worker is busy.
+//!
+//! Invariants
+//! 1. A booking rings once, at or after its instant, and is then gone.
+//! 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
+//! 3. Bells ring with no lock of this module held, and one that panics does not stop the others.
+//! 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
+//! 5. A process that was forked off starts a thread of its own with its first booking, and all bells ring there once, by
+//!    stand-ins, to book anew what they wait for.
+//!
+//! Bells live for ever: what rings is never freed, only used again.
+//!
+//! Must not know: wheel, shards, the driver.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+pub(crate) use super::bookings::BellId;
+use super::bookings::Bookings;
+use super::priority::{self, Priority};
+use crate::core::stand_ins::StandIns;
+use crate::util::catch_panic::catch_panic;
+use crate::util::per_process::PerProcess;
+use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
+
+/// What the thread rings.
+pub(crate) trait Bell: Send + Sync {
+    /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
+    fn ring(&'static self, stand_ins: &'static StandIns);
+
+    /// Has the driver polled that this rings for.
+    #[cfg(feature = "test-util")]
+    fn wake_driver(&self) {}
+
+    /// Whether this can ring in a process that was just forked off: it has something to ring for, and no thread that
+    /// exists in the parent only holds its lock.
+    #[cfg_attr(hairspring_loom, allow(dead_code))]
+    fn has_survived(&self) -> bool {
+        false
+    }
+}
+
+struct AlarmThread {
+    state: Mutex<State>,
+    changed: Condvar,
+    stand_ins: StandIns,
+    /// What is to ring first, in a process that was forked off.
+    inherited: Vec<&'static dyn Bell>,
+}
+
+struct State {
+    bookings: Bookings,
+    thread: Thread,
+    serves: Serves,
+    /// Counts the threads. The latest serves, and the others end.
+    latest: u64,
+}
+
+/// Whether a thread serves, and how urgent it is.
+#[derive(Clone, Copy)]
+enum Serves {
+    Nobody,
+    /// One that is less urgent than the main thread, or not known to be as urgent.
+    At(Priority),
+    /// One that is as urgent as the main thread: nobody is to take its place.
+    Well,
+}
+
+/// What the thread is doing.
+enum Thread {
+    /// It looks at the bookings before it sleeps again.
+    Awake,
+    Asleep {
+        until: Option<Instant>,
+    },
+}
+
+impl Thread {
+    fn oversleeps(&self, at: Instant) -> bool {
+        match self {
+            Thread::Awake => false,
+            Thread::Asleep { until } => until.is_none_or(|until| at < until),
+        }
+    }
+}
+
+per_process! {
+    /// The alarm thread of this process: a child of a fork has not got its parent's.
+    fn alarm() -> &'static AlarmThread = |parents| {
+        // What was booked with the parent's is not known. So all ring, and book anew what they need.
+        let inherited = bells().take_while(|_| parents.is_some()).map(|listed| listed.bell);
+        AlarmThread::new(inherited.filter(|bell| bell.has_survived()).collect())
+    };
+}
+
+/// All bells that there are, for a child of a fork. To read them takes no lock.
+static BELLS: OnceLock<Listed> = OnceLock::new();
+
+#[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
+struct Listed {
+    bell: &'static dyn Bell,
+    next: OnceLock<&'static Listed>,
+}
+
+fn bells() -> impl Iterator<Item = &'static Listed> {
+    std::iter::successors(BELLS.get(), |listed| listed.next.get().copied())
+}
+
+/// Lists a bell, once.
+pub(crate) fn list(bell: &'static dyn Bell) {
+    static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
+    // Those of a model go when it ends.
+    if cfg!(hairspring_loom) {
+        return;
+    }
+    let listed = || Listed { bell, next: OnceLock::new() };
+    let last = LAST.get(|_| PlainMutex::new(bells().last()));
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    *last = Some(match *last {
+        None => BELLS.get_or_init(listed),
+        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(listed()))),
+    });
+}
+
+/// Has all drivers polled, wherever they run, to look at their clocks.
+#[cfg(feature = "test-util")]
+pub(crate) fn wake_all_drivers() {
+    bells().for_each(|listed| listed.bell.wake_driver());
+}
+
+/// Starts the thread, so that booking cannot fail later. Starts it anew if it is less urgent than the main thread and than
+/// the calling thread, from which the new one inherits.
+///
+/// # Panics
+/// If there is none and the system refuses it.
+pub(crate) fn start() {
+    let alarm = alarm();
+    if let Err(error) = alarm.start() {
+        panic!("hairspring could not start its alarm thread: {error}");
+    }
+}
+
+/// The same, once for each thread.
+///
+/// # Panics
+/// As [`start`].
+pub(crate) fn start_for_this_thread() {
+    thread_local! {
+        /// The process in which this thread has asked for it.
+        static ASKED: Cell<u32> = const { Cell::new(0) };
+    }
+    let process = std::process::id();
+    if ASKED.try_with(|asked| asked.replace(process)) != Ok(process) {
+        start();
+    }
+}
+
+/// Books `bell` for `at`, in place of what it had booked before.
+pub(crate) fn book(id: BellId, at: Instant, bell: &'static dyn Bell) {
+    alarm().book(id, at, bell);
+}
+
+/// Takes a booking back, if there is one.
+pub(crate) fn cancel(id: BellId) {
+    alarm().lock().bookings.cancel(id);
+}
+
+/// When a bell is to ring.
+#[cfg(test)]
+pub(crate) fn booked(id: BellId) -> Option<Instant> {
+    alarm().lock().bookings.of(id)
+}
+
+/// Does the thread's work until it is `done`, in a model.
+#[cfg(all(test, hairspring_loom))]
+pub(crate) fn run_until(done: impl Fn() -> bool) {
+    let alarm = alarm();
+    let mut state = alarm.lock();
+    while !done() {
+        state = alarm.round(state);
+    }
+}
+
+/// Rings all that is due, in a model. Returns whether anything was.
+#[cfg(all(test, hairspring_loom))]
+pub(crate) fn ring_due() -> bool {
+    let alarm = alarm();
+    let mut rung = false;
+    loop {
+        let due = alarm.lock().bookings.take_due(sync::now());
+        let Some(bell) = due else { return rung };
+        bell.ring(&alarm.stand_ins);
+        rung = true;
+    }
+}
+
+impl AlarmThread {
+    fn new(inherited: Vec<&'static dyn Bell>) -> Self {
+        AlarmThread {
+            inherited,
+            state: Mutex::new(State {
+                bookings: Bookings::new(),
+                thread: Thread::Awake,
+                serves: Serves::Nobody,
+                latest: 0,
+            }),
+            changed: Condvar::new(),
+            stand_ins: StandIns::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread unless there is one of no worse priority than this.
+    fn start(&'static self) -> io::Result<()> {
+        // A model rings by itself.
+        if cfg!(hairspring_loom) {
+            return Ok(());
+        }
+        if let Serves::Well = self.lock().serves {
+            return Ok(());
+        }
+        let here = Priority::of_this_thread();
+        let mut state = self.lock();
+        match state.serves {
+            Serves::Well => return Ok(()),
+            Serves::At(priority) if priority >= here => return Ok(()),
+            Serves::At(_) | Serves::Nobody => {}
+        }
+        // It waits for the lock, and so for what is said of it here.
+        let number = state.latest + 1;
+        let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(move || self.run(number));
+        match started {
+            Ok(_) => {
+                state.latest = number;
+                state.serves = Serves::At(here);
+                self.changed.notify_all();
+                drop(state);
+                // They are as urgent as the thread that started them.
+                self.stand_ins.retire();
+                Ok(())
+            }
+            // The one that there is will do.
+            Err(_) if matches!(state.serves, Serves::At(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn book(&'static self, id: BellId, at: Instant, bell: &'static dyn Bell) {
+        let mut state = self.lock();
+        state.bookings.book(id, at, bell);
+        let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
+        if oversleeps {
+            state.thread = Thread::Awake;
+        }
+        drop(state);
+        if oversleeps {
+            self.changed.notify_one();
+        }
+        if is_missing {
+            // This process was forked off one that had timers. If the system refuses, the next booking asks again.
+            let _ = self.start();
+        }
+    }
+
+    fn run(&'static self, number: u64) {
+        let priority = priority::settle();
+        if number == 1 {
+            // Not here: what they wake may wait for ever for a lock that a thread of the parent held.
+            self.inherited.iter().for_each(|bell| self.stand_ins.send(Box::new(|| bell.ring(&self.stand_ins))));
+        }
+        let mut state = self.lock();
+        if state.latest == number {
+            // What was tried counts: whoever is no more urgent need not try again.
+            state.serves = match (priority, state.serves) {
+                (None, _) => Serves::Well,
+                (Some(reached), Serves::At(tried)) => Serves::At(reached.max(tried)),
+                (Some(reached), _) => Serves::At(reached),
+            };
+        }
+        while state.latest == number {
+            state = self.round(state);
+        }
+        // What was meant for the thread that serves now may have come here.
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Rings what is due first; if nothing is, sleeps until something may be.
+    fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+        let now = sync::now();
+        if let Some(bell) = state.bookings.take_due(now) {
+            drop(state);
+            catch_panic(|| bell.ring(&self.stand_ins));
+            return self.lock();
+        }
+        let until = state.bookings.first();
+        state.thread = Thread::Asleep { until };
+        state = match until {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let wait = self.changed.wait_timeout(state, until.duration_since(now));
+                wait.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.thread = Thread::Awake;
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
+
+    impl Bell for Note {
+        fn ring(&'static self, _: &'static StandIns) {
+            self.1.send((self.0, Instant::now())).unwrap();
+            assert_ne!(self.0, "panics", "on purpose");
+        }
+    }
+
+    /// Keeps the thread busy until it is told to go on.
+    struct Gate(Mutex<mpsc::Receiver<()>>);
+
+    impl Bell for Gate {
+        fn ring(&'static self, _: &'static StandIns) {
+            self.0.lock().unwrap().recv().unwrap();
+        }
+    }
+
+    #[test]
+    fn bells_ring_in_order_and_never_early() {
+        start();
+        let (open, closed) = mpsc::channel();
+        let now = Instant::now();
+        // So that all is booked before the first rings, however slow this thread is.
+        book(BellId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        let (sender, rings) = mpsc::channel();
+        let book = |id, name, after: Duration| {
+            book(BellId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+        };
+        book(0, "far", Duration::from_secs(3_600));
+        book(1, "last", Duration::from_millis(60));
+        book(2, "first", Duration::from_millis(20));
+        book(3, "panics", Duration::from_millis(30));
+        book(4, "moved", Duration::from_secs(3_600));
+        book(4, "moved", Duration::from_millis(40));
+        book(5, "cancelled", Duration::from_millis(25));
+        cancel(BellId(u64::MAX - 5));
+        open.send(()).unwrap();
+        for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
+            let (bell, at) = rings.recv_timeout(Duration::from_secs(30)).unwrap();
+            assert_eq!(bell, name);
+            assert!(at >= now + Duration::from_millis(after), "{name} rang early");
+        }
+        cancel(BellId(u64::MAX));
+        assert!(rings.try_recv().is_err(), "each rings once");
+    }
+}

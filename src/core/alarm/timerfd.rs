@@ -1,0 +1,61 @@
+//! A Linux `timerfd`, watched by the runtime's I/O driver.
+//!
+//! Must not know: wheel, shards, the driver.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_settime};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::coop::unconstrained;
+
+use super::own::Unfit;
+use crate::util::enabled;
+
+/// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
+const AT_ONCE: Duration = Duration::from_nanos(1);
+
+/// Sooner than any overflow of the kernel's clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+#[derive(Debug)]
+pub(super) struct TimerfdAlarm {
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl TimerfdAlarm {
+    /// Fails where the system refuses, and outside a runtime with `enable_io`.
+    pub(super) fn new() -> Result<Self, Unfit> {
+        let fd = enabled::with_io(|| {
+            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+            #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
+            AsyncFd::with_interest(fd, Interest::READABLE)
+        })??;
+        Ok(TimerfdAlarm { fd })
+    }
+
+    /// Sets the alarm, in place of what was set before; `None` for none.
+    pub(super) fn set(&self, at: Option<Instant>) -> io::Result<()> {
+        let wait = at.map_or(Duration::ZERO, |at| at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST));
+        let value = Timespec {
+            tv_sec: wait.as_secs().try_into().expect("ten years at most"),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
+    }
+
+    /// Has `waker` called from within the I/O driver when the alarm goes off, and says whether it has.
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        // The driver's own budget is no business of its alarm.
+        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    }
+}

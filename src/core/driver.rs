@@ -1,0 +1,235 @@
+//! The task that turns a timer's wheels: fires what is due, then sleeps until the earliest of what is left.
+//!
+//! Invariants
+//! 1. One poll wakes some 1024 tasks, and each of its [`LOOKS`] holds locks 256 times at most, before other tasks get
+//!    their turn.
+//! 2. When the driver is dropped its timer ends, and everything that waited is woken to see it.
+//!
+//! Must not know: futures that sleep.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::clock;
+use crate::clock::instant;
+use crate::core::alarm::Alarm;
+use crate::core::alarm::own::{OwnAlarm, Unfit};
+use crate::core::alarm::thread;
+use crate::core::hub::{self, Allowance, Held, HubLease};
+use crate::core::shard::Batch;
+use crate::core::signal::{CLOCK_MAY_PAUSE, DriverWaker, WakesBy};
+use crate::util::sync::atomic::{AtomicUsize, Ordering};
+use crate::wheel::{Tick, Ticks};
+
+/// How far beyond a deadline tokio moves a paused clock: it rounds up to its ticks of a millisecond.
+const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
+/// How often one poll looks again, because something earlier was armed while it looked.
+const LOOKS: usize = 8;
+
+/// Turns a timer's wheels: the future that has to be polled for its sleeps to end. Made by
+/// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
+///
+/// It completes when the timer is shut down. Dropping it ends the timer.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (timer, driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+/// let driver = tokio::spawn(driver);
+/// timer.shutdown();
+/// driver.await.unwrap();
+/// # }
+/// ```
+#[must_use = "a timer fires only while its driver is polled"]
+pub struct Driver {
+    timer: HubLease,
+    batch: Batch,
+    /// What wakes it, where that is not the alarm thread.
+    alarm: OwnAlarm,
+    inline: Arc<FireInline>,
+    /// Whether it lets timers gather where they are dense.
+    gathers: bool,
+    /// How many it has woken since it last slept, over all looks and polls.
+    woken: usize,
+    was_polled: bool,
+    /// Whether this crate spawned it, so that tokio wakes it. What others do there is not known.
+    is_a_task: bool,
+}
+
+/// Fires what is due from inside tokio's own drivers, then has the timer's driver set the next alarm. A worker that parks
+/// there wakes another once for all that it fires, not once for each as a task would.
+struct FireInline {
+    held: Held,
+    /// How many it has woken since the driver last asked.
+    wakes: AtomicUsize,
+}
+
+impl Driver {
+    pub(crate) fn new(timer: HubLease, alarm: Alarm, gathers: bool) -> Self {
+        let inline = Arc::new(FireInline { held: timer.hold(), wakes: AtomicUsize::new(0) });
+        let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
+        Driver { timer, batch: Batch::default(), alarm, inline, gathers, woken: 0, was_polled: false, is_a_task: false }
+    }
+
+    /// For whoever spawns this on a runtime, as the whole of a task.
+    pub(crate) fn in_a_task(mut self) -> Self {
+        self.is_a_task = true;
+        self
+    }
+
+    /// Makes the alarm that the timer was built with, on the current runtime. Without this the first poll does, and takes
+    /// the alarm thread where it cannot be had.
+    pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
+        self.alarm.make()
+    }
+
+    /// Goes to sleep after a look by the time `now`. `false` if something has come up meanwhile.
+    fn sleep_after(&mut self, now: Tick) -> bool {
+        let signal = self.timer.hub.signal;
+        let is_the_systems = instant::clock_is_the_systems();
+        // Before the look, which is not to find what was cancelled.
+        if !is_the_systems || instant::clock_may_be_paused() {
+            self.timer.hub.move_clock();
+        }
+        let earliest = self.timer.hub.earliest();
+        let pause = if self.gathers { hub::pause_after(self.woken) } else { Ticks(0) };
+        if let Some(alarm) = self.alarm.to_set(is_the_systems) {
+            let (pause, by) = match alarm {
+                // A clock that is paused has no time in which to gather.
+                Alarm::Tokio => (Ticks(0), WakesBy::Itself),
+                _ => (pause, WakesBy::Watched),
+            };
+            let Some(at) = signal.end_turn(now, earliest, pause, by) else { return false };
+            let at = (at < Tick::MAX).then(|| signal.instant_of(at));
+            if self.alarm.set(alarm, at).is_ok() {
+                return true;
+            }
+            self.alarm.give_up(alarm);
+        }
+        let by = if is_the_systems { WakesBy::Thread } else { WakesBy::NowAndThen };
+        let Some(at) = signal.end_turn(now, earliest, pause, by) else { return false };
+        if CLOCK_MAY_PAUSE {
+            self.alarm.watch_for_pause((at < Tick::MAX).then(|| signal.instant_of(at)));
+        }
+        true
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let hub = this.timer.hub;
+        if !std::mem::replace(&mut this.was_polled, true) {
+            // Whoever polls it may be more urgent than whoever made the first timer.
+            thread::start();
+        }
+        this.woken += this.inline.wakes.swap(0, Ordering::Relaxed);
+        let mut left = Allowance::OF_A_TURN;
+        for _ in 0..LOOKS {
+            if this.timer.is_over() {
+                return Poll::Ready(());
+            }
+            #[cfg(feature = "test-util")]
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                crate::test_util::paused::adopt(runtime.id(), this.timer);
+            }
+            #[cfg(feature = "test-util")]
+            if hub.signal.wait_for_close(cx.waker()) {
+                return Poll::Pending;
+            }
+            hub.signal.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task });
+            if this.timer.is_over() {
+                return Poll::Ready(());
+            }
+            let fired = hub.fire_due(&mut this.batch, left);
+            hub.signal.driver_went_by(fired.at);
+            left.wakes = left.wakes.saturating_sub(fired.wakes);
+            this.woken += fired.wakes;
+            if !fired.all {
+                break;
+            }
+            if this.sleep_after(fired.at) {
+                this.woken = 0;
+                return Poll::Pending;
+            }
+        }
+        hub.signal.interrupt_turn();
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.timer.hub.close(self.timer.epoch);
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver")
+            .field("shards", &self.timer.hub.shards().len())
+            .field("is_shutdown", &self.timer.is_over())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Wake for FireInline {
+    fn wake(self: Arc<Self>) {
+        let hub = self.held.hub();
+        let (now, armed) = (clock::now(), hub.signal.armed());
+        hub.signal.went_off(now);
+        let (at, allowance) = if instant::clock_is_the_systems() {
+            (now, Allowance::OF_A_TURN)
+        } else {
+            // What a paused clock has moved beyond the deadline by rounding, tasks see only after those of the deadline
+            // ran; and no test is to see that some of what is due is left to the driver.
+            (if now - armed <= TOKIO_ROUNDS { now.min(armed) } else { now }, Allowance::UNBOUNDED)
+        };
+        let fired = hub.fire_at(at, &mut Batch::default(), allowance);
+        self.wakes.fetch_add(fired.wakes, Ordering::Relaxed);
+        hub.signal.wake_driver();
+    }
+}
+
+// In a model there are too many steps between the looks.
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use super::*;
+    use crate::core::hub::{Hub, Wanted};
+    use std::sync::OnceLock;
+
+    /// Arms another timer, due at once, when it is woken.
+    struct ArmsAnother(HubLease, OnceLock<()>);
+
+    impl Wake for ArmsAnother {
+        fn wake(self: Arc<Self>) {
+            if self.1.set(()).is_ok() {
+                let due = Tick(1 << 20);
+                self.0.shard(0).shard.insert(self.0.epoch, due, Waker::noop().clone()).unwrap_err();
+                self.0.hub.signal.inserted(due);
+            }
+        }
+    }
+
+    #[test]
+    fn timers_gather_by_all_that_a_turn_has_fired_over_all_its_looks() {
+        const DENSE: u64 = 100;
+        let timer = Hub::open(Wanted { shards: 1, grain: 0, capacity: None });
+        let mut driver = Driver::new(timer, Alarm::Thread, true);
+        let shard = timer.shard(0).shard;
+        let arms = Waker::from(Arc::new(ArmsAnother(timer, OnceLock::new())));
+        for number in 0..DENSE {
+            shard.insert(timer.epoch, Tick(1 << 20 | number), arms.clone()).unwrap();
+        }
+        let before = clock::now();
+        assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        shard.insert(timer.epoch, clock::now(), Waker::noop().clone()).unwrap();
+        // Half the longest pause from now on, at least. The pause of a look that fired one is shorter by far.
+        assert!(timer.hub.signal.armed() >= before + Ticks(400_000));
+    }
+}

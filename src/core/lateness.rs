@@ -1,0 +1,219 @@
+//! [`Lateness`]: how long after their deadlines timers fired.
+//!
+//! A histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`, cut down to what recording under
+//! a shard's lock can pay for: an index from the highest bits of the value, and one addition.
+//!
+//! Must not know: shards, clocks.
+
+use std::time::Duration;
+
+use crate::wheel::Ticks;
+
+/// Each power of two is divided into two to the power of this many buckets.
+const FINE: u32 = 4;
+/// The last bucket is the last of those below two to the power of this many nanoseconds, 18 minutes, and takes all above.
+const WIDEST: u32 = 40;
+const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
+
+/// How long after their deadlines timers fired: a snapshot, from [`Metrics::lateness`](crate::timer::Metrics::lateness).
+///
+/// It counts from the deadline, rounded up to the timer's resolution, to the turn of the wheels that took the timer out.
+/// What the runtime then takes to poll the woken task is not in it. Sleeps whose poll found the deadline passed before
+/// they were fired are not counted.
+///
+/// ```
+/// use hairspring::{Duration, Timer, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// sleep(Duration::from_millis(1)).await;
+/// let lateness = Timer::current().metrics().lateness().clone();
+/// assert!(lateness.quantile(0.5) <= lateness.quantile(0.99));
+/// assert!(lateness.quantile(1.0) == lateness.max());
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Lateness {
+    counts: [u64; BUCKETS],
+    max: Ticks,
+}
+
+impl Lateness {
+    pub(crate) const fn new() -> Self {
+        Lateness { counts: [0; BUCKETS], max: Ticks(0) }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, late: Ticks) {
+        self.counts[bucket(late)] += 1;
+        self.max = self.max.max(late);
+    }
+
+    pub(crate) fn add(&mut self, other: &Lateness) {
+        for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
+            *sum += count;
+        }
+        self.max = self.max.max(other.max);
+    }
+
+    /// What came in since `before` was read: how late, rounded up as in [`quantile`](Lateness::quantile), and how many.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn since(&self, before: &Lateness) -> impl Iterator<Item = (Duration, usize)> {
+        let counts = self.counts.iter().zip(&before.counts).enumerate();
+        counts.filter_map(|(bucket, (now, before))| {
+            // Less than before where the timer has ended and its place was taken.
+            let count = usize::try_from(now.saturating_sub(*before)).unwrap_or(usize::MAX);
+            (count > 0).then(|| (Duration::from_nanos(last_of(bucket).min(self.max).0), count))
+        })
+    }
+
+    /// How many timers fired.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let metrics = hairspring::Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().count(), metrics.fired());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// How late the given share of the timers was at most: with 0.99, one in a hundred was later.
+    ///
+    /// Rounded up, by a sixteenth at most, and never above [`max`](Lateness::max); what was more than 18 minutes late
+    /// is told as the latest. Zero where none has fired.
+    ///
+    /// # Panics
+    /// Where `share` is not from 0 to 1.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lateness = hairspring::Timer::current().metrics().lateness().clone();
+    /// assert_eq!(lateness.quantile(0.99), hairspring::Duration::ZERO, "nothing has fired");
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn quantile(&self, share: f64) -> Duration {
+        assert!((0.0..=1.0).contains(&share), "the quantile asked for is {share}: it is from 0 to 1");
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let reached = self.counts.iter().position(|&count| {
+            seen += count;
+            seen >= wanted
+        });
+        let late = reached.map_or(Ticks(0), |bucket| last_of(bucket).min(self.max));
+        Duration::from_nanos(late.0)
+    }
+
+    /// How late the latest was, to the nanosecond.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let lateness = hairspring::Timer::current().metrics().lateness().clone();
+    /// assert_eq!(lateness.max(), hairspring::Duration::ZERO, "nothing has fired");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max.0)
+    }
+}
+
+/// The bucket that a value falls in.
+#[inline]
+fn bucket(late: Ticks) -> usize {
+    let late = late.0.min((1 << WIDEST) - 1);
+    // How far the value is shifted so that one bit more than `FINE` is left, or what there is.
+    let shift = (u64::BITS - 1 - FINE).saturating_sub(late.leading_zeros());
+    #[allow(clippy::cast_possible_truncation)] // It is less than `BUCKETS`.
+    let bucket = ((u64::from(shift) << FINE) + (late >> shift)) as usize;
+    bucket
+}
+
+/// The largest value of a bucket.
+fn last_of(bucket: usize) -> Ticks {
+    let bucket = bucket as u64;
+    if bucket == BUCKETS as u64 - 1 {
+        return Ticks(u64::MAX);
+    }
+    let shift = (bucket >> FINE).saturating_sub(1);
+    let within = bucket - (shift << FINE);
+    Ticks(((within + 1) << shift) - 1)
+}
+
+impl std::fmt::Debug for Lateness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lateness")
+            .field("count", &self.count())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> impl Iterator<Item = u64> {
+        let edges = (0..64).map(|power| 1_u64 << power).flat_map(|edge| [edge - 1, edge, edge + 1, edge + edge / 3]);
+        (0..5000).chain(edges).chain([u64::MAX])
+    }
+
+    #[test]
+    fn a_bucket_is_a_sixteenth_wide_and_holds_what_falls_in_it() {
+        for value in values() {
+            let bucket = bucket(Ticks(value));
+            let last = last_of(bucket).0;
+            assert!(value <= last, "{value} is in bucket {bucket}, which ends at {last}");
+            assert!(bucket == 0 || value > last_of(bucket - 1).0, "{value} is in bucket {bucket}");
+            assert!(bucket == BUCKETS - 1 || last - value <= value / 16, "{value} is rounded up to {last}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_values() {
+        let mut lateness = Lateness::new();
+        let mut values: Vec<u64> = (0..1000).map(|n| n * n * 37).collect();
+        for &value in &values {
+            lateness.record(Ticks(value));
+        }
+        values.sort_unstable();
+        for (share, rank) in [(0.0, 1), (0.001, 1), (0.5, 500), (0.99, 990), (0.999, 999), (1.0, 1000)] {
+            let exact = values[rank - 1];
+            let told = u64::try_from(lateness.quantile(share).as_nanos()).unwrap();
+            assert!(told >= exact && told - exact <= exact / 16, "{share}: {told} for {exact}");
+        }
+        assert_eq!(lateness.quantile(1.0), lateness.max());
+        assert_eq!(lateness.max(), Duration::from_nanos(999 * 999 * 37));
+    }
+
+    #[test]
+    fn adding_two_is_recording_into_one() {
+        let (mut left, mut right, mut both) = (Lateness::new(), Lateness::new(), Lateness::new());
+        for value in values() {
+            if value % 3 == 0 {
+                left.record(Ticks(value));
+            } else {
+                right.record(Ticks(value));
+            }
+            both.record(Ticks(value));
+        }
+        left.add(&right);
+        assert_eq!((left.counts, left.max), (both.counts, both.max));
+    }
+
+    #[test]
+    #[should_panic(expected = "the quantile asked for is 99: it is from 0 to 1")]
+    fn a_share_above_one_is_refused() {
+        let _ = Lateness::new().quantile(99.0);
+    }
+}

@@ -1,0 +1,330 @@
+//! Models: what threads do to each other's timers, in little, on the code that timers run.
+//!
+//! With `--cfg hairspring_loom` each runs in every order that its threads' steps can come in, and with every value that
+//! their loads may see, up to so many preemptions; without, some hundred times on real threads. Each says how many
+//! runs it took. CONTRIBUTING.md has the commands.
+//!
+//! Time does not pass in a model. A deadline is [`near`], and has long come, or [`far`]; what is far is fired by saying
+//! that its time has come, as an alarm of the driver's own does.
+//!
+//! Must not know: what the tests outside of the crate check.
+
+mod alarm;
+mod pool;
+mod timer;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize as PlainUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+#[cfg(not(hairspring_loom))]
+use std::time::Instant;
+
+#[cfg(hairspring_loom)]
+use loom::thread;
+#[cfg(not(hairspring_loom))]
+use std::thread;
+
+use crate::clock;
+use crate::core::alarm::Alarm;
+use crate::core::alarm::thread::{self as alarm_thread, Bell};
+use crate::core::driver::Driver;
+use crate::core::hub::{Allowance, Hub, HubLease};
+use crate::core::shard::{Batch, Epoch, ShardLease};
+use crate::core::stand_ins::StandIns;
+use crate::future::Sleep;
+use crate::util::error::Error;
+#[cfg(hairspring_loom)]
+use crate::util::sync;
+use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::wheel::{Tick, Ticks};
+
+/// How long anything may take before it counts as hung.
+#[cfg(not(hairspring_loom))]
+const HUNG: Duration = Duration::from_secs(60);
+
+const HOUR: Ticks = Ticks(3_600_000_000_000);
+
+/// A deadline that has passed long ago; a greater number is a later one.
+pub(crate) fn near(number: u64) -> Tick {
+    Tick(1_000_000 + number)
+}
+
+/// A deadline that is years away; a greater number is a later one.
+pub(crate) fn far(number: u64) -> Tick {
+    // The first century of the clock has 50 years of the past.
+    Tick(HOUR.0 * 24 * 365 * 100 + number * HOUR.0)
+}
+
+/// How large a thread's stack is, in words. Loom's own are too small for a wheel.
+#[cfg(hairspring_loom)]
+const STACK: usize = 0x8000;
+
+/// Runs a model.
+#[cfg(hairspring_loom)]
+pub(crate) fn check(name: &str, model: fn()) {
+    let mut builder = loom::model::Builder::new();
+    let bound = *builder.preemption_bound.get_or_insert(2);
+    builder.max_branches = 10_000;
+    let (runs, start) = (Arc::new(PlainUsize::new(0)), std::time::Instant::now());
+    let counted = runs.clone();
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        thread::Builder::new().stack_size(STACK).spawn(model).unwrap().join().unwrap();
+    });
+    let runs = runs.load(Relaxed);
+    println!("{name}: {runs} interleavings with up to {bound} preemptions, in {:.1?}", start.elapsed());
+}
+
+/// Runs a model.
+#[cfg(not(hairspring_loom))]
+pub(crate) fn check(name: &str, model: fn()) {
+    const RUNS: usize = 300;
+    (0..RUNS).for_each(|_| model());
+    println!("{name}: {RUNS} runs on real threads");
+}
+
+/// Runs both at the same time.
+pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B + Send + 'static) -> (A, B)
+where
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    let start = Start::of(2);
+    let (one, other) = (start.spawn(one), start.spawn(other));
+    (one.join().unwrap(), other.join().unwrap())
+}
+
+/// Runs the three at the same time.
+pub(crate) fn race_three<A, B, C>(
+    first: impl FnOnce() -> A + Send + 'static,
+    second: impl FnOnce() -> B + Send + 'static,
+    third: impl FnOnce() -> C + Send + 'static,
+) -> (A, B, C)
+where
+    A: Send + 'static,
+    B: Send + 'static,
+    C: Send + 'static,
+{
+    let start = Start::of(3);
+    let (first, second, third) = (start.spawn(first), start.spawn(second), start.spawn(third));
+    (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
+}
+
+/// How many threads are still missing. Real ones take longer to start than what they are to do.
+struct Start(Arc<PlainUsize>);
+
+impl Start {
+    fn of(threads: usize) -> Start {
+        Start(Arc::new(PlainUsize::new(threads)))
+    }
+
+    fn spawn<T: Send + 'static>(&self, side: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
+        let missing = self.0.clone();
+        let side = move || {
+            missing.fetch_sub(1, Relaxed);
+            while cfg!(not(hairspring_loom)) && missing.load(Relaxed) > 0 {
+                thread::yield_now();
+            }
+            side()
+        };
+        #[cfg(hairspring_loom)]
+        return thread::Builder::new().stack_size(STACK).spawn(side).unwrap();
+        #[cfg(not(hairspring_loom))]
+        thread::spawn(side)
+    }
+}
+
+/// Counts how often it is woken.
+pub(crate) struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Woken {
+    pub(crate) fn new() -> Arc<Woken> {
+        Arc::new(Woken(AtomicUsize::new(0)))
+    }
+
+    /// Whether it was woken, as is not yet asked.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.0.load(SeqCst) > 0
+    }
+
+    /// How often it was woken since this was last asked.
+    pub(crate) fn take(&self) -> usize {
+        self.0.swap(0, SeqCst)
+    }
+
+    /// Whether a waker is left somewhere.
+    pub(crate) fn is_held(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+}
+
+/// Waits for what is to hold by now. On real threads the alarm thread, which no model joins, may be in the midst of a turn.
+pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
+    #[cfg(hairspring_loom)]
+    assert!(seen(), "{what}");
+    #[cfg(not(hairspring_loom))]
+    {
+        let start = Instant::now();
+        while !seen() {
+            assert!(start.elapsed() < HUNG, "{what}");
+            thread::yield_now();
+        }
+    }
+}
+
+/// A timer with two shards; most models only use the first.
+#[derive(Clone, Copy)]
+pub(crate) struct World {
+    pub(crate) hub: &'static Hub,
+    pub(crate) lease: ShardLease,
+}
+
+/// A bell that rings nothing: nothing far comes.
+struct Mute;
+
+impl Bell for Mute {
+    fn ring(&'static self, _: &'static StandIns) {}
+}
+
+impl World {
+    /// Where all is far.
+    pub(crate) fn new() -> World {
+        World::with_bell(Some(&Mute))
+    }
+
+    /// Where the alarm thread rings; in a model that is to be done by hand.
+    pub(crate) fn with_alarm() -> World {
+        World::with_bell(None)
+    }
+
+    fn with_bell(bell: Option<&'static dyn Bell>) -> World {
+        let HubLease { hub, epoch } = Hub::of_a_model(bell);
+        World { hub, lease: ShardLease { shard: hub.shard(0), epoch } }
+    }
+
+    pub(crate) fn epoch(self) -> Epoch {
+        self.lease.epoch
+    }
+
+    /// A sleep that waits, and whom it wakes.
+    pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
+        let mut sleep = Sleep::on(self.lease, deadline);
+        let woken = Woken::new();
+        assert!(poll(&mut sleep, &woken).is_pending());
+        (sleep, woken)
+    }
+
+    /// An entry of the first shard, and whom it wakes.
+    pub(crate) fn arm(self, deadline: Tick) -> Arc<Woken> {
+        self.arm_in(0, deadline)
+    }
+
+    /// An entry of a shard, and whom it wakes.
+    pub(crate) fn arm_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
+        let woken = Woken::new();
+        self.hub.shard(shard).insert(self.epoch(), deadline, Waker::from(woken.clone())).unwrap();
+        woken
+    }
+
+    /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
+    pub(crate) fn fire(self, now: Tick) -> usize {
+        self.hub.fire_at(now, &mut Batch::default(), Allowance::UNBOUNDED).wakes
+    }
+
+    /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
+    pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
+        let by = clock::instant_of(deadline).into_std();
+        let signal = self.hub.signal;
+        wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
+            signal.armed() <= deadline && signal.booked().is_some_and(|at| at <= by)
+        });
+    }
+}
+
+/// A timer's driver, and whether its task is to be polled.
+pub(crate) struct Task {
+    driver: Driver,
+    woken: Arc<Woken>,
+    pub(crate) done: bool,
+}
+
+impl Task {
+    /// Spawned, not polled yet.
+    pub(crate) fn new(world: World) -> Task {
+        let driver = Driver::new(HubLease { hub: world.hub, epoch: world.epoch() }, Alarm::Thread, false);
+        let task = Task { driver, woken: Woken::new(), done: false };
+        task.wake();
+        task
+    }
+
+    /// Has the driver polled again.
+    pub(crate) fn wake(&self) {
+        self.woken.wake_by_ref();
+    }
+
+    /// Polls the driver as long as it is woken.
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn run(mut self) -> Task {
+        self.run_in_place();
+        self
+    }
+
+    fn run_in_place(&mut self) {
+        while self.woken.take() > 0 {
+            self.done |= poll(&mut self.driver, &self.woken).is_ready();
+        }
+    }
+
+    /// Polls the driver as long as it is woken, and says whether it has completed.
+    pub(crate) fn completes(&mut self) -> bool {
+        self.run_in_place();
+        self.done
+    }
+
+    /// Lets everything happen that is due: the alarm thread rings, and the driver comes where it is woken.
+    #[cfg(hairspring_loom)]
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn settle(mut self, _: impl Fn() -> bool) -> Task {
+        loop {
+            self = self.run();
+            // Longer than the alarm thread's patience, and shorter than what is far.
+            sync::pass(Duration::from_secs(1));
+            if !alarm_thread::ring_due() {
+                return self;
+            }
+        }
+    }
+
+    /// Lets everything happen that is due, until that has been seen.
+    #[cfg(not(hairspring_loom))]
+    #[must_use = "dropped, the driver ends the timer"]
+    pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
+        alarm_thread::start();
+        wait_until("what is due happens", || {
+            self.run_in_place();
+            seen()
+        });
+        self.run()
+    }
+}
+
+/// Polls a sleep, for an error in place of a panic.
+pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
+    sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())))
+}
+
+pub(crate) fn poll<F: Future + Unpin>(future: &mut F, woken: &Arc<Woken>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
+}

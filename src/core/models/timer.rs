@@ -1,0 +1,311 @@
+//! Models of a timer: its shard, its signal, its driver, and the sleeps on it.
+//!
+//! What an alarm fires, it fires as one of the driver's own does: by the time that it says has come.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
+use crate::core::signal::{DriverWaker, WakesBy};
+use crate::future::Sleep;
+use crate::wheel::Ticks;
+
+#[test]
+fn arming_against_going_to_sleep() {
+    check("arming against going to sleep", || {
+        let world = World::new();
+        let task = Task::new(world);
+        let (task, woken) = race(move || task.run(), move || world.arm(far(1)));
+        let task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(1)), woken.take(), task.done), (1, 1, false));
+    });
+}
+
+/// It slept before, until later, and was woken for something else.
+#[test]
+fn arming_against_going_back_to_sleep() {
+    check("arming against going back to sleep", || {
+        let world = World::new();
+        let later = world.arm(far(2));
+        let task = Task::new(world).run();
+        let wake_and_run = move || {
+            world.hub.signal.wake_driver();
+            task.run()
+        };
+        let (task, sooner) = race(wake_and_run, move || world.arm(far(1)));
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
+        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
+    });
+}
+
+/// The driver is polled by whoever runs it, and fires what is due; nobody has woken it.
+#[test]
+fn arming_against_a_turn_out_of_turn() {
+    check("arming against a turn out of turn", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let due = world.arm(near(1));
+        let poll_and_run = move || {
+            task.wake();
+            task.run()
+        };
+        let (task, later) = race(poll_and_run, move || world.arm(far(1)));
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((due.take(), world.fire(far(1)), later.take()), (1, 1, 1));
+    });
+}
+
+/// Where they do not meet in the lock of a shard, the order of what is published is all that there is.
+#[test]
+fn arming_beside_a_turn() {
+    check("arming beside a turn", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let due = world.arm(near(1));
+        let poll_and_run = move || {
+            task.wake();
+            task.run()
+        };
+        let (task, later) = race(poll_and_run, move || world.arm_in(1, far(1)));
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((due.take(), world.fire(far(1)), later.take()), (1, 1, 1));
+    });
+}
+
+/// A heartbeat that makes a deadline earlier arms as well.
+#[test]
+fn an_earlier_reset_against_going_to_sleep() {
+    check("an earlier reset against going to sleep", || {
+        let world = World::new();
+        let (mut sleep, woken) = world.sleeping(far(2));
+        let task = Task::new(world);
+        let (task, _sleep) = race(
+            move || task.run(),
+            move || {
+                sleep.reset_to_tick(far(1));
+                sleep
+            },
+        );
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(1)), woken.take()), (1, 1));
+    });
+}
+
+#[test]
+fn two_arm_in_one_shard() {
+    check("two arm in one shard", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let (sooner, later) = race(move || world.arm(far(1)), move || world.arm(far(2)));
+        let task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
+        world.hub.signal.wake_driver();
+        let _task = task.run();
+        world.assert_sleeps_until(far(2));
+        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
+    });
+}
+
+#[test]
+fn two_arm_in_one_shard_against_going_to_sleep() {
+    check("two arm in one shard against going to sleep", || {
+        let world = World::new();
+        let task = Task::new(world);
+        let (task, sooner, later) =
+            race_three(move || task.run(), move || world.arm(far(1)), move || world.arm(far(2)));
+        let _task = task.run();
+        world.assert_sleeps_until(far(1));
+        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (2, 1, 1));
+    });
+}
+
+/// A turn on a clock that a test has paused, until it goes to sleep. Returns whom the signal wakes for the next.
+fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
+    let (woken, signal) = (Woken::new(), world.hub.signal);
+    loop {
+        signal.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
+        let earliest = world.hub.earliest();
+        if signal.end_turn(near(0), earliest, Ticks(0), WakesBy::Itself).is_some() {
+            return woken;
+        }
+    }
+}
+
+/// The driver is not to leave an alarm behind to which the clock would jump: one that has seen what was cancelled is
+/// woken to look again.
+#[test]
+fn cancel_against_going_to_sleep_on_a_paused_clock() {
+    check("cancel against going to sleep on a paused clock", || {
+        let world = World::new();
+        world.hub.move_clock();
+        let (sleep, _) = world.sleeping(far(1));
+        let _later = world.arm_in(1, far(2));
+        let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
+        if woken.take() > 0 {
+            turn_on_a_paused_clock(world);
+        }
+        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
+    });
+}
+
+#[test]
+fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
+    check("cancel and arm against going to sleep on a paused clock", || {
+        let world = World::new();
+        world.hub.move_clock();
+        let (mut sleep, _) = world.sleeping(far(1));
+        let (woken, _armed, _sleep) = race_three(
+            move || turn_on_a_paused_clock(world),
+            move || world.arm(far(2)),
+            move || {
+                sleep.reset_to_tick(far(3));
+                sleep
+            },
+        );
+        if woken.take() > 0 {
+            turn_on_a_paused_clock(world);
+        }
+        assert_eq!((world.hub.signal.armed(), world.hub.earliest()), (far(2), far(2)));
+    });
+}
+
+/// Of the two that may fire, the driver and the alarm thread, and the one that cancels, one gets the entry.
+#[test]
+fn cancel_against_fire() {
+    check("cancel against fire", || {
+        let world = World::new();
+        let (sleep, woken) = world.sleeping(far(1));
+        let (one, other, ()) = race_three(move || world.fire(far(1)), move || world.fire(far(1)), move || drop(sleep));
+        assert_eq!(one + other, woken.take(), "who fires wakes");
+        let counts = world.hub.snapshot(world.epoch()).counts;
+        assert_eq!((counts.registered, counts.pending), (1, 0));
+        assert!(one + other <= 1 && counts.fired == (one + other) as u64, "it fires once at most");
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}
+
+#[test]
+fn reset_against_fire() {
+    check("reset against fire", || {
+        let world = World::new();
+        let (mut sleep, woken) = world.sleeping(far(1));
+        let (fired, mut sleep) = race(
+            move || world.fire(far(1)),
+            move || {
+                sleep.reset_to_tick(far(2));
+                sleep
+            },
+        );
+        assert_eq!(fired, woken.take());
+        if fired > 0 {
+            // The task polls, as it was woken.
+            assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
+        }
+        assert!(world.hub.earliest() <= far(2));
+        assert_eq!((world.fire(far(2)), woken.take()), (1, 1), "at the new deadline");
+        assert!(poll(&mut sleep, &woken).is_ready());
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}
+
+/// One that would be too late already is woken at once, by the one who resets or by the one who fires.
+#[test]
+fn reset_to_the_past_against_fire() {
+    check("reset to the past against fire", || {
+        let world = World::new();
+        let (mut sleep, woken) = world.sleeping(far(2));
+        let (_, mut sleep) = race(
+            move || world.fire(far(2)),
+            move || {
+                sleep.reset_to_tick(far(1));
+                sleep
+            },
+        );
+        world.fire(far(2));
+        assert_eq!(woken.take(), 1);
+        assert!(poll(&mut sleep, &woken).is_ready());
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}
+
+#[test]
+fn drop_against_shutdown() {
+    check("drop against shutdown", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let (sleep, woken) = world.sleeping(far(1));
+        let (pending, ()) = race(move || world.hub.close(world.epoch()), move || drop(sleep));
+        assert_eq!(pending, Some(woken.take()), "what was pending is woken");
+        assert!(!woken.is_held(), "no waker is left");
+        assert!(task.run().done, "the driver has seen it");
+    });
+}
+
+/// The timer ends twice: it is shut down and its driver is dropped.
+#[test]
+fn shutdown_against_the_drop_of_the_driver() {
+    check("shutdown against the drop of the driver", || {
+        let world = World::new();
+        let task = Task::new(world).run();
+        let woken = world.arm(far(1));
+        let (pending, ()) = race(move || world.hub.close(world.epoch()), move || drop(task));
+        assert!(matches!(pending, None | Some(1)));
+        assert_eq!(woken.take(), 1);
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}
+
+#[test]
+fn first_poll_against_shutdown() {
+    check("first poll against shutdown", || {
+        let world = World::new();
+        let mut sleep = Sleep::on(world.lease, far(1));
+        let woken = Woken::new();
+        let task = Task::new(world);
+        let waker = woken.clone();
+        let (pending, task, (mut sleep, polled)) = race_three(
+            move || world.hub.close(world.epoch()),
+            move || task.run(),
+            move || {
+                let polled = poll_elapsed(&mut sleep, &waker);
+                (sleep, polled)
+            },
+        );
+        assert!(task.run().done, "the driver has seen it");
+        let waited = usize::from(polled.is_pending());
+        assert_eq!((pending, woken.take()), (Some(waited), waited), "one that waits is woken");
+        assert!(matches!(poll_elapsed(&mut sleep, &woken), Poll::Ready(Err(error)) if error.is_shutdown()));
+        assert!(!woken.is_held(), "no waker is left");
+    });
+}
+
+/// The sleep moves to another task as it fires.
+#[test]
+fn waker_replaced_against_fire() {
+    check("waker replaced against fire", || {
+        let world = World::new();
+        let (mut sleep, first) = world.sleeping(far(1));
+        let second = Woken::new();
+        let waker = second.clone();
+        let (fired, (mut sleep, polled)) = race(
+            move || world.fire(far(1)),
+            move || {
+                let polled = poll(&mut sleep, &waker);
+                (sleep, polled)
+            },
+        );
+        assert_eq!(fired, 1);
+        let (first_woken, second_woken) = (first.take(), second.take());
+        assert_eq!(first_woken + second_woken, 1, "one is woken");
+        assert!(polled.is_ready() || second_woken == 1, "the last that polled is woken, or has seen it");
+        assert!(polled.is_ready() || poll(&mut sleep, &second).is_ready());
+        assert!(!first.is_held() && !second.is_held(), "no waker is left");
+    });
+}

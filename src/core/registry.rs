@@ -1,0 +1,390 @@
+//! Finding the timer of the runtime that a poll runs on, and a thread's shard of it.
+//!
+//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share: 18 ns alone, and more as
+//! soon as two threads do it. So a thread remembers the answer, for as long as that is surely right:
+//! - a worker thread of a multi-thread runtime belongs to it for life, so it remembers for good. A thread is known to be
+//!   a worker when a task spawned through the runtime's own handle ran on it: no entering or blocking makes that happen
+//!   on another;
+//! - elsewhere, inside a task, for that task: a task never changes its runtime.
+//!
+//! If tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
+//! on the list of all timers.
+//!
+//! Where there is no runtime, or one that has been shut down, the process's own timer serves.
+//!
+//! Invariants
+//! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
+//! 2. A closed timer is never remembered as the answer, nor is one that another was installed for.
+//!
+//! What this does not see: a runtime that was entered or blocked on from inside a task. A sleep polled there may go to
+//! the timer of the task's runtime, or one of the task to the entered runtime's. Either fires on time, as a stand-in
+//! turns for a runtime that nobody drives; only a paused clock would make a difference, so with the feature `test-util`
+//! tokio is asked every time.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::task;
+
+use crate::core::alarm::thread as alarm;
+use crate::core::driver::Driver;
+#[cfg(feature = "test-util")]
+use crate::core::hub::Hub;
+use crate::core::hub::HubLease;
+use crate::core::settings::Settings;
+use crate::core::shard::ShardLease;
+use crate::core::task as tasks;
+use crate::util::per_process::PerProcess;
+
+/// What a console calls the task of a timer's driver.
+pub(crate) const DRIVER: &str = "hairspring driver";
+
+/// How long a thread that blocks the shutdown of its runtime may go on sleeping.
+const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
+    static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
+    /// A timer that this thread asked for, as long as it is its runtime's, and how often the thread has asked since.
+    static ASKED: Cell<Option<(HubLease, u32)>> = const { Cell::new(None) };
+    /// A runtime that was found shut down on this thread, in a task, and when.
+    static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
+    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+}
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// The timers of all runtimes. A child of a fork takes over its parent's, unless another thread was changing them.
+static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
+
+type Timers = HashMap<runtime::Id, HubLease>;
+
+/// The process's own, for sleeps that no runtime serves.
+static OWN: PerProcess<HubLease> = PerProcess::new();
+
+/// This thread's shard of a timer.
+#[derive(Clone, Copy)]
+struct Remembered {
+    timer: HubLease,
+    lease: ShardLease,
+    /// The task that it is right for; `None` if it is right for the whole thread.
+    task: Option<task::Id>,
+}
+
+/// A runtime's timer, as it was looked up.
+#[derive(Clone, Copy)]
+struct Found {
+    runtime: runtime::Id,
+    timer: HubLease,
+}
+
+/// The timer of the current runtime; `None` outside of any.
+pub(crate) fn timer() -> Option<HubLease> {
+    Some(timer_of(&Handle::try_current().ok()?))
+}
+
+/// The process's own timer, for whoever is outside of any runtime.
+///
+/// # Panics
+/// If it is the first timer of the process and the system refuses to start a thread.
+pub(crate) fn own() -> HubLease {
+    // There is one for all threads, of whatever urgency.
+    alarm::start_for_this_thread();
+    *OWN.get(|_| {
+        let shards = thread::available_parallelism().map_or(1, usize::from);
+        Settings::with_shards(shards).make_driverless()
+    })
+}
+
+/// Makes a runtime's timer follow the runtime's clock, which was paused.
+#[cfg(feature = "test-util")]
+pub(crate) fn follow_paused(runtime: &Handle) {
+    crate::test_util::paused::adopt(runtime.id(), timer_of(runtime));
+}
+
+/// The hub of the current runtime's timer, if it has one already.
+#[cfg(feature = "test-util")]
+pub(crate) fn existing() -> Option<&'static Hub> {
+    let runtime = Handle::try_current().ok()?.id();
+    live(&timers(), runtime).map(|timer| timer.hub)
+}
+
+/// The shard that this thread's sleeps go to: of the current runtime's timer, or outside of any of the process's own.
+#[inline]
+pub(crate) fn shard() -> ShardLease {
+    shard_of_runtime().unwrap_or_else(own_shard)
+}
+
+/// This thread's shard of the process's own timer, which never ends.
+pub(crate) fn own_shard() -> ShardLease {
+    shard_of(own())
+}
+
+/// This thread's shard of the current runtime's timer; `None` outside of any runtime.
+#[inline]
+pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
+    let task = task::try_id();
+    match remembered() {
+        Some(known) if known.task.is_none() || known.task == task => Some(known.lease),
+        _ => ask(task),
+    }
+}
+
+#[cold]
+fn ask(task: Option<task::Id>) -> Option<ShardLease> {
+    let runtime = Handle::try_current().ok()?;
+    let timer = find(&runtime);
+    if timer.is_over() {
+        // The runtime takes no tasks any more, so it has been shut down.
+        note_shutdown(runtime.id());
+        return Some(own_shard());
+    }
+    let lease = shard_here(timer);
+    if task.is_some() {
+        remember(Remembered { timer, lease, task });
+    }
+    probe(&runtime, timer);
+    Some(lease)
+}
+
+fn find(runtime: &Handle) -> HubLease {
+    let id = runtime.id();
+    let last = FOUND.try_with(Cell::get).ok().flatten();
+    if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
+        return found.timer;
+    }
+    let timer = timer_of(runtime);
+    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer })));
+    timer
+}
+
+/// This thread's shard of a timer.
+pub(crate) fn shard_of(timer: HubLease) -> ShardLease {
+    match remembered() {
+        Some(known) if known.timer == timer => known.lease,
+        _ => shard_here(timer),
+    }
+}
+
+/// The shard that this thread keeps to. No two workers of a runtime share one, if there are as many.
+fn shard_here(timer: HubLease) -> ShardLease {
+    timer.shard(runtime::worker_index().unwrap_or_else(thread_number))
+}
+
+fn note_shutdown(runtime: runtime::Id) {
+    let _ = SHUT_DOWN.try_with(|noted| {
+        if noted.get().is_none_or(|(id, _)| id != runtime) {
+            noted.set(Some((runtime, Instant::now())));
+        }
+    });
+}
+
+/// How long from now a sleep on the process's own timer may wait; `None` if there is no limit.
+///
+/// There is one if this is part of a runtime that has been shut down. Its tasks are dropped, so the limit does not
+/// matter to them. But a thread that blocks in it is not, and whoever drops the runtime waits for that thread.
+pub(crate) fn may_wait() -> Option<Duration> {
+    let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
+    let runtime = Handle::try_current().ok()?;
+    let is_part = runtime.id() == shut_down && task::try_id().is_some();
+    is_part.then(|| SHUTDOWN_WAITS.saturating_sub(since.elapsed()))
+}
+
+#[inline]
+fn remembered() -> Option<Remembered> {
+    REMEMBERED.try_with(Cell::get).ok().flatten().filter(|known| known.timer.is_default())
+}
+
+fn remember(known: Remembered) {
+    // A test may nest runtimes with different clocks in one thread, where only asking tokio is right.
+    if !cfg!(feature = "test-util") {
+        let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
+    }
+}
+
+fn thread_number() -> usize {
+    THREAD.try_with(|number| *number).unwrap_or(0)
+}
+
+/// Spawns a task that marks the worker thread it runs on, which is most often this one. The longer that takes, the more
+/// rarely it is tried.
+fn probe(runtime: &Handle, timer: HubLease) {
+    if cfg!(feature = "test-util") || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+        return;
+    }
+    let asked = ASKED.try_with(|asked| {
+        let before = asked.get().filter(|(timer, _)| timer.is_default());
+        let (of, count) = before.map_or((timer, 1), |(of, count)| (of, count.saturating_add(1)));
+        asked.set(Some((of, count)));
+        count
+    });
+    if asked.is_ok_and(u32::is_power_of_two) {
+        tasks::spawn(runtime, "hairspring probe", async move {
+            if remembered().is_none_or(|known| known.task.is_some()) {
+                remember(Remembered { timer, lease: shard_here(timer), task: None });
+            }
+        });
+    }
+}
+
+fn timers() -> MutexGuard<'static, Timers> {
+    let parents = |timers: &Mutex<Timers>| timers.try_lock().map_or_else(|_| Timers::new(), |timers| timers.clone());
+    TIMERS
+        .get(|of_parent| of_parent.map_or_else(Timers::new, parents).into())
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A runtime's timer, if it has one that was not shut down.
+fn live(timers: &Timers, runtime: runtime::Id) -> Option<HubLease> {
+    timers.get(&runtime).copied().filter(|timer| !timer.is_over())
+}
+
+/// Finds a runtime's timer, or makes one and spawns its driver there. It is over at once if the runtime has been shut
+/// down.
+fn timer_of(runtime: &Handle) -> HubLease {
+    let id = runtime.id();
+    let timers = timers();
+    if let Some(timer) = live(&timers, id) {
+        return timer;
+    }
+    let (timer, driver) = Settings::of(runtime).make();
+    #[cfg(feature = "test-util")]
+    crate::test_util::paused::adopt(id, timer);
+    list(timers, runtime, timer, driver);
+    timer
+}
+
+/// Makes a timer the one that a runtime's sleeps go to.
+pub(crate) fn install(runtime: &Handle, timer: HubLease, driver: Driver) {
+    list(timers(), runtime, timer, driver);
+}
+
+/// Lists a runtime's timer for as long as its driver, spawned there, lives.
+fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: HubLease, driver: Driver) {
+    let id = runtime.id();
+    if let Some(HubLease { hub, epoch }) = timers.insert(id, timer) {
+        hub.replace(epoch);
+    }
+    // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
+    drop(timers);
+    let unlist = Unlist(id, timer);
+    tasks::spawn(runtime, DRIVER, async move {
+        let _unlist = unlist;
+        driver.in_a_task().await;
+    });
+}
+
+/// Takes a timer off the list when its driver's task is dropped.
+struct Unlist(runtime::Id, HubLease);
+
+impl Drop for Unlist {
+    fn drop(&mut self) {
+        let Unlist(runtime, gone) = self;
+        let mut timers = timers();
+        if timers.get(runtime) == Some(gone) {
+            timers.remove(runtime);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::timer::Timer;
+
+    const WORKERS: usize = 3;
+
+    /// Has a task on each worker of a runtime arm its first timer, one after the other, and other threads in between, as
+    /// threads are numbered in that order.
+    fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
+        let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();
+        let mut shards: Vec<usize> = workers
+            .iter()
+            .map(|(go, shard)| {
+                go.send(()).unwrap();
+                for _ in 1..WORKERS {
+                    thread::spawn(thread_number).join().unwrap();
+                }
+                shard.recv().unwrap()
+            })
+            .collect();
+        shards.sort_unstable();
+        shards.dedup();
+        assert_eq!(shards.len(), WORKERS, "two workers share a shard");
+    }
+
+    /// A task that holds one worker until its channels go: says which shard it has, each time it is asked.
+    fn worker(
+        runtime: &runtime::Runtime,
+        find: impl Fn() -> ShardLease + Send + 'static,
+    ) -> (mpsc::Sender<()>, mpsc::Receiver<usize>) {
+        let (go, asked) = mpsc::channel();
+        let (answer, shard) = mpsc::channel();
+        let (started, starts) = mpsc::channel();
+        runtime.spawn(async move {
+            started.send(()).unwrap();
+            while asked.recv().is_ok() {
+                let shards = [find(), find()].map(|lease| std::ptr::from_ref(lease.shard).addr());
+                assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
+                answer.send(shards[0]).unwrap();
+            }
+        });
+        starts.recv().unwrap();
+        (go, shard)
+    }
+
+    /// tokio 6504, kafka 6431: one lock for all threads.
+    #[test]
+    fn no_two_workers_arm_timers_under_one_lock() {
+        shards_of_workers(shard);
+    }
+
+    /// By the numbers of their threads they would, where other threads have numbers in between.
+    #[test]
+    fn nor_do_they_on_a_timer_that_they_have_a_handle_on() {
+        let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
+        let lease = timer.lease;
+        shards_of_workers(move || shard_of(lease));
+    }
+
+    /// Calls `code` on the one worker of a runtime.
+    #[cfg(not(feature = "test-util"))]
+    fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
+        runtime.block_on(runtime.spawn(async move { code() })).unwrap()
+    }
+
+    /// Whether the thread knows its timer for good.
+    #[cfg(not(feature = "test-util"))]
+    fn knows_for_good() -> bool {
+        shard();
+        remembered().is_some_and(|known| known.task.is_none())
+    }
+
+    #[cfg(not(feature = "test-util"))]
+    #[test]
+    fn a_worker_forgets_nothing_when_another_runtime_gets_a_timer_and_learns_of_each_of_its_own() {
+        let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (runtime, other) = (one_worker(), one_worker());
+        let learns = || (0..1_000).any(|_| on_the_worker(&runtime, knows_for_good));
+        assert!(learns());
+        for _ in 0..10 {
+            on_the_worker(&other, || drop(Timer::builder().install().unwrap()));
+            assert!(on_the_worker(&runtime, || remembered().is_some_and(|known| known.task.is_none())));
+        }
+        for _ in 0..10 {
+            let installed = on_the_worker(&runtime, || Timer::builder().install().unwrap());
+            assert!(learns());
+            let knows = runtime.block_on(runtime.spawn(async { shard_of_runtime() })).unwrap().unwrap();
+            assert!(installed.lease.hub.shards().iter().any(|shard| std::ptr::eq(*shard, knows.shard)));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a timer is made with.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::core::alarm::Alarm;
+use crate::core::driver::Driver;
+use crate::core::hub::{Hub, HubLease, Wanted};
+
+/// The maximum number of shards of a timer.
+pub(crate) const MOST_SHARDS: usize = 1024;
+
+/// Settings that a builder has checked.
+pub(crate) struct Settings {
+    pub(crate) shards: usize,
+    /// The resolution, as a power of two nanoseconds; `None` for the finest, with dense timers coalesced.
+    pub(crate) grain: Option<u32>,
+    pub(crate) capacity: Option<usize>,
+    pub(crate) alarm: Alarm,
+}
+
+impl Settings {
+    /// The default settings of a runtime's timer.
+    pub(crate) fn of(runtime: &Handle) -> Settings {
+        let shards = match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => 1,
+            _ => runtime.metrics().num_workers(),
+        };
+        Settings::with_shards(shards)
+    }
+
+    /// Settings with the given number of shards, and the defaults for the rest.
+    pub(crate) fn with_shards(shards: usize) -> Settings {
+        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
+    }
+
+    /// Makes a timer that needs no driver.
+    pub(crate) fn make_driverless(&self) -> HubLease {
+        Hub::open_driverless(self.wanted())
+    }
+
+    pub(crate) fn make(&self) -> (HubLease, Driver) {
+        let lease = Hub::open(self.wanted());
+        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
+    }
+}

@@ -1,0 +1,168 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+
+use super::*;
+use crate::core::stand_ins::StandIns;
+
+const EPOCH: Epoch = Epoch(7);
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A shard that serves a timer.
+fn shard() -> Shard {
+    let signal: &Signal = Box::leak(Box::new(Signal::new()));
+    let shard = Shard::new(signal, Box::leak(Box::new(Limit::new())));
+    shard.open(EPOCH, 0);
+    shard
+}
+
+fn insert(shard: &Shard, deadline: u64) -> Result<Key, Refused> {
+    shard.insert(EPOCH, Tick(deadline), Waker::noop().clone())
+}
+
+/// Else it would be said to have fired, while it waits.
+#[test]
+fn what_the_wheel_has_gone_by_is_refused() {
+    let shard = shard();
+    assert_eq!(shard.fire(Tick(100), &mut Batch::default()), 0);
+    for past in [0, 50, 100] {
+        assert!(matches!(insert(&shard, past), Err(Refused::Past)), "{past}");
+    }
+    insert(&shard, 101).unwrap();
+}
+
+#[test]
+fn what_is_reset_to_what_the_wheel_has_gone_by_is_woken_at_once() {
+    let shard = shard();
+    shard.fire(Tick(100), &mut Batch::default());
+    let woken = Arc::new(Woken::default());
+    let key = shard.insert(EPOCH, Tick(200), woken.clone().into()).unwrap();
+    assert!(shard.reset(key, Tick(101)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert!(!shard.reset(key, Tick(100)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert_eq!(shard.set_waker(EPOCH, key, Waker::noop()), Fate::Fired, "nothing of it is left");
+}
+
+#[test]
+fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_no_clock_is_in_doubt() {
+    let shard = shard();
+    insert(&shard, 50).unwrap();
+    shard.fire(Tick(100), &mut Batch::default());
+    let locked = shard.lock();
+    assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
+    assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
+    drop(locked);
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
+    assert!(!shard.has_fired(EPOCH, Tick(50)));
+    // By another's clock the wheel may have gone too far.
+    insert(&shard, 60).unwrap();
+    shard.signal.driver_went_by(Tick(99));
+    assert!(!shard.has_fired(EPOCH, Tick(50)));
+    shard.signal.driver_went_by(Tick(100));
+    assert!(shard.has_fired(EPOCH, Tick(50)), "by the timer's own clock, too");
+}
+
+#[test]
+fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
+    let shard = shard();
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(shard.signal.begin_turn_as_stand_in(Tick(100)));
+    assert!(shard.signal.is_doubtful());
+    shard.signal.close();
+    shard.signal.open(Box::leak(Box::new(Deaf)));
+    assert!(!shard.signal.is_doubtful());
+}
+
+#[test]
+fn what_waits_is_known_without_the_lock_and_what_was_given_up_is_not_taken_to_wait() {
+    let shard = shard();
+    let keys = [50, 101, 102].map(|deadline| (insert(&shard, deadline).unwrap(), Tick(deadline)));
+    shard.fire(Tick(100), &mut Batch::default());
+    let locked = shard.lock();
+    assert!(shard.holds(EPOCH, keys[2].0, keys[2].1));
+    drop(locked);
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false, true, true]);
+    shard.close();
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false; 3]);
+}
+
+struct Deaf;
+
+impl crate::core::alarm::thread::Bell for Deaf {
+    fn ring(&'static self, _: &'static StandIns) {}
+}
+
+#[test]
+fn a_hold_of_the_lock_takes_as_many_as_fit_a_batch() {
+    let shard = shard();
+    for _ in 0..100 {
+        insert(&shard, 50).unwrap();
+    }
+    let mut batch = Batch::default();
+    let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut batch));
+    assert_eq!(taken, [BATCH, 100 - BATCH, 0]);
+}
+
+struct FiresToo(&'static Shard);
+
+impl Wake for FiresToo {
+    fn wake(self: Arc<Self>) {
+        while self.0.next() <= Tick(10) {
+            self.0.fire(Tick(10), &mut Batch::default());
+        }
+    }
+}
+
+/// A driver may be in the middle of a turn while another thread shuts its timer down.
+#[test]
+fn a_turn_during_a_shutdown_fires_nothing_early() {
+    let shard: &Shard = Box::leak(Box::new(shard()));
+    shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
+    shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
+    // More of one deadline than one hold of the lock takes out.
+    for _ in 0..3 * BATCH {
+        shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
+    }
+    assert_eq!(shard.close(), 2 + 3 * BATCH, "each is shut down");
+    assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
+    let mut sum = Snapshot::empty();
+    shard.add_to(&mut sum, EPOCH);
+    assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
+}
+
+/// Else each is moved at every level that the first shares with the others, and meanwhile nothing fires.
+#[test]
+fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+    const COUNT: u64 = 1_000;
+    let shard = shard();
+    let first = 1_576_800_000_123_456_789;
+    for n in 0..COUNT {
+        insert(&shard, first + n * 7_919 % COUNT).unwrap();
+    }
+    let mut batch = Batch::default();
+    while shard.next() <= Tick(first) {
+        shard.fire(Tick(first), &mut batch);
+    }
+    let mut sum = Snapshot::empty();
+    shard.add_to(&mut sum, EPOCH);
+    assert_eq!((sum.counts.fired, sum.counts.pending, sum.counts.cascaded), (1, COUNT - 1, COUNT));
+}
+
+/// A cancellation reads it, and is to fetch no memory for it.
+#[cfg(not(hairspring_loom))]
+#[test]
+fn whether_a_clock_is_moved_is_kept_beside_what_a_cancellation_reads() {
+    let line = |offset| offset / 64;
+    let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, grain)];
+    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, moves_clock))), "{beside:?}");
+}

@@ -1,0 +1,199 @@
+//! The stand-ins: threads that do what may block or is not ours, so that the alarm thread need not.
+//!
+//! They turn the wheels of a timer whose driver is late or that has none, and wake drivers that foreign executors poll.
+//!
+//! Invariants
+//! 1. Work that was sent is begun at once: by a thread that is idle, or by a new one. So work that blocks holds up no
+//!    other.
+//! 2. If the system refuses a thread, whoever sent the work does it.
+//! 3. An idle thread ends after a while, and when it is retired. A program that needs no stand-in has none.
+//!
+//! Must not know: timers, alarms.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::util::catch_panic::catch_panic;
+use crate::util::sync::{Condvar, Mutex, MutexGuard};
+
+/// How long a thread waits for more work before it ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct StandIns {
+    state: Mutex<State>,
+    sent: Condvar,
+}
+
+struct State {
+    work: VecDeque<Work>,
+    /// Threads that wait. Of those that were notified and have not come round yet, the work is in the queue still.
+    idle: usize,
+    /// How often all were retired.
+    retired: u64,
+}
+
+impl StandIns {
+    pub(crate) fn new() -> Self {
+        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0, retired: 0 }), sent: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `work` done on another thread.
+    pub(crate) fn send(&'static self, work: Work) {
+        if self.queue(work) && !self.spawn() {
+            self.work_off();
+        }
+    }
+
+    /// Queues `work`, and says whether that takes another thread.
+    fn queue(&self, work: Work) -> bool {
+        let mut state = self.lock();
+        state.work.push_back(work);
+        let all_busy = state.idle < state.work.len();
+        drop(state);
+        if !all_busy {
+            self.sent.notify_one();
+        }
+        all_busy
+    }
+
+    /// Starts a thread; `false` if the system refuses it.
+    fn spawn(&'static self) -> bool {
+        // A model runs the work itself.
+        if cfg!(hairspring_loom) {
+            return false;
+        }
+        let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
+        let retired = self.lock().retired;
+        thread.spawn(move || self.serve(retired)).is_ok()
+    }
+
+    /// Does what is queued.
+    fn work_off(&self) {
+        loop {
+            let work = self.lock().work.pop_front();
+            let Some(work) = work else { return };
+            catch_panic(work);
+        }
+    }
+
+    /// A thread's life: does what is sent, until nothing has come for a while or it is retired.
+    fn serve(&self, retired: u64) {
+        loop {
+            self.work_off();
+            let state = self.lock();
+            if !state.work.is_empty() {
+                continue;
+            }
+            if state.retired != retired || !self.wait(state) {
+                return;
+            }
+        }
+    }
+
+    /// Ends all threads, as soon as they have done what they are at.
+    pub(crate) fn retire(&self) {
+        self.lock().retired += 1;
+        self.sent.notify_all();
+    }
+
+    /// Waits for work; `false` if none has come for a while.
+    fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
+        state.idle += 1;
+        let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+        !state.work.is_empty() || !waited.timed_out()
+    }
+}
+
+#[cfg(all(test, hairspring_loom))]
+impl StandIns {
+    /// As [`send`](StandIns::send), in a model: says whether it was left to another thread.
+    pub(crate) fn send_in_a_model(&self, work: Work) -> bool {
+        let all_busy = self.queue(work);
+        if all_busy {
+            self.work_off();
+        }
+        !all_busy
+    }
+
+    /// A thread's life in a model, until it is `done`.
+    pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
+        loop {
+            self.work_off();
+            let state = self.lock();
+            if done() {
+                return;
+            }
+            if state.work.is_empty() {
+                self.wait(state);
+            }
+        }
+    }
+
+    /// Has all threads look whether they are done.
+    pub(crate) fn look_again(&self) {
+        drop(self.lock());
+        self.sent.notify_all();
+    }
+}
+
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// One waker that blocks must not hold up what comes after it.
+    #[test]
+    fn work_that_blocks_holds_up_no_other() {
+        const BLOCKED: usize = 5;
+        let stand_ins: &'static StandIns = Box::leak(Box::new(StandIns::new()));
+        let (done, all) = mpsc::channel();
+        let gates: Vec<_> = (0..BLOCKED)
+            .map(|number| {
+                let (open, closed) = mpsc::channel::<()>();
+                let done = done.clone();
+                stand_ins.send(Box::new(move || {
+                    let _ = closed.recv();
+                    done.send(number).unwrap();
+                }));
+                open
+            })
+            .collect();
+        stand_ins.send(Box::new(|| panic!("on purpose")));
+        stand_ins.send(Box::new(move || done.send(BLOCKED).unwrap()));
+        assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
+        drop(gates);
+        assert_eq!(all.iter().count(), BLOCKED);
+    }
+
+    /// Both were sent before it woke.
+    #[test]
+    fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
+        let stand_ins: &'static StandIns = Box::leak(Box::new(StandIns::new()));
+        stand_ins.send(Box::new(|| ()));
+        while stand_ins.lock().idle == 0 {
+            std::thread::yield_now();
+        }
+        let (begun, begins) = mpsc::channel();
+        let gates = [0, 1].map(|number| {
+            let (open, closed) = mpsc::channel::<()>();
+            let begun = begun.clone();
+            stand_ins.send(Box::new(move || {
+                begun.send(number).unwrap();
+                let _ = closed.recv();
+            }));
+            open
+        });
+        let both = [begins.recv().unwrap(), begins.recv().unwrap()];
+        assert_eq!(both[0] + both[1], 1, "each has begun");
+        drop(gates);
+    }
+}

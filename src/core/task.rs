@@ -1,0 +1,17 @@
+//! The tasks that this crate spawns.
+
+use std::future::Future;
+
+use tokio::runtime::Handle;
+
+/// Spawns a task of ours. It has a name where tokio tells of tasks at all, which takes `--cfg tokio_unstable`.
+#[track_caller]
+pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    #[cfg(all(tokio_unstable, feature = "tracing"))]
+    drop(tokio::task::Builder::new().name(name).spawn_on(task, runtime));
+    #[cfg(not(all(tokio_unstable, feature = "tracing")))]
+    {
+        let _ = name;
+        runtime.spawn(task);
+    }
+}

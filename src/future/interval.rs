@@ -1,0 +1,317 @@
+//! [`Interval`]: periodic ticks.
+
+// Invariants
+// 1. A tick returns the instant that it was scheduled for.
+// 2. No task is woken for a tick that it has not polled for.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use crate::clock;
+use crate::clock::Instant;
+use crate::future::spans::Spans;
+use crate::future::{Sleep, sleep_until};
+use crate::timer::Timer;
+
+/// A tick that is at most this late does not count as missed, as in tokio.
+const ON_TIME: Duration = Duration::from_millis(5);
+
+/// Creates an interval that ticks at once and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
+/// period)`.
+///
+/// No tick comes early, to the nanosecond. A period of more than 500 years is treated as 500 years. You can call this
+/// anywhere; the first tick looks for a runtime.
+///
+/// # Panics
+/// If `period` is zero.
+///
+/// ```
+/// use hairspring::{Duration, interval};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut interval = interval(Duration::from_millis(2));
+/// let first = interval.tick().await; // at once
+/// let second = interval.tick().await; // 2 ms later
+/// assert_eq!(second - first, Duration::from_millis(2));
+/// # }
+/// ```
+#[track_caller]
+#[must_use]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(Instant::now(), period)
+}
+
+/// Creates an interval that ticks at `start` and then every `period`. Otherwise the same as [`interval()`].
+///
+/// # Panics
+/// If `period` is zero.
+///
+/// ```
+/// use hairspring::{Duration, Instant, interval_at};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = Instant::now() + Duration::from_millis(2);
+/// let mut interval = interval_at(start, Duration::from_millis(1));
+/// assert_eq!(interval.tick().await, start);
+/// # }
+/// ```
+#[track_caller]
+#[must_use]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(sleep_until(start), period, None)
+}
+
+/// What an [`Interval`] does about missed ticks.
+///
+/// A tick is missed if it is polled more than 5 ms after its time, because the task was busy or the machine was asleep.
+///
+/// For example, the period is 10, ticks are due at 10, 20, ..., and the task is busy from 10 to 35. The ticks then come
+/// at
+///
+/// | behaviour | 20 | 30 | 40 | 50 | result |
+/// |---|---|---|---|---|---|
+/// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, except for the 5 ms that do not count as late |
+/// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
+///
+/// ```
+/// use hairspring::MissedTickBehavior;
+/// assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
+/// ```
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MissedTickBehavior {
+    /// Ticks as fast as it is polled until it has caught up.
+    #[default]
+    Burst,
+    /// Schedules the next tick a full period after the late one.
+    Delay,
+    /// Skips the missed ticks. The next tick is a multiple of the period after the start.
+    Skip,
+}
+
+impl MissedTickBehavior {
+    /// The time of the next tick, after the tick scheduled for `scheduled` was polled late, at `now`.
+    fn after_late_tick(self, scheduled: Instant, now: Instant, period: Duration) -> Instant {
+        match self {
+            Self::Burst => scheduled.deadline_after(period),
+            Self::Delay => now.deadline_after(period),
+            Self::Skip => {
+                let beyond = (now - scheduled).as_nanos() % period.as_nanos();
+                // The remainder is less than `period`, but both may exceed `u64` nanoseconds.
+                let beyond = Duration::new(
+                    u64::try_from(beyond / 1_000_000_000).unwrap_or(u64::MAX),
+                    u32::try_from(beyond % 1_000_000_000).unwrap_or(0),
+                );
+                now.deadline_after(period.saturating_sub(beyond))
+            }
+        }
+    }
+}
+
+/// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
+///
+/// ```
+/// use futures::StreamExt;
+/// use hairspring::{Duration, interval};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let ticks: Vec<_> = interval(Duration::from_millis(1)).take(3).collect().await;
+/// assert_eq!(ticks[2] - ticks[0], Duration::from_millis(2));
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Interval {
+    delay: Sleep,
+    period: Duration,
+    missed_tick_behavior: MissedTickBehavior,
+    spans: Spans,
+    /// Keeps alive the timer that the interval was made on.
+    _timer: Option<Timer>,
+}
+
+impl Interval {
+    #[track_caller]
+    fn new(delay: Sleep, period: Duration, timer: Option<Timer>) -> Self {
+        assert!(!period.is_zero(), "`period` must be non-zero.");
+        let missed_tick_behavior = MissedTickBehavior::default();
+        Interval { delay, period, missed_tick_behavior, spans: Spans::new("Interval"), _timer: timer }
+    }
+
+    #[track_caller]
+    pub(crate) fn on(timer: Timer, start: Instant, period: Duration) -> Self {
+        Interval::new(timer.sleep_until(start), period, Some(timer))
+    }
+
+    /// Waits for the next tick and returns the instant that it was scheduled for.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Panics
+    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, interval};
+    /// let mut interval = interval(Duration::from_millis(1));
+    /// let first = interval.tick().await;
+    /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
+    /// # }
+    /// ```
+    pub async fn tick(&mut self) -> Instant {
+        let spans = self.spans.operation("Interval::tick");
+        poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
+    }
+
+    /// Polls for the next tick. The task of the last poll is woken.
+    ///
+    /// # Panics
+    /// In the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Instant, interval_at};
+    /// let start = Instant::now();
+    /// let mut interval = interval_at(start, Duration::from_millis(1));
+    /// assert_eq!(std::future::poll_fn(|cx| interval.poll_tick(cx)).await, start);
+    /// # }
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(Pin::new(&mut self.delay).poll(cx));
+        let scheduled = self.delay.deadline();
+        let now = self.now();
+        let next = if now > scheduled + ON_TIME {
+            self.missed_tick_behavior.after_late_tick(scheduled, now, self.period)
+        } else {
+            scheduled.deadline_after(self.period)
+        };
+        self.delay.reset_idle(clock::tick_of(next));
+        Poll::Ready(scheduled)
+    }
+
+    fn now(&self) -> Instant {
+        clock::instant_of(self.delay.now())
+    }
+
+    /// Schedules the next tick one period from now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Instant, interval};
+    /// let mut interval = interval(Duration::from_millis(2));
+    /// interval.tick().await;
+    /// let now = Instant::now();
+    /// interval.reset();
+    /// assert!(interval.tick().await >= now + Duration::from_millis(2));
+    /// # }
+    /// ```
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Schedules the next tick for now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, interval};
+    /// let mut interval = interval(Duration::from_secs(3600));
+    /// interval.tick().await;
+    /// interval.reset_immediately();
+    /// interval.tick().await; // does not wait for an hour
+    /// # }
+    /// ```
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
+    /// Schedules the next tick `after` from now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, interval};
+    /// let mut hourly = interval(Duration::from_secs(3600));
+    /// let first = hourly.tick().await;
+    /// hourly.reset_after(Duration::from_millis(1));
+    /// assert!(hourly.tick().await >= first + Duration::from_millis(1));
+    /// # }
+    /// ```
+    pub fn reset_after(&mut self, after: Duration) {
+        self.reset_at(self.now().deadline_after(after));
+    }
+
+    /// Schedules the next tick at `deadline`. Ticks missed before that are forgotten; later ticks follow at the period.
+    ///
+    /// A waiting task is woken at the new deadline without another poll, or at once if the deadline has passed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Instant, interval};
+    /// let mut hourly = interval(Duration::from_secs(3600));
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// hourly.reset_at(deadline);
+    /// assert_eq!(hourly.tick().await, deadline);
+    /// # }
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.delay.reset_to(deadline);
+    }
+
+    /// Returns what this interval does about missed ticks.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, MissedTickBehavior, interval};
+    /// assert_eq!(interval(Duration::from_secs(1)).missed_tick_behavior(), MissedTickBehavior::Burst);
+    /// ```
+    #[must_use]
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed_tick_behavior
+    }
+
+    /// Sets what this interval does about missed ticks, from the next tick on.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, MissedTickBehavior, interval};
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Skip);
+    /// ```
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed_tick_behavior = behavior;
+    }
+
+    /// Returns the time between two ticks.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, interval};
+    /// assert_eq!(interval(Duration::from_secs(1)).period(), Duration::from_secs(1));
+    /// ```
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}

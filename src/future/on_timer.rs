@@ -1,0 +1,172 @@
+//! The methods of [`Timer`] that return futures on that timer.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use crate::clock::{self, Instant};
+use crate::core::registry;
+use crate::future::{Interval, Sleep, Timeout, TrySleep};
+use crate::timer::Timer;
+
+impl Timer {
+    /// The same as [`hairspring::sleep`](crate::sleep()), but on this timer, whatever runtime polls it.
+    ///
+    /// # Panics
+    /// When polled before its deadline, if the timer was shut down, or if it is
+    /// [full](crate::timer::Builder::capacity) and the sleep has to wait. [`try_sleep`](Timer::try_sleep) returns an
+    /// error instead.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// Timer::current().sleep(Duration::from_millis(1)).await;
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
+    }
+
+    /// The same as [`hairspring::sleep_until`](crate::sleep_until), but on this timer, whatever runtime polls it.
+    ///
+    /// # Panics
+    /// In the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// timer.sleep_until(timer.now() + Duration::from_millis(1)).await;
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::on(registry::shard_of(self.lease), clock::tick_of(deadline))
+    }
+
+    /// The same as [`sleep`](Timer::sleep), but with an error instead of a panic if the timer is full or was shut down.
+    ///
+    /// # Errors
+    /// The future resolves to an error if it is polled before its deadline and the timer is
+    /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// assert_eq!(timer.try_sleep(Duration::from_millis(1)).await, Ok(()));
+    /// timer.shutdown();
+    /// assert!(timer.try_sleep(Duration::from_secs(60)).await.unwrap_err().is_shutdown());
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn try_sleep(&self, duration: Duration) -> TrySleep {
+        TrySleep::new(self.sleep(duration))
+    }
+
+    /// The same as [`sleep_until`](Timer::sleep_until), but with an error instead of a panic if the timer is full or
+    /// was shut down.
+    ///
+    /// # Errors
+    /// In the same cases as [`try_sleep`](Timer::try_sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// assert_eq!(timer.try_sleep_until(timer.now() + Duration::from_millis(1)).await, Ok(()));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
+        TrySleep::new(self.sleep_until(deadline))
+    }
+
+    /// The same as [`hairspring::timeout`](crate::timeout()), but on this timer, whatever runtime polls it.
+    ///
+    /// # Errors
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// # Panics
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// assert_eq!(Timer::current().timeout(Duration::from_secs(1), async { 5 }).await, Ok(5));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(duration))
+    }
+
+    /// The same as [`hairspring::timeout_at`](crate::timeout_at), but on this timer, whatever runtime polls it.
+    ///
+    /// # Errors
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// # Panics
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let deadline = timer.now() + Duration::from_millis(1);
+    /// assert!(timer.timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
+    /// timer.
+    ///
+    /// # Panics
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let mut interval = Timer::current().interval(Duration::from_millis(1));
+    /// interval.tick().await; // at once
+    /// interval.tick().await; // 1 ms later
+    /// # }
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(self.now(), period)
+    }
+
+    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval is a handle on the
+    /// timer.
+    ///
+    /// # Panics
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let start = timer.now() + Duration::from_millis(2);
+    /// assert_eq!(timer.interval_at(start, Duration::from_millis(1)).tick().await, start);
+    /// # }
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::on(self.clone(), start, period)
+    }
+}

@@ -1,0 +1,428 @@
+//! [`Sleep`]: a future that completes at a deadline.
+//!
+//! Invariants
+//! 1. Never early: ready only where a clock was read at or after the deadline, here or by whoever turned the wheel.
+//! 2. A poll at or after the deadline is ready, whether or not the driver has come round. That a far deadline has not
+//!    passed is taken on the alarm thread's word, which is out by the thread's lateness at most.
+//!    A sleep that found no runtime, or one that has been shut down, waits on the process's own timer.
+//! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
+//! 4. A task's budget is spent by a poll that is ready, and by no other.
+//!
+//! Must not know: the wheel's or the shard's inside, the driver.
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::task::coop;
+
+use crate::clock;
+use crate::clock::Instant;
+use crate::core::registry;
+use crate::core::shard::{Fate, Key, Refused, ShardLease};
+use crate::future::spans::Spans;
+use crate::util::error::Error;
+use crate::wheel::Tick;
+
+/// How often a poll looks for the runtime's timer, if the one it found was shut down meanwhile, before it takes the
+/// process's own.
+const FINDS: u32 = 3;
+
+/// Waits until `duration` has passed since now: since this call, not since the first poll.
+///
+/// Completes at or after that, never before, to the nanosecond. A zero `duration` is ready at the first poll. Durations
+/// of more than 500 years are taken as 500 years.
+///
+/// May be made and polled anywhere. It waits on the timer of the runtime that polls it, which needs neither `enable_time`
+/// nor `enable_io`; outside of any runtime it waits on the timer where it was made, or on the process's own, which
+/// threads of this crate turn.
+///
+/// # Cancel safety
+/// Dropping the future cancels the timer and frees everything it holds at once.
+///
+/// # Panics
+/// When polled on a runtime whose timer is [full](crate::timer::Builder::capacity), which only a timer with a limit can
+/// be. When it is made or polled, if that takes the first timer of the process and the system refuses to start a thread.
+///
+/// Also in a thread that blocks on it inside a runtime (in `spawn_blocking` or `block_in_place`), if it is to wait for
+/// more than a second after that thread finds the runtime shut down: whoever drops a runtime waits for such threads.
+/// tokio's sleeps panic there at once.
+///
+/// ```
+/// use hairspring::{Duration, Instant, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(5)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// # }
+/// ```
+#[inline]
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(clock::after(duration))
+}
+
+/// Waits until `deadline`; one that has passed is ready at the first poll. As [`sleep`] otherwise.
+///
+/// # Panics
+/// As [`sleep`].
+///
+/// ```
+/// use hairspring::{Duration, Instant, sleep_until};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// sleep_until(deadline).await;
+/// assert!(Instant::now() >= deadline);
+/// # }
+/// ```
+#[inline]
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(clock::tick_of(deadline))
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+///
+/// It is `Unpin`, unlike tokio's: `&mut sleep` can be awaited in a `select!` again and again without pinning. Once it
+/// has completed it stays ready, however often it is polled, until it is reset.
+///
+/// ```
+/// use hairspring::{Duration, sleep};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut limit = sleep(Duration::from_millis(20));
+/// let mut rounds = 0;
+/// loop {
+///     tokio::select! {
+///         () = &mut limit => break,
+///         () = sleep(Duration::from_millis(1)) => rounds += 1,
+///     }
+/// }
+/// assert!(rounds <= 20 && limit.is_elapsed());
+/// # }
+/// ```
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Sleep {
+    deadline: Tick,
+    /// The timer that this waits on or waited on last, or the one of the caller's choice. `None` before the first poll.
+    home: Option<Home>,
+    stage: Stage,
+    spans: Spans,
+}
+
+#[derive(Clone, Copy)]
+struct Home {
+    lease: ShardLease,
+    /// Whether the caller chose the timer, so that no other will do.
+    is_fixed: bool,
+}
+
+enum Stage {
+    /// Not registered.
+    Idle,
+    /// Registered at home, with the waker of the last poll.
+    Waiting(Key),
+    /// Polled and completed.
+    Done,
+}
+
+impl Sleep {
+    #[inline]
+    #[track_caller]
+    pub(crate) fn new(deadline: Tick) -> Sleep {
+        // The first poll looks for the timer. A test's clock is kept from here on, whoever polls.
+        let home = clock::any_is_held().then(|| Home { lease: registry::shard(), is_fixed: false });
+        Sleep::at(home, deadline)
+    }
+
+    /// A sleep on a timer of the caller's choice.
+    #[track_caller]
+    pub(crate) fn on(lease: ShardLease, deadline: Tick) -> Sleep {
+        Sleep::at(Some(Home { lease, is_fixed: true }), deadline)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn at(home: Option<Home>, deadline: Tick) -> Sleep {
+        let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
+        let sleep = Sleep { deadline, home, stage: Stage::Idle, spans };
+        sleep.spans.due(deadline, || sleep.now());
+        sleep
+    }
+
+    /// Where this is registered, and as what.
+    #[inline]
+    fn entry(&self) -> Option<(ShardLease, Key)> {
+        let Stage::Waiting(key) = self.stage else { return None };
+        self.home.map(|home| (home.lease, key))
+    }
+
+    /// The instant at which this completes.
+    ///
+    /// It is the one asked for, to the nanosecond, as long as that is within 50 years before and 500 years after the
+    /// program's first timer; beyond, the bound.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep_until};
+    /// let deadline = Instant::now() + Duration::from_secs(1);
+    /// assert_eq!(sleep_until(deadline).deadline(), deadline);
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::instant_of(self.deadline)
+    }
+
+    /// Whether this has fired, as in tokio: whether or not it was polled since. A reset makes it false.
+    ///
+    /// Nothing is armed before the first poll, after a reset of a sleep that has completed, and after one to a deadline
+    /// that has passed: there it becomes true with a poll that is ready. A sleep whose timer was shut down, or went with
+    /// its runtime, before it fired has elapsed when its deadline has passed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, sleep};
+    /// let mut limit = sleep(Duration::from_secs(1));
+    /// assert!(futures::poll!(&mut limit).is_pending());
+    /// assert!(!limit.is_elapsed());
+    /// sleep(Duration::from_secs(2)).await;
+    /// assert!(limit.is_elapsed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done) };
+        // What is neither fired nor here was fired by a clock that is in doubt, or is of a timer that has gone.
+        lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
+    }
+
+    /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
+    ///
+    /// A sleep that is waiting stays so: its task is woken at the new deadline without another poll, and at once where
+    /// that has passed. It stays with the timer that it waits on, wherever it is reset. For a pinned sleep, as in tokio;
+    /// [`reset_to`](Sleep::reset_to) needs no pin.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = std::pin::pin!(sleep(Duration::from_secs(3600)));
+    /// sleep.as_mut().reset(Instant::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # }
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_to(deadline);
+    }
+
+    /// Gives this another deadline: [`reset`](Sleep::reset) without the pin.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut sleep = sleep(Duration::from_secs(3600));
+    /// sleep.reset_to(Instant::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # }
+    /// ```
+    pub fn reset_to(&mut self, deadline: Instant) {
+        self.reset_to_tick(clock::tick_of(deadline));
+    }
+
+    /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
+    pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
+        if let Some((lease, key)) = self.entry() {
+            // A wait that is to be cut short is looked at again by whoever waits.
+            let cut_short = lease.is_driverless() && registry::may_wait().is_some();
+            let until = if cut_short { Tick::ZERO } else { deadline };
+            if deadline == self.deadline || lease.reset(key, until) {
+                self.set_deadline(deadline);
+                return;
+            }
+        }
+        self.reset_idle(deadline);
+    }
+
+    /// Gives this another deadline that counts from the next poll on: nothing waits for it before.
+    pub(crate) fn reset_idle(&mut self, deadline: Tick) {
+        self.cancel();
+        self.set_deadline(deadline);
+        self.stage = Stage::Idle;
+    }
+
+    /// Keeps a deadline, and tells of it where it is another.
+    fn set_deadline(&mut self, deadline: Tick) {
+        if deadline != self.deadline {
+            self.deadline = deadline;
+            self.spans = self.spans.operation("Sleep::reset");
+            self.spans.due(deadline, || self.now());
+        }
+    }
+
+    /// Whether this waits, on a clock that jumps to what is waited for.
+    pub(crate) fn moves_clock(&self) -> bool {
+        self.entry().is_some_and(|(lease, _)| lease.moves_clock())
+    }
+
+    /// Whether a clock jumps to `deadline` because this waits.
+    #[inline]
+    pub(crate) fn moves_clock_to(&self, deadline: Tick) -> bool {
+        deadline == self.deadline && self.moves_clock()
+    }
+
+    /// Gives this a deadline that never comes, and takes it out of its shard.
+    pub(crate) fn disarm(&mut self) {
+        if let Stage::Waiting(..) = self.stage {
+            self.reset_idle(Tick::MAX);
+        }
+    }
+
+    /// Takes this out of its shard, if it is in one. Leaves the stage as it is.
+    #[inline]
+    fn cancel(&mut self) {
+        if let Some((lease, key)) = self.entry() {
+            if !lease.has_fired(self.deadline) {
+                lease.remove(key);
+            }
+        }
+    }
+
+    /// Polls, with an error in place of a panic.
+    #[inline]
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // Only what is ready takes of the task's budget, so what waits need not ask for any.
+        let elapsed = ready!(self.poll_without_budget(cx));
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(elapsed)
+    }
+
+    /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
+    #[inline]
+    pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        // Taken out meanwhile, so that the poll can borrow the sleep.
+        let spans = mem::replace(&mut self.spans, Spans::none());
+        let elapsed = spans.poll("poll_elapsed", || match (&self.stage, self.home) {
+            (Stage::Done, _) => Poll::Ready(Ok(())),
+            (&Stage::Waiting(key), Some(home)) => self.poll_waiting(home.lease, key, cx),
+            _ => self.poll_idle(cx),
+        });
+        self.spans = spans;
+        elapsed
+    }
+
+    // Apart, so that a first poll does not pay for its registers.
+    #[inline(never)]
+    fn poll_waiting(&mut self, lease: ShardLease, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let deadline = self.deadline;
+        if lease.has_fired(deadline) {
+            return self.complete();
+        }
+        if lease.has_come(deadline) {
+            lease.remove(key);
+            return self.complete();
+        }
+        match lease.set_waker(key, cx.waker()) {
+            Fate::Waiting => Poll::Pending,
+            // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
+            Fate::Fired | Fate::Lost => {
+                self.stage = Stage::Idle;
+                self.poll_idle(cx)
+            }
+        }
+    }
+
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (mut lease, is_fixed) = match self.home {
+            Some(home) if home.is_fixed => (home.lease, true),
+            home => (registry::shard_of_runtime().unwrap_or_else(|| last_or_own(home)), false),
+        };
+        for finds in 1.. {
+            if lease.has_come(self.deadline) {
+                break;
+            }
+            let Some(until) = self.may_wait_until(lease) else { return Poll::Ready(Err(Error::shutdown())) };
+            match lease.insert(until, cx.waker().clone()) {
+                Ok(key) => {
+                    self.home = Some(Home { lease, is_fixed });
+                    self.stage = Stage::Waiting(key);
+                    return Poll::Pending;
+                }
+                Err(Refused::Past) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Past) => break,
+                Err(Refused::Closed) if is_fixed => return Poll::Ready(Err(Error::shutdown())),
+                Err(Refused::Closed) => lease = if finds < FINDS { registry::shard() } else { registry::own_shard() },
+                Err(Refused::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
+            }
+        }
+        self.home = Some(Home { lease, is_fixed });
+        self.complete()
+    }
+
+    /// Until when this may wait on a timer: the deadline, but for threads that hold up the shutdown of their runtime.
+    /// `None` if they have for long.
+    #[inline]
+    fn may_wait_until(&self, lease: ShardLease) -> Option<Tick> {
+        if !lease.is_driverless() {
+            return Some(self.deadline);
+        }
+        let Some(wait) = registry::may_wait() else { return Some(self.deadline) };
+        (wait > Duration::ZERO).then(|| clock::later(lease.now(), wait).min(self.deadline))
+    }
+
+    /// The time on the clock of the timer that this is on.
+    pub(crate) fn now(&self) -> Tick {
+        self.home.map_or_else(clock::now, |home| home.lease.now())
+    }
+
+    fn complete(&mut self) -> Poll<Result<(), Error>> {
+        self.stage = Stage::Done;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The timer that a sleep waited on last, for a poll outside of any runtime; or the process's own.
+#[cold]
+fn last_or_own(home: Option<Home>) -> ShardLease {
+    home.map_or_else(registry::own_shard, |home| home.lease)
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.get_mut().poll_elapsed(cx)) {
+            Ok(()) => Poll::Ready(()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            _ if self.is_elapsed() => "elapsed",
+            Stage::Waiting(_) => "waiting",
+            Stage::Idle | Stage::Done => "idle",
+        };
+        f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
+    }
+}

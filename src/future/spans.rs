@@ -1,0 +1,145 @@
+//! [`Spans`]: what a `tracing` subscriber is told of a sleep or an interval, and that nothing is told without the feature.
+//!
+//! The names and fields are those of tokio's own timers, which tokio-console knows. The target is the crate's name, for
+//! filters and for the console's column.
+//!
+//! Invariants
+//! 1. Where no subscriber wants the spans nothing is allocated, and no clock is read.
+//! 2. Nothing is told while a lock is held: a subscriber's code is not ours.
+//!
+//! Must not know: shards, futures.
+
+#[cfg(feature = "tracing")]
+pub(crate) use on::Spans;
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use off::Spans;
+
+#[cfg(feature = "tracing")]
+mod on {
+    use std::panic::Location;
+    use std::task::Poll;
+
+    use tracing::{Span, trace, trace_span};
+
+    use crate::wheel::{Tick, Ticks};
+
+    const NANOS_PER_MILLI: u64 = 1_000_000;
+    const TARGET: &str = "hairspring";
+
+    /// The spans of one sleep or interval, where a subscriber wants them.
+    // Boxed, so that a sleep stays small.
+    #[derive(Debug)]
+    pub(crate) struct Spans(Option<Box<Open>>);
+
+    #[derive(Debug)]
+    struct Open {
+        poll: Span,
+        /// What is done with the timer: wait from its creation or last reset on, or for one tick.
+        operation: Span,
+        resource: Span,
+    }
+
+    // With the feature or without, a timer may be seen after a panic. A subscriber sees to itself.
+    impl std::panic::UnwindSafe for Spans {}
+    impl std::panic::RefUnwindSafe for Spans {}
+
+    impl Spans {
+        /// The spans of nothing.
+        pub(crate) const fn none() -> Self {
+            Spans(None)
+        }
+
+        /// Tells that a timer of this type was made, at the caller's line.
+        #[track_caller]
+        pub(crate) fn new(concrete_type: &'static str) -> Self {
+            let location = Location::caller();
+            let resource = trace_span!(
+                target: TARGET,
+                parent: None,
+                "runtime.resource",
+                concrete_type = concrete_type,
+                kind = "timer",
+                loc.file = location.file(),
+                loc.line = location.line(),
+                loc.col = location.column(),
+            );
+            if resource.is_disabled() {
+                return Spans::none();
+            }
+            Spans(Some(Box::new(Open { poll: Span::none(), operation: Span::none(), resource })))
+        }
+
+        /// The spans of an operation on the same timer, which ends when they are dropped.
+        pub(crate) fn operation(&self, source: &'static str) -> Self {
+            let Some(open) = &self.0 else { return Spans::none() };
+            let resource = open.resource.clone();
+            // Entered, not only named as the parent: a console goes by what is entered.
+            let operation =
+                resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
+            let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");
+            Spans(Some(Box::new(Open { poll, operation, resource })))
+        }
+
+        /// Tells how long a timer has to go from `now` on; nothing of one that is never due.
+        pub(crate) fn due(&self, deadline: Tick, now: impl FnOnce() -> Tick) {
+            let Some(open) = self.0.as_ref().filter(|_| deadline != Tick::MAX) else { return };
+            let Ticks(to_go) = deadline - now();
+            open.resource.in_scope(|| {
+                trace!(
+                    target: "runtime::resource::state_update",
+                    duration = to_go.div_ceil(NANOS_PER_MILLI),
+                    duration.unit = "ms",
+                    duration.op = "override",
+                );
+            });
+        }
+
+        /// Tells of a poll, by its name, and what came of it.
+        pub(crate) fn poll<T>(&self, name: &'static str, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
+            let Some(open) = &self.0 else { return poll() };
+            let _resource = open.resource.enter();
+            let _operation = open.operation.enter();
+            let _poll = open.poll.enter();
+            let polled = poll();
+            trace!(target: "runtime::resource::poll_op", op_name = name, is_ready = polled.is_ready());
+            polled
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod off {
+    use std::task::Poll;
+
+    use crate::wheel::Tick;
+
+    /// Stands for spans that nobody asked for.
+    #[derive(Debug)]
+    pub(crate) struct Spans;
+
+    #[allow(clippy::unused_self)] // As above.
+    impl Spans {
+        pub(crate) const fn none() -> Self {
+            Spans
+        }
+
+        #[inline]
+        pub(crate) fn new(_: &'static str) -> Self {
+            Spans
+        }
+
+        #[inline]
+        pub(crate) fn operation(&self, _: &'static str) -> Self {
+            Spans
+        }
+
+        #[inline]
+        pub(crate) fn due(&self, _: Tick, _: impl FnOnce() -> Tick) {}
+
+        #[inline]
+        pub(crate) fn poll<T>(&self, _: &'static str, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
+            poll()
+        }
+    }
+}

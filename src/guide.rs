@@ -1,0 +1,40 @@
+//! How to use this crate, how to tune it, and how it works.
+#![doc = include_str!("../docs/guide.md")]
+//!
+//! # See also
+//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`cookbook`]: recipes.
+#![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
+//! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
+//!   [`Sleep::reset_to`](crate::Sleep::reset_to).
+//! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
+//! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
+//!   [`MissedTickBehavior`](crate::MissedTickBehavior).
+//! - Queues: [`DelayQueue`](crate::DelayQueue). Keyed deadlines: [`DeadlineMap`](crate::DeadlineMap),
+//!   [`Expirations`](crate::Expirations).
+//! - Tuning: [`Builder`](crate::timer::Builder), [`Alarm`](crate::timer::Alarm), [`Metrics`](crate::timer::Metrics),
+//!   [`Timer::try_sleep`](crate::Timer::try_sleep).
+//! - The wheel: [`wheel`](crate::wheel).
+//!
+//! This module exists only in the documentation. It has no items for programs to use.
+
+/// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
+///
+#[doc = include_str!("../docs/migrating.md")]
+///
+/// # See also
+/// - Replacements for tokio's items: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
+///   [`FutureExt`](crate::FutureExt).
+/// - Only in this crate: [`Sleep::reset_to`](crate::Sleep::reset_to), [`DeadlineMap`](crate::DeadlineMap),
+///   [`Timer::builder`](crate::Timer::builder).
+/// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
+pub mod migrating {}
+
+/// Recipes: debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful shutdown.
+///
+#[doc = include_str!("../docs/cookbook.md")]
+///
+/// # See also
+/// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
+///   [`Sleep::reset_to`](crate::Sleep::reset_to), [`interval`](crate::interval()), [`DeadlineMap`](crate::DeadlineMap).
+/// - The [guide](crate::guide).
+pub mod cookbook {}

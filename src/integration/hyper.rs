@@ -1,0 +1,111 @@
+//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
+//!
+//! hyper has no timer of its own. Its builders take one through `timer`, and hyper-util's connection pool takes one
+//! through `pool_timer`. Without a timer, hyper panics if `header_read_timeout` or HTTP/2 keep-alive is set.
+//!
+//! ```
+//! use hairspring::{Duration, hyper::HyperTimer};
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//!
+//! let mut client = Client::builder(TokioExecutor::new());
+//! client.timer(HyperTimer::new()).pool_timer(HyperTimer::new()).pool_idle_timeout(Duration::from_secs(30));
+//! ```
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use ::hyper::rt;
+
+use crate::clock::Instant;
+use crate::future::{Sleep, sleep, sleep_until};
+use crate::timer::Timer;
+
+/// A timer for hyper, in place of hyper-util's `TokioTimer`.
+///
+/// Time limits have nanosecond resolution and never end early. Postponing a limit, as hyper does for each ping of an
+/// HTTP/2 connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
+///
+/// # Panics
+/// A connection panics when polled in the same cases as [`sleep`], and on a [`Timer`] that was shut down before the limit.
+/// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as it does for `Duration::MAX`.
+///
+/// ```
+/// use hairspring::Duration;
+/// use hairspring::hyper::HyperTimer;
+/// use hyper::server::conn::http1;
+///
+/// let mut server = http1::Builder::new();
+/// // A client has 10 s for each request's header; one that falls silent between requests is cut off after as long.
+/// server.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct HyperTimer {
+    /// `None` for the timer of the runtime that polls a connection.
+    timer: Option<Timer>,
+}
+
+impl HyperTimer {
+    /// Returns the timer of the runtime that a connection runs on.
+    ///
+    /// ```
+    /// use hairspring::hyper::HyperTimer;
+    /// let mut client = hyper::client::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+    /// client.timer(HyperTimer::new()).keep_alive_interval(hairspring::Duration::from_secs(20));
+    /// ```
+    #[must_use]
+    pub fn new() -> HyperTimer {
+        HyperTimer::default()
+    }
+
+    /// Uses the given timer, for example one with its own settings or with a clock that a test moves.
+    ///
+    /// ```
+    /// use hairspring::hyper::HyperTimer;
+    /// use hairspring::Timer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// hyper::server::conn::http1::Builder::new().timer(HyperTimer::with_timer(&timer));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(timer: &Timer) -> HyperTimer {
+        HyperTimer { timer: Some(timer.clone()) }
+    }
+}
+
+impl From<Timer> for HyperTimer {
+    fn from(timer: Timer) -> HyperTimer {
+        HyperTimer { timer: Some(timer) }
+    }
+}
+
+impl rt::Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(match &self.timer {
+            Some(timer) => timer.sleep(duration),
+            None => sleep(duration),
+        })
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(match &self.timer {
+            Some(timer) => timer.sleep_until(deadline.into()),
+            None => sleep_until(deadline.into()),
+        })
+    }
+
+    fn now(&self) -> std::time::Instant {
+        self.timer.as_ref().map_or_else(Instant::now, Timer::now).into_std()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: std::time::Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(ours) => ours.reset(deadline.into()),
+            None => *sleep = self.sleep_until(deadline),
+        }
+    }
+}
+
+impl rt::Sleep for Sleep {}

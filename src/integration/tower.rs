@@ -1,0 +1,270 @@
+//! [`Timeout`] and [`TimeoutLayer`], which limit the time of each request of a tower service. Need the feature `tower`.
+//!
+//! They replace `tower::timeout`. If a request takes too long, its error is [`Elapsed`](crate::error::Elapsed), in a
+//! [`BoxError`].
+//!
+//! ```
+//! use hairspring::{Duration, tower::TimeoutLayer};
+//! use tower::{ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+//! let service = ServiceBuilder::new().layer(TimeoutLayer::new(Duration::from_secs(60))).service(echo);
+//! assert_eq!(service.oneshot(7).await.unwrap(), 7);
+//! # }
+//! ```
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::future::{self, timeout};
+use crate::timer::Timer;
+
+/// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). It is the
+/// same type as tower's.
+///
+/// ```
+/// use hairspring::{error::Elapsed, tower::BoxError};
+/// let error: BoxError = Elapsed::new().into();
+/// assert!(error.is::<Elapsed>());
+/// ```
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A layer that applies a [`Timeout`] to a service, like tower's `TimeoutLayer`.
+///
+/// ```
+/// use hairspring::{Duration, error::Elapsed, tower::TimeoutLayer};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+/// let service = ServiceBuilder::new().layer(TimeoutLayer::new(Duration::from_millis(1))).service(stuck);
+/// let error = service.oneshot(7).await.unwrap_err();
+/// assert!(error.is::<Elapsed>());
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct TimeoutLayer {
+    limit: Limit,
+}
+
+impl TimeoutLayer {
+    /// Creates a layer that limits each request to `duration`, on the timer of the runtime that polls the response.
+    ///
+    /// ```
+    /// use hairspring::{Duration, tower::TimeoutLayer};
+    /// const LIMIT: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
+    /// # let _ = LIMIT;
+    /// ```
+    #[must_use]
+    pub const fn new(duration: Duration) -> TimeoutLayer {
+        TimeoutLayer { limit: Limit { duration, timer: None } }
+    }
+
+    /// Uses the given timer for this layer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
+    /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+    /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(echo);
+    /// assert_eq!(service.oneshot(7).await.unwrap(), 7);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> TimeoutLayer {
+        TimeoutLayer { limit: self.limit.with_timer(timer) }
+    }
+}
+
+impl<S> Layer<S> for TimeoutLayer {
+    type Service = Timeout<S>;
+
+    fn layer(&self, inner: S) -> Timeout<S> {
+        Timeout { inner, limit: self.limit.clone() }
+    }
+}
+
+/// A service that limits the time of each request, like tower's `Timeout`.
+///
+/// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
+///
+/// # Errors
+/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, or to the service's own
+/// error.
+///
+/// # Panics
+/// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
+///
+/// ```
+/// use hairspring::{Duration, tower::Timeout};
+/// use tower::{ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let double = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request * 2) });
+/// assert_eq!(Timeout::new(double, Duration::from_secs(1)).oneshot(4).await.unwrap(), 8);
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Timeout<S> {
+    inner: S,
+    limit: Limit,
+}
+
+impl<S> Timeout<S> {
+    /// Limits each request of `inner` to `duration`, on the timer of the runtime that polls the response.
+    ///
+    /// ```
+    /// use hairspring::{Duration, tower::Timeout};
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// assert!(Timeout::new(stuck, Duration::from_millis(1)).oneshot(7).await.is_err());
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
+        Timeout { inner, limit: Limit { duration, timer: None } }
+    }
+
+    /// Uses the given timer for this service.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, tower::Timeout};
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().build().unwrap();
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// assert!(Timeout::new(stuck, Duration::from_secs(1)).with_timer(&timer).oneshot(7).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(self, timer: &Timer) -> Timeout<S> {
+        Timeout { inner: self.inner, limit: self.limit.with_timer(timer) }
+    }
+
+    /// Returns a reference to the inner service.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, tower::Timeout};
+    /// assert_eq!(*Timeout::new(7, Duration::ZERO).get_ref(), 7);
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Returns a mutable reference to the inner service.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, tower::Timeout};
+    /// let mut service = Timeout::new(7, Duration::ZERO);
+    /// *service.get_mut() += 1;
+    /// assert_eq!(service.into_inner(), 8);
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Returns the inner service, without the limit.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, tower::Timeout};
+    /// assert_eq!(Timeout::new(7, Duration::ZERO).into_inner(), 7);
+    /// ```
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, Request> Service<Request> for Timeout<S>
+where
+    S: Service<Request, Error: Into<BoxError>>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        ResponseFuture { response: self.limit.start(self.inner.call(request)) }
+    }
+}
+
+/// The response future of a [`Timeout`].
+///
+/// # Cancel safety
+/// Dropping it drops the inner response and cancels the timer.
+///
+/// ```
+/// # use hairspring::{Duration, tower::{ResponseFuture, Timeout}};
+/// # use tower::{Service, service_fn};
+/// let mut service = Timeout::new(service_fn(|()| async { Ok::<_, std::io::Error>(1) }), Duration::from_secs(1));
+/// let _response: ResponseFuture<_> = service.call(());
+/// ```
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+#[derive(Debug)]
+#[pin_project]
+pub struct ResponseFuture<F> {
+    #[pin]
+    response: future::Timeout<F>,
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.project().response.poll(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(elapsed) => Err(elapsed.into()),
+        })
+    }
+}
+
+/// What a layer and its services share.
+#[derive(Debug, Clone)]
+struct Limit {
+    duration: Duration,
+    /// `None` for the timer of the runtime that polls.
+    timer: Option<Timer>,
+}
+
+impl Limit {
+    fn with_timer(self, timer: &Timer) -> Limit {
+        Limit { timer: Some(timer.clone()), ..self }
+    }
+
+    fn start<F: Future>(&self, response: F) -> future::Timeout<F> {
+        match &self.timer {
+            Some(timer) => timer.timeout(self.duration, response),
+            None => timeout(self.duration, response),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Calling the threads of a pool, and a runtime's workers: each says which it is.
+//!
+//! Must not know: what becomes of the answers.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+
+use super::lock;
+use crate::test_util::idle::LONGEST_LOOK;
+use crate::test_util::idle::system;
+
+/// A task on the pool that says where it runs, and waits there for the gate.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) answer: Receiver<u32>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) since: Instant,
+}
+
+/// What a call's task waits for as `block_on` does.
+#[derive(Debug, Default)]
+pub(super) struct Gate(Mutex<(bool, Option<Waker>)>);
+
+impl Call {
+    /// `None` if the pool refuses it.
+    pub(super) fn new(runtime: &Handle) -> Option<Call> {
+        let (answers, answer) = channel();
+        let gate = Arc::<Gate>::default();
+        let (waits, on) = (gate.clone(), runtime.clone());
+        let task = move || {
+            let _ = answers.send(system::current_number());
+            on.block_on(waits.opened());
+        };
+        // It panics if the system refuses the pool's first thread.
+        catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(task)))).ok()?;
+        Some(Call { answer, gate, since: Instant::now() })
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+impl Gate {
+    async fn opened(&self) {
+        poll_fn(|cx| {
+            let mut gate = lock(&self.0);
+            if gate.0 {
+                return Poll::Ready(());
+            }
+            gate.1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub(super) fn open(&self) {
+        let mut gate = lock(&self.0);
+        gate.0 = true;
+        let waker = gate.1.take();
+        drop(gate);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The threads that are a runtime's workers at present, as far as they come at once.
+pub(super) fn workers(runtime: &Handle) -> Vec<u32> {
+    let count = runtime.metrics().num_workers();
+    let met = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+    // Each keeps its worker until there is one on each.
+    for _ in 0..count {
+        let met = met.clone();
+        runtime.spawn(async move {
+            lock(&met.0).push(system::current_number());
+            met.1.notify_all();
+            wait_for_all(&met, count);
+        });
+    }
+    wait_for_all(&met, count)
+}
+
+fn wait_for_all((met, comes): &(Mutex<Vec<u32>>, Condvar), count: usize) -> Vec<u32> {
+    let too_few = |met: &mut Vec<u32>| met.len() < count;
+    let met = comes.wait_timeout_while(lock(met), LONGEST_LOOK, too_few);
+    met.unwrap_or_else(PoisonError::into_inner).0.clone()
+}

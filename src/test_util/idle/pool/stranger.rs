@@ -1,0 +1,89 @@
+//! A thread that may be a pool's: what is to be done about it.
+//!
+//! Must not know: runtimes.
+
+use std::time::{Duration, Instant};
+
+use super::STRANGE;
+use super::member::{Member, PAGE};
+use crate::test_util::idle::system::{On, Thread, Wait};
+
+/// How long a new thread may take to give itself its name.
+const NAMELESS: Duration = Duration::from_millis(20);
+
+/// How long a thread waits in one place before it is taken to be a worker of another runtime that is parked.
+const PARKED: Duration = Duration::from_millis(20);
+
+/// A thread that may be the pool's.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    pub(super) thread: Thread,
+    since: Instant,
+    /// Whether it has the name that the pool's threads have.
+    named: bool,
+    /// Whether it was idle when it was last looked at.
+    pub(super) is_idle: bool,
+    /// The place in which it waits as a parked worker does, and since when.
+    waits: Option<(Wait, Instant)>,
+}
+
+/// What is to be done about a stranger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strange {
+    /// It works, as far as one can tell.
+    Works,
+    /// It is idle: a call tells whether it is the pool's.
+    Idle,
+    /// It is none of the pool's, or has ended.
+    Other,
+    /// It may be the pool's, but is not to keep time from passing.
+    Doubtful,
+}
+
+impl Stranger {
+    pub(super) fn new(thread: Thread) -> Stranger {
+        Stranger { thread, since: Instant::now(), named: false, is_idle: false, waits: None }
+    }
+
+    /// `name` is that of the pool's threads, of which `member` is one.
+    pub(super) fn look(&mut self, name: &[u8], member: &Member) -> Strange {
+        self.is_idle = false;
+        let (Ok(wait), Some(awake)) = (self.thread.wait(), self.thread.is_awake()) else { return Strange::Other };
+        let wait = wait.filter(|_| !awake);
+        let age = self.since.elapsed();
+        if !self.named {
+            self.named = self.thread.name().is_some_and(|its| without_number(&its) == without_number(name));
+            if !self.named {
+                return if wait.is_some() || age >= NAMELESS { Strange::Other } else { Strange::Works };
+            }
+        }
+        self.is_idle = wait.is_some_and(|wait| wait.on == On::TimedWord && wait.stack % PAGE == member.idle % PAGE);
+        let parks = |wait: &Wait| match wait.on {
+            On::TimedWord => false,
+            On::Word => is_on_stack(wait.word, wait.stack) == is_on_stack(member.parker, member.idle),
+            On::Files => true,
+        };
+        let waits = wait.filter(parks);
+        self.waits = waits.map(|wait| self.waits.filter(|waits| waits.0 == wait).unwrap_or((wait, Instant::now())));
+        // Most often a worker of another runtime, parked.
+        let is_parked = self.waits.is_some_and(|(_, since)| since.elapsed() >= PARKED);
+        match wait {
+            Some(_) if self.is_idle => Strange::Idle,
+            _ if is_parked || age >= STRANGE => Strange::Doubtful,
+            _ => Strange::Works,
+        }
+    }
+}
+
+/// Whether a word is among a thread's own variables, behind its stack, and not one that threads share. Tokio
+/// parks threads on such a word with its feature `parking_lot`.
+fn is_on_stack(word: u64, stack: u64) -> bool {
+    const LARGEST: u64 = 8 << 20;
+    word.wrapping_sub(stack) < LARGEST
+}
+
+/// A name without the number at its end, and the end of the line.
+fn without_number(name: &[u8]) -> &[u8] {
+    let ends = name.iter().rposition(|byte| !byte.is_ascii_digit() && *byte != b'\n');
+    &name[..ends.map_or(0, |at| at + 1)]
+}

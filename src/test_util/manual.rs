@@ -1,0 +1,395 @@
+//! [`ManualClock`]: time that moves when a test says so.
+//!
+//! Invariants
+//! 1. A clock's time never goes back, and its timers fire in the order of their deadlines, each at its own.
+//! 2. No lock of the clock is held while timers fire: their wakers may use the clock.
+//! 3. When a clock goes, its timers end.
+//!
+//! Must not know: futures; of runtimes no more than which is the current one.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::clock::Instant;
+use crate::clock::{self, LAST};
+use crate::core::hub::{Allowance, Held, Hub, HubLease, Wanted};
+use crate::core::shard::Batch;
+use crate::test_util::auto_advance::Mover;
+use crate::test_util::idle::Threads;
+use crate::wheel::Tick;
+
+/// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
+///
+/// Any number of them can be in a process; they do not touch each other, nor the runtime's clock. A
+/// [`Timer`](crate::Timer) built on one runs on any runtime, or on none: poll its sleeps by hand and move the clock.
+/// Cloning gives another handle on the same clock. When the last is dropped, the clock's timers are shut down.
+///
+/// ```
+/// use hairspring::{Duration, Timer, test_util::ManualClock};
+/// use tokio_test::{assert_pending, assert_ready, task};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(&clock).build().unwrap();
+/// let mut sleep = task::spawn(timer.sleep(Duration::from_secs(86_400)));
+/// assert_pending!(sleep.poll());
+///
+/// clock.advance(Duration::from_secs(86_399));
+/// assert!(!sleep.is_woken());
+/// clock.advance(Duration::from_secs(1));
+/// assert!(sleep.is_woken());
+/// assert_ready!(sleep.poll());
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    state: Mutex<State>,
+}
+
+struct State {
+    now: Tick,
+    timers: Vec<Held>,
+    /// Where each hold that lives was taken.
+    holds: Vec<(u64, &'static Location<'static>)>,
+    next_hold: u64,
+    /// Whether a runtime moves it.
+    moves_by_itself: bool,
+}
+
+/// Keeps a clock from moving by itself as long as it lives. Made by [`ManualClock::hold`] and
+/// [`test_util::hold`](crate::test_util::hold()).
+///
+/// ```
+/// use hairspring::{Duration, Timer, test_util::ManualClock};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// let clock = ManualClock::new();
+/// clock.auto_advance();
+/// let timer = Timer::builder().clock(&clock).build().unwrap();
+/// let (start, hold) = (clock.now(), clock.hold());
+/// let sleep = tokio::spawn(timer.sleep(Duration::from_secs(60)));
+/// hairspring::sleep(Duration::from_millis(5)).await; // on the runtime's own clock
+/// assert_eq!(clock.now(), start, "it is held");
+/// drop(hold);
+/// sleep.await.unwrap();
+/// assert_eq!(clock.now() - start, Duration::from_secs(60));
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the clock is held only as long as this lives"]
+pub struct Hold {
+    holds: Holds,
+}
+
+#[derive(Debug)]
+#[allow(dead_code)] // A sender holds by being there.
+enum Holds {
+    Manual(ManualClock, u64),
+    /// Tokio's own clock, by a blocking task that waits for the sender to go.
+    Tokio(mpsc::Sender<()>),
+}
+
+impl State {
+    /// The timers that live, held so that none of their hubs goes to another timer meanwhile. Lets go of the lock.
+    fn timers(mut state: MutexGuard<'_, State>) -> Vec<Held> {
+        let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| !held.lease().is_over());
+        state.timers.clone_from(&live);
+        drop(state);
+        drop(ended);
+        live
+    }
+}
+
+impl ManualClock {
+    /// A clock that shows the present time, and stands still there.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, test_util::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let now = clock.now();
+    /// std::thread::sleep(Duration::from_millis(1));
+    /// assert_eq!(clock.now(), now);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        let state =
+            State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
+        ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the clock shows.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, test_util::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let before = clock.now();
+    /// clock.advance(Duration::from_nanos(1));
+    /// assert_eq!(clock.now() - before, Duration::from_nanos(1));
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        clock::instant_of(self.lock().now)
+    }
+
+    /// Moves the clock on, exactly by `duration`. When it returns, every timer due by then has been fired: in the order
+    /// of their deadlines, the clock showing each one's deadline as it fires. Their tasks have been woken, and not yet
+    /// been polled.
+    ///
+    /// A clock goes no further than some 530 years from now.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, Timer, test_util::ManualClock};
+    /// # use tokio_test::{assert_pending, task};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let mut sooner = task::spawn(timer.sleep(Duration::from_secs(1)));
+    /// let mut later = task::spawn(timer.sleep(Duration::from_secs(2)));
+    /// assert_pending!(sooner.poll());
+    /// assert_pending!(later.poll());
+    /// clock.advance(Duration::from_millis(1_500));
+    /// assert!(sooner.is_woken() && !later.is_woken());
+    /// ```
+    pub fn advance(&self, duration: Duration) {
+        let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
+        while let Some(next) = self.next_deadline(target) {
+            self.move_to(next);
+        }
+        self.move_to(target);
+    }
+
+    /// Moves the clock on to the next deadline and fires what is due there. Returns what the clock shows then; `None`,
+    /// with the clock left as it is, where no timer waits for anything that comes.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, Timer, test_util::ManualClock};
+    /// # use tokio_test::{assert_pending, task};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let mut sleep = task::spawn(timer.sleep(Duration::from_secs(3)));
+    /// assert_pending!(sleep.poll());
+    /// assert_eq!(clock.advance_to_next(), Some(sleep.deadline()));
+    /// assert_eq!(clock.advance_to_next(), None);
+    /// ```
+    #[allow(clippy::must_use_candidate)] // It is called for what it does.
+    pub fn advance_to_next(&self) -> Option<Instant> {
+        // What is found may be cancelled meanwhile.
+        while self.move_to(self.next_deadline(LAST)?) == 0 {}
+        Some(self.now())
+    }
+
+    /// How many timers wait for this clock.
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// assert_eq!(ManualClock::new().pending(), 0);
+    /// ```
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let timers = State::timers(self.lock());
+        timers.iter().map(|held| held.hub().pending(held.lease().epoch)).sum()
+    }
+
+    /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
+    ///
+    /// For what nobody can see from outside of the runtime that moves the clock ([`auto_advance`](Self::auto_advance),
+    /// [`pause`](crate::pause())): a thread of your own, another process that is to answer.
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// let clock = ManualClock::new();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     // ... what takes its time, and then
+    ///     drop(hold);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        let mut state = self.lock();
+        state.next_hold += 1;
+        let number = state.next_hold;
+        state.holds.push((number, Location::caller()));
+        drop(state);
+        Hold { holds: Holds::Manual(self.clone(), number) }
+    }
+
+    /// Has the clock move on by itself from now on, whenever the current runtime is quiet: to the next deadline, firing
+    /// exactly what is due there, and only on from there when the runtime is quiet again. It ends with the runtime.
+    ///
+    /// When a runtime counts as quiet is told in [`test_util`](crate::test_util). Works on every runtime; the runtime's
+    /// own timers stay as they are.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, where the clock moves by itself already, and where the system refuses the thread that
+    /// moves it.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer, test_util::ManualClock};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let clock = ManualClock::new();
+    /// clock.auto_advance();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let start = clock.now();
+    /// timer.sleep(Duration::from_secs(86_400)).await; // returns at once
+    /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn auto_advance(&self) {
+        let runtime = Handle::current();
+        let moved = std::mem::replace(&mut self.lock().moves_by_itself, true);
+        assert!(!moved, "this clock moves by itself already");
+        let threads = Arc::<Threads>::default();
+        // A worker waits for sockets, too; it is known by its counts.
+        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
+            threads.add_current();
+        }
+        Mover::start(self, &runtime, threads);
+    }
+
+    /// Nothing moves this by itself any more.
+    pub(crate) fn stand(&self) {
+        self.lock().moves_by_itself = false;
+    }
+
+    /// Where the holds that live were taken.
+    pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
+        self.lock().holds.iter().map(|(_, place)| *place).collect()
+    }
+
+    /// What a mover keeps of the clock, which does not keep it.
+    pub(crate) fn downgrade(&self) -> WeakClock {
+        WeakClock(Arc::downgrade(&self.inner))
+    }
+
+    /// Sets a clock that has no timers yet.
+    pub(crate) fn start_at(&self, now: Tick) {
+        self.lock().now = now;
+    }
+
+    /// What the clock shows.
+    pub(crate) fn tick(&self) -> Tick {
+        self.lock().now
+    }
+
+    /// Takes over a timer that was on another clock.
+    pub(crate) fn adopt(&self, timer: HubLease) {
+        let mut state = self.lock();
+        if state.timers.iter().any(|held| held.lease() == timer) {
+            return;
+        }
+        // Held first, so that it is this timer's clock that is taken.
+        let Some(held) = timer.try_hold() else { return };
+        if timer.hub.signal.take_by_hand(state.now) {
+            timer.hub.move_clock();
+            state.timers.push(held);
+        }
+    }
+
+    /// Lets all timers go, to another clock that shows what this one does.
+    pub(crate) fn release(&self) -> (Tick, Vec<Held>) {
+        let mut state = self.lock();
+        (state.now, std::mem::take(&mut state.timers))
+    }
+
+    /// Moves the clock to a tick and fires what is due there. Returns how many timers that were.
+    fn move_to(&self, tick: Tick) -> usize {
+        let mut state = self.lock();
+        state.now = state.now.max(tick);
+        // In one go: what is released meanwhile is either fired by the time shown to it, or not at all.
+        let timers = State::timers(state);
+        for held in &timers {
+            held.hub().show(held.lease().epoch, tick);
+        }
+        let mut batch = Batch::default();
+        timers.iter().map(|held| held.hub().fire_at(tick, &mut batch, Allowance::UNBOUNDED).wakes).sum()
+    }
+
+    /// When a timer of this clock next has something to do, which may be before the next deadline; `None` for never.
+    pub(crate) fn next(&self) -> Option<Tick> {
+        self.first(Hub::earliest).filter(|&next| next <= LAST)
+    }
+
+    /// The next deadline, if that is no later than `limit`: time shows no other on its way.
+    fn next_deadline(&self, limit: Tick) -> Option<Tick> {
+        // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
+        self.first(Hub::earliest).filter(|&next| next <= limit)?;
+        self.first(Hub::earliest_deadline).filter(|&next| next <= limit)
+    }
+
+    fn first(&self, of: fn(&Hub) -> Tick) -> Option<Tick> {
+        State::timers(self.lock()).iter().map(|held| of(held.hub())).min()
+    }
+
+    /// Opens a hub on this clock.
+    pub(crate) fn open(&self, wanted: Wanted) -> HubLease {
+        let mut state = self.lock();
+        let lease = Hub::open_by_hand(state.now, wanted);
+        state.timers.push(lease.hold());
+        lease
+    }
+}
+
+/// A clock that may have gone.
+#[derive(Debug)]
+pub(crate) struct WeakClock(Weak<Inner>);
+
+impl WeakClock {
+    pub(crate) fn upgrade(&self) -> Option<ManualClock> {
+        self.0.upgrade().map(|inner| ManualClock { inner })
+    }
+}
+
+impl Hold {
+    /// Holds the clock of a current-thread runtime, which tokio moves: not while there is a blocking task.
+    pub(crate) fn of_tokio() -> Hold {
+        let (sender, gone) = mpsc::channel();
+        tokio::task::spawn_blocking(move || gone.recv());
+        Hold { holds: Holds::Tokio(sender) }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Holds::Manual(clock, number) = &self.holds {
+            clock.lock().holds.retain(|(held, _)| held != number);
+        }
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        ManualClock::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock")
+            .field("now", &self.now())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for held in &state.timers {
+            held.hub().close(held.lease().epoch);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What any room may use: locks and atomics that can be modelled, containment of panics, statics that survive a fork, what
+//! a runtime has enabled, and the errors.
+
+pub(crate) mod catch_panic;
+pub(crate) mod enabled;
+pub mod error;
+pub(crate) mod per_process;
+pub(crate) mod sync;

@@ -1,0 +1,152 @@
+//! What the rooms that threads share are made of: the standard library's locks and atomics, and in a build with
+//! `--cfg hairspring_loom` those of [loom](https://docs.rs/loom), which runs a model in every order that there is.
+//!
+//! Invariants
+//! 1. Without that flag these are the standard library's, and nothing is added to them.
+//! 2. With it, nothing outlives a run of a model: what is kept for ever is kept until the run ends.
+//!
+//! Must not know: anything of this crate.
+
+#[cfg(hairspring_loom)]
+pub(crate) use modelled::*;
+#[cfg(not(hairspring_loom))]
+pub(crate) use plain::*;
+
+#[cfg(not(hairspring_loom))]
+mod plain {
+    pub(crate) use std::sync::atomic;
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    use std::time::Instant;
+
+    /// The system's clock.
+    #[inline]
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
+
+    /// A function that gives a static, of which a child of a fork has its own. It is made the first time, from the
+    /// parent's if there is one.
+    macro_rules! per_process {
+        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
+            $(#[$about])*
+            fn $name() -> &'static $of {
+                static VALUE: $crate::util::per_process::PerProcess<$of> = $crate::util::per_process::PerProcess::new();
+                VALUE.get($make)
+            }
+        };
+    }
+
+    /// A value that is never freed.
+    macro_rules! keep {
+        ($of:ty, $value:expr) => {{
+            let kept: &'static $of = Box::leak(Box::new($value));
+            kept
+        }};
+    }
+
+    pub(crate) use {keep, per_process};
+}
+
+#[cfg(hairspring_loom)]
+mod modelled {
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    use std::cell::Cell;
+    use std::sync::{LazyLock, OnceLock};
+    use std::time::{Duration, Instant};
+
+    pub(crate) mod atomic {
+        use std::ops::Deref;
+        pub(crate) use std::sync::atomic::Ordering;
+
+        /// Loom lets a load see the value that an atomic was made with after another was stored, even where all are
+        /// sequentially consistent. So that value is stored once more, as the others are.
+        macro_rules! atomic {
+            ($name:ident of $value:ty) => {
+                #[derive(Debug)]
+                pub(crate) struct $name(loom::sync::atomic::$name);
+
+                impl $name {
+                    pub(crate) fn new(value: $value) -> Self {
+                        let atomic = loom::sync::atomic::$name::new(value);
+                        atomic.store(value, Ordering::SeqCst);
+                        $name(atomic)
+                    }
+                }
+
+                impl Deref for $name {
+                    type Target = loom::sync::atomic::$name;
+
+                    fn deref(&self) -> &Self::Target {
+                        &self.0
+                    }
+                }
+            };
+        }
+
+        atomic!(AtomicBool of bool);
+        atomic!(AtomicU32 of u32);
+        atomic!(AtomicU64 of u64);
+        atomic!(AtomicUsize of usize);
+    }
+
+    thread_local! {
+        // Loom runs all threads of a model on one of the system's.
+        static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// A clock that stands still but for [`pass`], so that every run goes the same way.
+    pub(crate) fn now() -> Instant {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *START + PASSED.get()
+    }
+
+    /// Lets time pass.
+    #[cfg(test)]
+    pub(crate) fn pass(time: Duration) {
+        PASSED.set(PASSED.get() + time);
+    }
+
+    /// A function that gives a static, which every run of a model has anew.
+    macro_rules! per_process {
+        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
+            $(#[$about])*
+            fn $name() -> &'static $of {
+                loom::lazy_static! {
+                    static ref VALUE: $of = {
+                        let make: fn(Option<&'static $of>) -> $of = $make;
+                        make(None)
+                    };
+                }
+                &VALUE
+            }
+        };
+    }
+
+    /// A value that is freed when the run of the model ends.
+    macro_rules! keep {
+        ($of:ty, $value:expr) => {{
+            loom::lazy_static! {
+                static ref KEPT: $crate::util::sync::Kept<$of> = $crate::util::sync::Kept::default();
+            }
+            KEPT.keep($value)
+        }};
+    }
+
+    pub(crate) use {keep, per_process};
+
+    /// Room for a few values that stay where they are.
+    pub(crate) struct Kept<T>([OnceLock<Box<T>>; 8]);
+
+    impl<T> Default for Kept<T> {
+        fn default() -> Self {
+            Kept(Default::default())
+        }
+    }
+
+    impl<T> Kept<T> {
+        pub(crate) fn keep(&'static self, value: T) -> &'static T {
+            let room = self.0.iter().find(|room| room.get().is_none()).expect("a model keeps few values");
+            room.get_or_init(|| Box::new(value))
+        }
+    }
+}
