@@ -1,4 +1,4 @@
-//! What there is for which purpose, how to tune it, and how it works.
+//! How to use this crate, how to tune it, and how it works.
 #![doc = include_str!("../docs/guide.md")]
 //!
 //! # See also
@@ -15,16 +15,16 @@
 //!   [`Timer::try_sleep`](crate::Timer::try_sleep).
 //! - The wheel: [`wheel`](crate::wheel).
 //!
-//! Only in the documentation: there is nothing here for a program to use. Must not know: anything.
+//! This module exists only in the documentation. It has no items for programs to use.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
 ///
 #[doc = include_str!("../docs/migrating.md")]
 ///
 /// # See also
-/// - What takes tokio's place: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
+/// - Replacements for tokio's items: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
 ///   [`FutureExt`](crate::FutureExt).
-/// - New here: [`Sleep::reset_to`](crate::Sleep::reset_to), [`DeadlineMap`](crate::DeadlineMap),
+/// - Only in this crate: [`Sleep::reset_to`](crate::Sleep::reset_to), [`DeadlineMap`](crate::DeadlineMap),
 ///   [`Timer::builder`](crate::Timer::builder).
 /// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
 pub mod migrating {}

@@ -1,4 +1,5 @@
-//! Programs that abort on panics. A test cannot be one, so this builds one: the package in `tests/abort`.
+//! Programs that abort on panics. A test cannot be such a program, so these tests build one: the package in
+//! `tests/abort`.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::sync::Mutex;
 
 use common::must_end;
 
-/// Builds the program, and returns where it is.
+/// Builds the program and returns its path.
 fn build(features: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _lock = ONE_AT_A_TIME.lock();
@@ -30,13 +31,13 @@ fn build(features: &[&str]) -> PathBuf {
     target.join("debug/abort").with_extension(std::env::consts::EXE_EXTENSION)
 }
 
-/// Runs a program, and returns how it ended and the errors that it printed.
+/// Runs a program and returns its exit status and what it printed as errors.
 fn run(program: PathBuf, arguments: &'static [&str]) -> (ExitStatus, String) {
     let output = must_end(move || Command::new(program).args(arguments).output().unwrap());
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The first sleep ended it, with the feature `test-util`; without, to take a `timerfd` or else the default did.
+/// With `test-util`, the first sleep ended the program. Without it, trying a `timerfd` before the default did.
 #[test]
 fn timers_do_not_panic_for_what_a_runtime_lacks() {
     for features in [&[][..], &["test-util"]] {

@@ -1,4 +1,4 @@
-//! The threads of this crate are as urgent as the program is, whoever made the first timer.
+//! The threads of this crate have the same priority as the program, whatever thread made the first timer.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -17,7 +17,7 @@ use rustix::thread::{
     CapabilitySet, CpuSet, capabilities, gettid, sched_getaffinity, sched_setaffinity, set_capabilities,
 };
 
-/// How urgent a thread is: its niceness, its policy, and the processors that it may use.
+/// How urgent a thread is: its niceness, its scheduling policy, and the processors that it may use.
 type Urgency = (i32, u32, String);
 
 fn of(task: &str) -> Option<Urgency> {
@@ -30,15 +30,15 @@ fn of(task: &str) -> Option<Urgency> {
     Some((fields[16].parse().ok()?, fields[38].parse().ok()?, allowed.trim().to_owned()))
 }
 
-/// Those of all threads of this crate.
+/// The same for all threads of this crate.
 fn of_ours() -> Vec<Urgency> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
     let name = |task: &String| fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
     tasks.filter(|task| name(task).starts_with("hairspring")).filter_map(|task| of(&task)).collect()
 }
 
-/// In a process of its own, where `first` makes the first timers on a thread of its own: whatever that was, threads that
-/// sleep as others do come to be served by threads that are as urgent as the main thread.
+/// Runs in a process of its own. `first` makes the first timers, on a separate thread. Whatever that thread's priority,
+/// the threads that serve later sleeps end up with the priority of the main thread.
 fn first_timers(first: fn()) {
     if let Fork::Parent(child) = fork().unwrap() {
         assert_eq!(waitpid(child).unwrap(), 0);
@@ -62,7 +62,7 @@ fn sleep_on_both() {
     block_on(sleep(ms(2)));
 }
 
-/// Never to be more urgent again, as without the right to that.
+/// Lowers the priority for good, as if without the right to raise it again.
 fn be_in_the_background() {
     let mut sets = capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::SYS_NICE);

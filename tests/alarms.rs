@@ -1,4 +1,4 @@
-//! The alarms, each held to the same tests, and the other settings of a builder.
+//! Runs the same tests on each alarm, and tests the other settings of a builder.
 
 mod common;
 
@@ -10,7 +10,7 @@ use hairspring::timer::Alarm;
 use hairspring::{Instant, Timer};
 use tokio::sync::oneshot;
 
-/// Every alarm that this system has.
+/// Every alarm that this system supports.
 fn alarms() -> Vec<Alarm> {
     let mut alarms = vec![Alarm::Thread, Alarm::Tokio];
     if cfg!(target_os = "linux") {
@@ -69,7 +69,7 @@ fn a_reset_to_sooner_is_followed() {
     });
 }
 
-/// Where timers are dense they are let gather, and none is left behind.
+/// The driver coalesces dense timers and leaves none behind.
 #[test]
 fn a_crowd_is_fired_together_and_all_of_it() {
     each(|timer| async move {
@@ -137,7 +137,7 @@ fn an_alarm_that_the_runtime_lacks_something_for_is_refused_by_name() {
     });
 }
 
-/// Where the builder could not know, the driver takes the alarm thread, and nothing hangs.
+/// If the builder could not know that the alarm does not work, the driver uses the alarm thread, and nothing hangs.
 #[test]
 fn a_driver_spawned_where_its_alarm_does_not_work_makes_do() {
     for alarm in alarms() {
@@ -184,7 +184,7 @@ fn whatever_the_resolution_nothing_is_early() {
     }
 }
 
-/// A coarse resolution fires together what falls between two of its instants.
+/// A coarse resolution fires together all timers that are due between two of its multiples.
 #[test]
 fn a_coarse_resolution_costs_few_turns() {
     current_thread().block_on(async {
@@ -242,7 +242,7 @@ fn a_timer_that_was_shut_down_says_so_and_its_driver_ends() {
     });
 }
 
-/// A few turns as it is armed: not one a level, nor one a tick.
+/// Registering takes a few turns, but not one per level or per tick.
 #[test]
 fn a_far_timer_costs_no_turns_while_it_waits() {
     multi_thread(2).block_on(async {
@@ -272,7 +272,7 @@ fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
     });
 }
 
-/// A turn costs two threads' time, so after one that fired many the next has to wait, for 0.4 ms at least.
+/// A turn costs time on two threads, so after a turn that fired many timers the next one waits, for at least 0.4 ms.
 #[cfg(not(feature = "test-util"))] // There an earlier timer wakes the driver, and a driver that comes looks.
 #[test]
 fn where_timers_are_dense_they_are_gathered() {

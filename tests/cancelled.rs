@@ -1,4 +1,4 @@
-//! A timer that was cancelled, or put off, moves no paused clock.
+//! A timer that was cancelled or postponed does not move a paused clock.
 
 mod common;
 
@@ -19,12 +19,12 @@ use tokio::task::yield_now;
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
-/// How a runtime's clock comes to be paused.
+/// How the clock of a runtime is paused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pause {
     FromTheStart,
     ByTokio,
-    /// After a timer has run there by the system's clock.
+    /// After a timer has already run on that runtime by the system's clock.
     ByTokioLater,
     #[cfg(feature = "test-util")]
     ByUs,
@@ -66,7 +66,7 @@ impl Pause {
     }
 }
 
-/// Runs `test` wherever a clock is paused, and fails where it hangs.
+/// Runs `test` with each way of pausing a clock, and fails if it hangs.
 fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
     for &pause in PAUSES {
         must_end(move || {
@@ -98,7 +98,7 @@ async fn word_from_another_thread() {
     word.await.unwrap();
 }
 
-/// Lets the timer's driver, and tokio's, see what was armed.
+/// Lets the timer's driver, and tokio's, see what was registered.
 async fn let_it_be_seen() {
     for _ in 0..4 {
         yield_now().await;
@@ -132,7 +132,7 @@ fn a_sleep_that_was_dropped() {
     });
 }
 
-/// By a thread that knows no runtime.
+/// Cancels from a thread outside any runtime.
 #[test]
 fn a_sleep_that_was_dropped_elsewhere() {
     moves_no_clock(async || {
@@ -219,7 +219,7 @@ fn a_deadline_map_that_was_emptied() {
     });
 }
 
-/// A runtime on tokio's paused clock that notes when it has nothing to do: that is where its clock has stopped.
+/// A runtime on tokio's paused clock that records the time whenever it has nothing to do: there its clock has stopped.
 fn noting() -> (Runtime, Arc<Mutex<Vec<Instant>>>) {
     let stops = Arc::new(Mutex::new(Vec::new()));
     let noted = stops.clone();
@@ -232,8 +232,8 @@ fn noting() -> (Runtime, Arc<Mutex<Vec<Instant>>>) {
     (runtime, stops)
 }
 
-/// Where the clock stops, counted from the start, on its way to [`LONG`] after what `before` has done. What that returns
-/// is kept meanwhile.
+/// Where the clock stops, counted from the start, on its way to [`LONG`], after `before` has run. Keeps what `before`
+/// returns until then.
 fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     let (runtime, stops) = noting();
     let start = runtime.block_on(async {
@@ -249,7 +249,7 @@ fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     stops
 }
 
-/// Whatever `cancels` puts off or cancels that was to come at [`SHORT`], time goes to [`LONG`] as if it had never been.
+/// Whatever `cancels` postpones or cancels at [`SHORT`], time moves to [`LONG`] as if that timer had never existed.
 fn goes_past<T>(cancels: impl AsyncFn() -> T + Send + Copy + 'static) {
     must_end(move || assert_eq!(stops_after(cancels), stops_after(async || ())));
 }
@@ -292,7 +292,7 @@ fn time_goes_past_where_a_sleep_was_put_off_from() {
     });
 }
 
-/// Polled once, so that it waits, and by nobody any more.
+/// A queue that was polled once, so that it waits, and is not polled again.
 fn waiting_queue(entries: &[Duration]) -> (DelayQueue<usize>, Vec<Key>) {
     let mut queue = DelayQueue::new();
     let keys = entries.iter().enumerate().map(|(n, &after)| queue.insert(n, after)).collect();
@@ -377,7 +377,7 @@ fn time_goes_past_what_was_removed_from_a_deadline_map_or_put_off() {
     }
 }
 
-/// The clock that stands is not that of the runtime any more, where that runs again.
+/// Timers that are cancelled while the clock runs must not move it once it is paused again.
 #[test]
 fn a_clock_that_was_resumed_and_paused_again() {
     must_end(|| {
@@ -398,7 +398,7 @@ fn a_clock_that_was_resumed_and_paused_again() {
     });
 }
 
-/// What is left behind elsewhere cannot be told from what was cancelled here: nothing is.
+/// Timers that are still waited for must move the clock: only cancelled ones do not.
 #[test]
 fn what_is_waited_for_still_moves_the_clock() {
     on_paused_clocks(async || {

@@ -1,4 +1,4 @@
-//! A timer that takes no more than so many sleeps: what is refused, what is not disturbed, and that the count is right.
+//! A timer with a capacity: what it refuses, what it does not affect, and that its count is right.
 
 mod common;
 
@@ -11,12 +11,12 @@ use common::{
 };
 use hairspring::{DelayQueue, Duration, Timer, TrySleep};
 
-/// A timer that nobody drives but the alarm thread, or none where timers are long.
+/// A timer whose driver nobody polls.
 fn holding(capacity: usize) -> (Timer, hairspring::timer::Driver) {
     Timer::builder().shards(3).capacity(capacity).build_with_driver().unwrap()
 }
 
-/// `count` sleeps that wait.
+/// Returns `count` sleeps that wait.
 fn waiting(timer: &Timer, count: usize) -> Vec<TrySleep> {
     let mut sleeps: Vec<_> = (0..count).map(|_| timer.try_sleep(HOUR)).collect();
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
@@ -81,7 +81,7 @@ fn those_that_wait_are_not_disturbed_by_those_that_are_refused() {
     }
 }
 
-/// A full timer's place comes free in each way that a sleep can end.
+/// Each way in which a sleep can end makes room in a full timer.
 #[test]
 fn there_is_room_again_as_soon_as_one_ends() {
     must_end(|| {
@@ -109,7 +109,7 @@ fn there_is_room_again_as_soon_as_one_ends() {
     });
 }
 
-/// One that waits keeps its place when it is reset, and one that has ended asks for a new one.
+/// A waiting sleep keeps its place when it is reset. One that has ended needs a new place.
 #[test]
 fn a_reset_keeps_the_place_of_one_that_waits() {
     let (timer, _driver) = holding(2);
@@ -152,7 +152,7 @@ fn the_infallible_ones_panic_on_a_full_timer() {
     });
 }
 
-/// Queues are there to hold many entries with one sleep.
+/// A queue holds many entries with one sleep.
 #[test]
 fn a_queue_takes_one_place_whatever_it_holds() {
     must_end(|| {
@@ -169,7 +169,7 @@ fn a_queue_takes_one_place_whatever_it_holds() {
     });
 }
 
-/// A timer's place in memory is used again by the next, whose capacity is its own.
+/// The next timer reuses the memory of an ended timer, but has a capacity of its own.
 #[test]
 fn the_next_timer_has_a_count_of_its_own() {
     for _ in 0..5 {
@@ -237,7 +237,7 @@ fn a_sleep_is_refused_exactly_where_a_model_is_full() {
     }
 }
 
-/// netty 14959, 6947: "full" though it is not
+/// netty 14959, 6947: "full" although it is not
 #[test]
 fn the_count_is_right_after_threads_have_fought_for_the_last_places() {
     must_end(|| {

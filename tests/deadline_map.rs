@@ -1,4 +1,4 @@
-//! `DeadlineMap` and `Expirations`, behaviour by behaviour, on the clocks of runtimes.
+//! Each behaviour of `DeadlineMap` and `Expirations`, on the clocks of runtimes.
 
 mod common;
 
@@ -117,7 +117,7 @@ async fn what_expired_can_be_saved_until_it_is_handed_out() {
 
 #[tokio::test(start_paused = true)]
 async fn an_insert_replaces_the_value_and_keeps_the_key() {
-    /// Equal by its first field.
+    /// Two are equal if their first fields are.
     #[derive(Debug)]
     struct Named(u8, &'static str);
     impl PartialEq for Named {
@@ -320,7 +320,7 @@ fn a_consumer_that_waits_on_a_full_timer_panics_and_loses_nothing() {
     });
 }
 
-/// A stream with more in it than a task may take at a time lets the others run.
+/// A stream with more entries than a task may take at a time lets other tasks run.
 #[test]
 fn a_mass_expiry_lets_other_tasks_run() {
     must_end(|| {
@@ -342,7 +342,7 @@ fn a_mass_expiry_lets_other_tasks_run() {
     });
 }
 
-/// All of them are due in the wheel, and none is due: one poll must not go through them all.
+/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
 #[tokio::test(start_paused = true)]
 async fn a_poll_makes_way_where_very_many_were_touched() {
     const KEYS: u32 = 200_000;
@@ -369,7 +369,7 @@ async fn a_poll_makes_way_where_very_many_were_touched() {
     assert_eq!(expirations.count().await, KEYS as usize);
 }
 
-/// A key whose code can be made to panic, or to come back into the map.
+/// A key whose code can panic, or call the map, on request.
 struct Tricky {
     number: u8,
     on_hash: fn(),
@@ -424,7 +424,7 @@ async fn a_panic_in_a_keys_code_leaves_the_map_as_it_was() {
     assert!(map.is_empty());
 }
 
-/// The drops of keys and values may use the map: they run outside of its locks.
+/// Dropping a key or a value may use the map, because it happens outside the map's locks.
 #[test]
 fn drops_may_come_back_into_the_map() {
     type Map = DeadlineMap<u64, OnDrop<Box<dyn FnMut() + Send>>>;
@@ -458,7 +458,7 @@ fn drops_may_come_back_into_the_map() {
     });
 }
 
-/// A key that looks into its map as it is dropped.
+/// A key whose drop uses the map.
 struct Looks(u8, Option<DeadlineMap<Looks, ()>>);
 
 impl Hash for Looks {
@@ -516,7 +516,7 @@ fn a_drop_that_panics_leaves_the_others() {
     assert!(matches!(poll(&mut expirations), Poll::Ready(Some((5, None)))));
 }
 
-/// A waker runs outside of the map's locks, and what it throws reaches nobody who inserts.
+/// A waker runs outside the map's locks, and its panic does not reach the thread that inserts.
 #[test]
 fn wakers_may_come_back_and_may_panic() {
     must_end(|| {
@@ -536,8 +536,8 @@ fn wakers_may_come_back_and_may_panic() {
     });
 }
 
-/// One entry at a time goes from one thread to the other, inserted at any moment of the consumer's going to sleep: a
-/// wake-up that was lost would be waited for without end.
+/// Entries go one at a time from one thread to the other, inserted at any moment while the consumer is about to wait.
+/// If a wake-up were lost, the consumer would wait forever.
 #[test]
 fn no_wake_up_is_lost() {
     must_end(|| {
@@ -577,7 +577,7 @@ fn both_halves_say_what_they_are() {
     assert!(format!("{expirations:?}").starts_with("Expirations"));
 }
 
-/// As a `HashMap` would: by any form that hashes and compares like the key.
+/// Lookup works as in a `HashMap`: with any form that hashes and compares like the key.
 #[test]
 fn a_key_of_ones_own_can_be_looked_up_by_a_part() {
     #[derive(PartialEq, Eq, Hash)]
@@ -592,7 +592,7 @@ fn a_key_of_ones_own_can_be_looked_up_by_a_part() {
     assert_eq!(map.remove("a"), Some(1));
 }
 
-/// As a sleep does. The other way round, it waits on the runtime that polls it.
+/// Like a sleep, a stream without a timer waits on the runtime that polls it.
 #[test]
 fn a_stream_that_is_polled_outside_of_every_runtime_waits_on_the_one_where_the_map_was_made() {
     must_end(|| {

@@ -1,8 +1,9 @@
-//! `DeadlineMap` against models: random operations on a manual clock beside a plain list of entries, polls and wake-ups
-//! included; and threads that insert, touch and remove while one consumes, each entry having one end.
+//! Compares `DeadlineMap` with models. One test runs random operations, polls and wake-ups on a manual clock, next to a
+//! plain list of entries. In another, threads insert, touch and remove entries while one thread consumes them, and each
+//! entry must end exactly once.
 //!
-//! `HAIRSPRING_ROUNDS=10000` runs more random rounds than by default, `HAIRSPRING_SEED=7` only the one of that seed. A
-//! round that fails prints its seed.
+//! `HAIRSPRING_ROUNDS=10000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
+//! seed. A round that fails prints its seed.
 
 mod common;
 
@@ -44,7 +45,7 @@ mod model {
         }
     }
 
-    /// Says which seed to look at when its round fails.
+    /// Prints the seed if its round fails.
     struct NameOnPanic(u64);
 
     impl Drop for NameOnPanic {
@@ -58,11 +59,11 @@ mod model {
     struct Round {
         random: Random,
         clock: ManualClock,
-        /// The first is as good as the others; none are left when they have been dropped.
+        /// All handles are equal, so the first will do. There are none once they have been dropped.
         handles: Vec<DeadlineMap<u64, u64>>,
         expirations: Expirations<u64, u64>,
         model: BTreeMap<u64, (u64, Instant)>,
-        /// The waker of the last poll, where that was pending.
+        /// The waker of the last poll, if that poll was pending.
         waits: Option<Arc<Wakes>>,
         keys: u64,
         reach: Duration,
@@ -140,7 +141,7 @@ mod model {
             self.model.values().map(|&(_, deadline)| deadline).min()
         }
 
-        /// Else the clock goes to the end of time, where sums saturate.
+        /// Otherwise the clock moves to the end of time, where sums saturate.
         fn waits_for_something_near(&self) -> bool {
             let asleep = self.waits.as_ref().is_some_and(|waits| waits.count() == 0);
             asleep && self.first().is_some_and(|first| first < self.clock.now() + YEAR)
@@ -150,7 +151,7 @@ mod model {
             self.first().is_some_and(|first| first <= self.clock.now())
         }
 
-        /// Polls to the end of what is due.
+        /// Polls until nothing is due any more.
         fn poll(&mut self) {
             while let Poll::Ready(expired) = self.poll_once() {
                 let (key, value) = expired.expect("there are entries, or handles");
@@ -189,9 +190,9 @@ mod model {
     }
 }
 
-/// What the threads know of an entry: its value is its index.
+/// What the threads know about an entry. The value of an entry is its index.
 struct Life {
-    /// The earliest instant that it may be handed out at, as of the last touch that said yes.
+    /// The earliest instant at which the stream may return it, according to the last touch that succeeded.
     not_before: Mutex<Instant>,
     ends: AtomicU64,
 }
@@ -199,7 +200,7 @@ struct Life {
 const THREADS: u64 = 3;
 const ENTRIES: u64 = 20_000;
 
-/// Three threads put entries in and touch, replace and remove them, while a fourth takes what expires.
+/// Three threads insert, touch, replace and remove entries, while a fourth takes what expires.
 #[test]
 fn each_entry_has_one_end_whatever_threads_do() {
     must_end(|| {
@@ -232,7 +233,8 @@ impl Life {
         Life { not_before: Mutex::new(Instant::now()), ends: AtomicU64::new(0) }
     }
 
-    /// A deadline is being set. Held until it is known whether it was, so that who is handed the entry waits for that.
+    /// Sets a deadline. Holds the lock until it is known whether that succeeded, so that the consumer waits for the
+    /// result.
     fn set(&self, duration: Duration, set: impl FnOnce() -> bool) {
         let mut not_before = self.not_before.lock().unwrap();
         let deadline = Instant::now() + duration;
@@ -242,7 +244,7 @@ impl Life {
     }
 }
 
-/// Keys of a thread's own, so that it knows which entry it replaces or removes.
+/// Uses keys that no other thread uses, so that it knows which entry it replaces or removes.
 fn live(number: u64, map: &DeadlineMap<u64, usize>, lives: &[Life]) {
     let mut random = Random::new(number);
     let mut latest = HashMap::new();

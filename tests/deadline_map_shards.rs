@@ -1,4 +1,4 @@
-//! `DeadlineMap::builder`, and what the shards of a map do as their entries become many and few.
+//! `DeadlineMap::builder`, and how the shards of a map grow and shrink.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn a_number_of_shards_out_of_the_range_is_refused_by_name() {
     }
 }
 
-/// Fails where it hangs.
+/// Fails if it hangs.
 fn in_paused_time(test: impl Future<Output = ()> + Send + 'static) {
     must_end(|| paused().block_on(test));
 }
@@ -35,7 +35,8 @@ fn a_map_of_any_number_of_shards_holds_and_hands_out_all() {
     }
 }
 
-/// Both wheels and rows, as they become many and few again: nothing is lost, and it is the earliest that comes.
+/// Shards change from rows to wheels and back as they grow and shrink. Nothing is lost, and the earliest entry comes
+/// first.
 #[test]
 fn a_shard_whose_entries_become_many_and_few_and_many_again_loses_none() {
     in_paused_time(async {

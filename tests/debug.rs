@@ -1,4 +1,4 @@
-//! What is printed of the public types shows times as instants or durations. A tick says nothing outside of the wheel.
+//! The `Debug` output of the public types shows times as instants or durations. Ticks mean nothing outside the wheel.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a user of `DelayQueue` sees. A test that names an issue is of a bug that another queue or timer had.
+//! `DelayQueue` as a user sees it. If a test names an issue, it is for a bug in another queue or timer.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn poll<T>(queue: &mut DelayQueue<T>) -> Poll<Option<T>> {
     poll_with(queue, Waker::noop()).map(|expired| expired.map(Expired::into_inner))
 }
 
-/// Runs on a runtime whose clock moves on by itself where every task waits.
+/// Runs on a runtime whose clock moves only when every task waits.
 fn on_paused_time(test: impl Future<Output = ()>) {
     paused().block_on(test);
 }
@@ -69,8 +69,8 @@ fn nothing_comes_early_on_the_systems_clock() {
     });
 }
 
-/// tokio 8334 in a queue: tokio-util 0.7.20 hands the near one out on day 815, as the far one, 797 days ahead, stands in
-/// the slot of its last level that the present is in.
+/// tokio 8334 in a queue: tokio-util 0.7.20 returns the near entry on day 815, because the far one, 797 days ahead, is
+/// in the slot of the last level that contains the present.
 #[test]
 fn an_entry_20_days_ahead_does_not_come_on_day_815_where_a_far_one_shares_a_slot_with_the_present() {
     on_paused_time(async {
@@ -210,7 +210,7 @@ fn a_mass_expiry_comes_in_order_and_lets_other_tasks_run() {
     });
 }
 
-/// As above, where all fall due together without being in order: sorting them is done a part at a time.
+/// As above, but the entries become due together and are not in order: the queue sorts them in parts.
 #[test]
 fn a_mass_expiry_in_no_order_is_sorted_a_part_at_a_time() {
     const MANY: u64 = 100_000;
@@ -390,7 +390,7 @@ fn room_that_is_reserved_stays_until_it_is_given_back() {
     assert!(panic_message(|| queue.reserve(usize::MAX)).contains("at most"));
 }
 
-/// A page of these would take 2 GB.
+/// A page of these takes 2 GB.
 #[test]
 fn an_empty_queue_has_no_room_for_entries() {
     assert_eq!(DelayQueue::<[u8; 1 << 24]>::new().capacity(), 0);
@@ -514,7 +514,7 @@ fn timeouts_can_be_written_behind_a_future() {
     });
 }
 
-/// One program on both queues: only the names of the types differ.
+/// One program for both queues: only the names of the types differ.
 macro_rules! program {
     ($name:ident, $queue:ty, $instant:ty) => {
         async fn $name() -> Vec<String> {

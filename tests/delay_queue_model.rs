@@ -1,7 +1,7 @@
-//! `DelayQueue` under random operations, against a plain list: what comes out, when, in which order, and that whoever
-//! polled last is woken whenever what it was told has changed.
+//! Compares `DelayQueue` with a plain list under random operations: what comes out, when and in which order, and that
+//! the last poller is woken whenever its answer has changed.
 //!
-//! `HAIRSPRING_ROUNDS=100000` runs more rounds than by default, `HAIRSPRING_SEED=7` only the one of that seed.
+//! `HAIRSPRING_ROUNDS=100000` runs more rounds than the default, `HAIRSPRING_SEED=7` only the round with that seed.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn on_a_manual_clock_it_does_so_to_the_nanosecond_without_a_runtime() {
     }
 }
 
-/// Says which seed to look at when its round fails.
+/// Prints the seed if its round fails.
 struct NameOnPanic(u64);
 
 impl Drop for NameOnPanic {
@@ -77,9 +77,10 @@ struct Entry {
     id: u64,
     key: Key,
     deadline: Instant,
-    /// When it was last inserted or reset, as a number that goes up.
+    /// When it was last inserted or reset, as a number that increases.
     armed: u64,
-    /// Whether its deadline had passed by then: it comes at the next chance, in no particular order.
+    /// Whether its deadline had passed by then. Such an entry comes out at the next opportunity, in no particular
+    /// order.
     was_past: bool,
 }
 
@@ -96,12 +97,12 @@ struct Round {
     model: Vec<Entry>,
     gone: Vec<Key>,
     unit: Duration,
-    /// How many units there are in the longest of the usual distances.
+    /// The longest usual distance, in units.
     reach: u64,
     limit: u64,
     armed: u64,
     pollers: [(Arc<Wakes>, Waker); 2],
-    /// What the last poll answered, whose it was, and how often that one had been woken by then.
+    /// What the last poll returned, which poller made it, and how often that poller had been woken by then.
     last: Option<(Answer, usize, usize)>,
 }
 
@@ -114,7 +115,7 @@ impl Round {
         Round { random, queue, model: Vec::new(), gone: Vec::new(), unit, reach, limit, armed: 0, pollers, last: None }
     }
 
-    /// Does something, and says how far time is to move on.
+    /// Performs a random operation and returns how far time should move.
     fn operate(&mut self, now: Instant) -> Duration {
         match self.random.below(24) {
             0..=5 => self.insert(now),
@@ -145,7 +146,7 @@ impl Round {
         }
     }
 
-    /// What can be seen of the queue at any moment.
+    /// Checks what is visible of the queue at any moment.
     fn compare(&mut self, now: Instant) {
         assert_eq!((self.queue.len(), self.queue.is_empty()), (self.model.len(), self.model.is_empty()));
         assert!(self.queue.capacity() >= self.queue.len());
@@ -190,7 +191,7 @@ impl Round {
         self.model.push(Entry { id, key, deadline, armed: id, was_past: deadline < now });
     }
 
-    /// What the queue makes of a deadline: the same, unless it is centuries away.
+    /// How the queue treats a deadline: unchanged, unless it is centuries away.
     fn told_deadline(&self, key: Key, asked: Instant, now: Instant) -> Instant {
         let told = self.queue.deadline(&key);
         if asked > now + 400 * common::YEAR {
@@ -253,7 +254,7 @@ impl Round {
         }
     }
 
-    /// An entry that came out has to be the first of those whose order is known.
+    /// An entry that comes out must be the first of those whose order is known.
     fn take(&mut self, out: &Expired<u64>, now: Instant) {
         let at = self.model.iter().position(|entry| entry.key == out.key()).expect("it is in there, and once only");
         let entry = self.model[at];

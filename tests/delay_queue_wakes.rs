@@ -1,4 +1,5 @@
-//! Whom a `DelayQueue` wakes, and whom it does not. A test that names an issue is of a bug that another queue or timer had.
+//! Which tasks a `DelayQueue` wakes, and which it does not. If a test names an issue, it is for a bug in another queue
+//! or timer.
 
 mod common;
 
@@ -18,12 +19,12 @@ fn poll<T>(queue: &mut DelayQueue<T>) -> Poll<Option<T>> {
     poll_with(queue, Waker::noop()).map(|expired| expired.map(Expired::into_inner))
 }
 
-/// Runs on a runtime whose clock moves on by itself where every task waits.
+/// Runs on a runtime whose clock moves only when every task waits.
 fn on_paused_time(test: impl Future<Output = ()>) {
     paused().block_on(test);
 }
 
-/// A queue with an entry an hour ahead, whose last poll was told to wait.
+/// A queue with an entry an hour ahead, whose last poll was pending.
 fn waiting() -> (DelayQueue<u8>, Key, Arc<Wakes>) {
     let mut queue = DelayQueue::new();
     let key = queue.insert(1, HOUR);

@@ -1,4 +1,4 @@
-//! The example's clients leave one trace, however many workers run them.
+//! The clients of the example leave the same trace, however many workers run them.
 #![cfg(feature = "test-util")]
 
 #[allow(dead_code)]

@@ -1,9 +1,9 @@
-//! What the documents say of the repository holds.
+//! Checks what the documents say about the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each test that docs/bugs.md names is in the file that it links to.
+/// Each test that docs/bugs.md names is in the file it links to.
 #[test]
 fn the_tests_that_the_table_of_bugs_names_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -22,7 +22,7 @@ fn the_tests_that_the_table_of_bugs_names_exist() {
     }
 }
 
-/// The documents that are read where the code is.
+/// The documents that people read next to the code.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let names = ["README.md", "DESIGN.md", "TESTING.md", "CONTRIBUTING.md", "CHANGELOG.md"];
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -30,7 +30,7 @@ fn documents(root: &Path) -> Vec<PathBuf> {
     names.iter().map(|name| root.join(name)).chain(docs).collect()
 }
 
-/// The lines of a document that are not in blocks of code.
+/// The lines of a document outside code blocks.
 fn outside_of_blocks(document: &str) -> Vec<&str> {
     let mut in_block = false;
     let lines = document.lines().filter(|line| {
@@ -41,7 +41,7 @@ fn outside_of_blocks(document: &str) -> Vec<&str> {
     lines.collect()
 }
 
-/// What a link to each heading of a document says behind `#`, on code hosts and in rustdoc.
+/// The anchors of a document's headings, as code hosts and rustdoc write them after `#`.
 fn anchors(document: &str) -> Vec<String> {
     let headings = outside_of_blocks(document).into_iter().filter(|line| line.starts_with('#'));
     let anchors = headings.map(|line| {
@@ -60,7 +60,7 @@ fn links(document: &str) -> Vec<String> {
     targets.split("](").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect()
 }
 
-/// Each relative link names a file that is there, and a heading that is in it.
+/// Each relative link names an existing file and a heading in that file.
 #[test]
 fn links_between_the_documents_lead_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -82,7 +82,7 @@ fn links_between_the_documents_lead_somewhere() {
     assert!(count > 80, "{count} links");
 }
 
-/// The pages in `docs` are read on code hosts, too, where links to items mean nothing.
+/// Code hosts also show the pages in `docs`, and there links to items mean nothing.
 #[test]
 fn the_documents_have_no_links_that_only_rustdoc_knows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,5 @@
-//! A program that uses all of `tokio::time`, compiled twice: with tokio's and with this crate in its `use` line. Both
-//! must do the same at the same times, but where the documentation says that they differ.
+//! A program that uses all of `tokio::time`, compiled twice: with tokio and with this crate in its `use` line. Both
+//! must do the same at the same times, except where the documentation lists a difference.
 
 mod common;
 
@@ -17,13 +17,13 @@ impl Log {
         Log { start: tokio::time::Instant::now(), lines: Vec::new() }
     }
 
-    /// Notes an event with the time on tokio's clock, which is everybody's.
+    /// Records an event with the time on tokio's clock, which both programs share.
     fn note(&mut self, event: impl Into<String>) {
         self.lines.push(format!("{:?} {}", self.start.elapsed(), event.into()));
     }
 }
 
-/// The program. `time` is what its `use` line says.
+/// The program. `time` is the crate in its `use` line.
 macro_rules! program {
     () => {
         use std::future::{IntoFuture, pending, poll_fn, ready};
@@ -313,7 +313,7 @@ mod ours {
     program!();
 }
 
-/// Runs a part of either program on a paused clock, and holds the two against each other.
+/// Runs a part of each program on a paused clock, and compares the two.
 macro_rules! same {
     ($($part:ident),*) => {$(
         #[test]
@@ -341,7 +341,7 @@ macro_rules! same {
 
 same!(sleeps, tasks, timeouts, intervals, far_away, a_paused_clock);
 
-/// tokio 3710, 3837: two runs on a paused clock are to give one trace.
+/// tokio 3710, 3837: two runs on a paused clock must leave the same trace.
 #[test]
 fn a_paused_program_does_the_same_each_time() {
     must_end(|| {
@@ -379,7 +379,7 @@ fn real_time() {
     }
 }
 
-/// Both in one program, by turns and at the same time: instants convert, and one clock drives both.
+/// Uses both in one program, alternately and at the same time: instants convert, and one clock drives both.
 #[tokio::test(start_paused = true)]
 async fn tokios_timers_and_these_work_side_by_side() {
     let mut log = Log::new();

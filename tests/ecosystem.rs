@@ -1,4 +1,4 @@
-//! Crates that work with hairspring by themselves, as docs/ecosystem.md says. The clock is paused.
+//! Crates that accept hairspring's functions directly, as docs/ecosystem.md says. The clock is paused.
 
 mod common;
 

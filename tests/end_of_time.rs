@@ -1,4 +1,4 @@
-//! Clocks that are moved to the end of time, and beyond.
+//! Clocks that move to the end of time and beyond.
 #![cfg(feature = "test-util")]
 
 mod common;
@@ -11,7 +11,7 @@ use hairspring::test_util::ManualClock;
 use hairspring::{Instant, Timer, advance, pause, resume, sleep, sleep_until, timeout};
 use tokio::runtime::Runtime;
 
-/// What waits while time goes to its end, where it does not go on.
+/// Sets of durations to wait for while time moves to its end and stops there.
 fn waiting() -> [&'static [Duration]; 4] {
     const NEAR: &[Duration] = &[HOUR];
     [&[], NEAR, &[Duration::MAX], &[HOUR, Duration::MAX, YEAR, Duration::MAX]]
@@ -21,7 +21,7 @@ fn runtimes() -> [Runtime; 3] {
     [paused(), current_thread(), multi_thread(2)]
 }
 
-/// Pauses the clock where it is not paused.
+/// Pauses the clock unless it is already paused.
 fn pause_here(runtime: usize) {
     if runtime > 0 {
         pause();
@@ -79,7 +79,7 @@ fn a_manual_clock_comes_to_its_end_and_stays_there() {
     }
 }
 
-/// A clock that was resumed at the end of time, or behind the system's.
+/// A clock that was resumed at the end of time, or behind the system's clock.
 #[test]
 fn time_that_runs_again_never_goes_back() {
     must_end(|| {
@@ -108,7 +108,7 @@ fn time_that_runs_again_never_goes_back() {
     });
 }
 
-/// 500 years on there is time for more.
+/// After 500 years there is still time left.
 #[test]
 fn timers_fire_after_a_leap_of_all_there_is() {
     for (number, runtime) in runtimes().into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn timers_fire_after_a_leap_of_all_there_is() {
     }
 }
 
-/// A timer of the runtime's goes with the runtime's clock: there as well time has ended, or runs on from there.
+/// A runtime's timer follows the runtime's clock: for the timer, too, time has ended or continues from there.
 #[test]
 fn timers_of_a_clock_that_was_resumed_at_the_end_of_time_do_not_spin_or_panic() {
     must_end(|| {

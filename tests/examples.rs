@@ -1,4 +1,4 @@
-//! The examples that take options say which, and what is wrong with those they are given.
+//! The examples that take options list them, and name an option that is wrong.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Those that can be built with the features that this is built with, each with its options.
+/// The examples that the current features allow, each with its options.
 fn examples() -> Vec<(&'static str, &'static [&'static str])> {
     let mut examples: Vec<(_, &[_])> = vec![
         ("idle_connections", &["--connections", "--seconds", "--idle-ms"]),
@@ -24,7 +24,7 @@ fn examples() -> Vec<(&'static str, &'static [&'static str])> {
     examples
 }
 
-/// An example, built with the features that this is built with.
+/// An example, built with the current features.
 fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let examples = BUILT.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! A process that was forked off another, as daemons are: the threads of the first do not exist in it.
+//! A forked process, such as a daemon: the threads of its parent do not exist in it.
 #![cfg(unix)]
 
 mod common;
@@ -9,11 +9,11 @@ use common::{HOUR, current_thread, inside, ms, multi_thread, must_end, poll};
 use fork::{Fork, fork, waitpid};
 use hairspring::{Instant, interval, sleep, timeout};
 
-/// What a child says with its exit code.
+/// What a child reports with its exit code.
 const WELL: i32 = 17;
 const HUNG: i32 = 18;
 
-/// Runs `code` in a process of its own and fails unless that comes to its end.
+/// Runs `code` in a process of its own and fails if `code` does not complete.
 fn in_a_child(code: impl FnOnce()) {
     match fork().unwrap() {
         Fork::Child => {

@@ -1,5 +1,4 @@
-//! A process that was forked off another while threads of that one were in the midst of making timers, arming them and
-//! dropping them.
+//! A process that was forked while threads of its parent were making, registering and dropping timers.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -15,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 const CHILDREN: usize = 100;
 
-/// Whether a child that runs `code` comes to its end.
+/// Whether a child that runs `code` completes.
 fn ends_in_a_child(code: impl FnOnce()) -> bool {
     match fork().unwrap() {
         Fork::Child => {
@@ -38,7 +37,7 @@ fn ends_in_a_child(code: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs `busy` on two threads, over and over, while this one forks.
+/// Runs `busy` on two threads, over and over, while this thread forks.
 fn children_end_beside(busy: impl Fn() + Sync, child: impl Fn()) {
     let stop = AtomicBool::new(false);
     let hung = thread::scope(|scope| {
@@ -94,8 +93,8 @@ fn a_child_forked_off_while_others_sleep_on_the_processs_timer_sleeps() {
     );
 }
 
-/// What the parent had armed rings in the child, too, and so wakes a task of the parent's runtime there: that takes a lock
-/// of tokio's, which a thread of the parent may have held.
+/// Timers that the parent registered also fire in the child, and so wake a task of the parent's runtime there. That
+/// takes a lock of tokio's, which a thread of the parent may have held.
 #[test]
 fn a_child_forked_off_while_tasks_are_spawned_sleeps_on_no_runtime() {
     let runtimes: Vec<_> = (0..8).map(|_| multi_thread(1)).collect();

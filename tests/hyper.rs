@@ -1,6 +1,6 @@
-//! `HyperTimer` under hyper's own servers and clients: what a peer sees who is slow, silent or well-behaved.
+//! `HyperTimer` in hyper's own servers and clients: what a slow, a silent and a well-behaved peer see.
 //!
-//! Most run in memory with tokio's clock paused: the times are exact. Those over TCP run in real time.
+//! Most tests run in memory with tokio's clock paused, so their times are exact. Tests over TCP run in real time.
 
 mod common;
 
@@ -35,7 +35,7 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
 }
 
-/// Serves HTTP/1 with `LIMIT` for a request's header.
+/// Serves HTTP/1 and limits the header of a request to `LIMIT`.
 fn serve_http1<T>(io: T, timer: HyperTimer, limit: Duration) -> JoinHandle<hyper::Result<()>>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -45,13 +45,13 @@ where
     tokio::spawn(server.serve_connection(TokioIo::new(io), service_fn(hello)))
 }
 
-/// A client's side of a connection in memory to a server with `timer`.
+/// The client's end of an in-memory connection to a server with `timer`.
 fn connected(timer: HyperTimer) -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
     let (client, server) = duplex(4096);
     (client, serve_http1(server, timer, LIMIT))
 }
 
-/// Sends a request and reads the response to its last byte.
+/// Sends a request and reads the complete response.
 async fn ask(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
     client.write_all(REQUEST).await?;
     let mut response = Vec::new();
@@ -69,7 +69,7 @@ async fn closed(client: &mut (impl AsyncRead + Unpin)) {
     let _ = client.read_to_end(&mut Vec::new()).await;
 }
 
-/// On the runtime's timer, and twice on one that was built.
+/// Once on the runtime's timer, and twice on a timer that was built.
 fn timers() -> [HyperTimer; 3] {
     let own = Timer::builder().build().unwrap();
     [HyperTimer::new(), HyperTimer::with_timer(&own), HyperTimer::from(own)]

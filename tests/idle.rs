@@ -1,18 +1,19 @@
-//! An idle program does nothing. By itself, as it looks at what the process's only alarm thread does.
+//! An idle program does nothing. This test has a process of its own, because it watches the only alarm thread of the
+//! process.
 
 mod common;
 
 use common::{HOUR, HUNG, ms, multi_thread, must_end};
 use hairspring::{Instant, Sleep, sleep};
 
-/// What is counted where anything happens at all: parkings of the workers, switches of the alarm thread.
+/// What counts as activity: parks of the workers, and context switches of the alarm thread.
 fn activity(runtime: &tokio::runtime::Runtime) -> Vec<u64> {
     let metrics = runtime.metrics();
     let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));
     parks.chain(alarm_thread_switches()).collect()
 }
 
-/// How often the alarm thread has gone to sleep, where the system tells.
+/// How often the alarm thread has gone to sleep, if the system tells.
 fn alarm_thread_switches() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let mut alarm = threads.flatten().map(|thread| thread.path()).filter(|thread| {
@@ -24,7 +25,7 @@ fn alarm_thread_switches() -> Option<u64> {
     switches.map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
 }
 
-/// Waits until nothing has happened for a while. A program that is never idle never gets there.
+/// Waits until nothing has happened for a while. A program that is never idle never gets past this.
 fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
     let start = std::time::Instant::now();
     let parked = |activity: &[u64]| activity[..2].iter().all(|parks| parks % 2 == 1);
@@ -38,7 +39,7 @@ fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
     panic!("it is never idle");
 }
 
-/// netty 1246: a core was busy with nothing to do, as the wait came out as zero.
+/// netty 1246: a core was busy with nothing to do, because the computed wait was zero.
 #[test]
 fn with_no_timers_or_only_far_ones_nothing_runs() {
     must_end(|| {

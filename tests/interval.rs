@@ -1,4 +1,4 @@
-//! Intervals: when they tick and with which instant, what they do about ticks that were missed, and resets.
+//! Intervals: when they tick and which instant they return, what they do about missed ticks, and resets.
 
 mod common;
 
@@ -68,8 +68,8 @@ fn by_the_systems_clock_no_tick_is_early() {
     }
 }
 
-/// Drives an interval of 10 ms with a task that is busy for so long after each tick, and returns, in milliseconds after
-/// the start, when each tick came and for when it was scheduled.
+/// Drives an interval of 10 ms with a task that is busy for the given time after each tick. Returns when each tick came
+/// and when it was scheduled, in milliseconds after the start.
 async fn drift(behavior: MissedTickBehavior, busy: [u64; 6]) -> Vec<(u128, u128)> {
     let start = Instant::now();
     let mut ticks = with(behavior, interval(ms(10)));
@@ -82,7 +82,7 @@ async fn drift(behavior: MissedTickBehavior, busy: [u64; 6]) -> Vec<(u128, u128)
     came
 }
 
-/// tokio 6029: Delay drifted, in that every tick that was only a little late put off all the following.
+/// tokio 6029: `Delay` drifted, because every slightly late tick postponed all that followed.
 #[tokio::test(start_paused = true)]
 async fn what_each_behaviour_makes_of_a_late_task() {
     type Row = (MissedTickBehavior, [u64; 6], [(u128, u128); 6]);
@@ -129,7 +129,7 @@ async fn late_means_more_than_5_ms_to_the_nanosecond() {
     }
 }
 
-/// tokio 3721: a storm of ticks after six hours asleep. Only Burst makes one.
+/// tokio 3721: a storm of ticks after six hours asleep. Only `Burst` makes one.
 #[tokio::test(start_paused = true)]
 async fn after_six_hours_asleep() {
     for (behavior, at_once) in [(Burst, 6 * 3_600), (Delay, 1), (Skip, 1)] {
@@ -152,7 +152,7 @@ async fn after_six_hours_asleep() {
     }
 }
 
-/// The storm has to let others have their turn: each tick spends budget.
+/// The storm must let other tasks run: each tick spends budget.
 #[test]
 fn a_burst_lets_others_progress() {
     must_end(|| {
@@ -180,7 +180,8 @@ fn a_burst_lets_others_progress() {
     });
 }
 
-/// tokio 5553: it was armed again as soon as a tick had come, and woke a task that did not ask for the next.
+/// tokio 5553: the interval was armed again as soon as a tick had come, and woke a task that had not asked for the
+/// next.
 #[tokio::test(start_paused = true)]
 async fn no_task_is_woken_that_has_not_polled_for_a_tick() {
     let (woken, waker) = Wakes::new();

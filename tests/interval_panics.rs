@@ -1,5 +1,5 @@
-//! Where the panic of an interval without period is reported: at the line of the caller. By itself, as a panic hook is
-//! the whole process's.
+//! The panic of an interval with a zero period is reported at the caller's line. This test has a process of its own,
+//! because a panic hook belongs to the whole process.
 
 use std::panic::{self, Location};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Timers that end and begin, runtimes that are dropped or blocked under their sleeps, many of everything.
+//! Timers that end and begin, runtimes that are dropped or blocked while sleeps wait on them, and many of everything.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{HOUR, Wakes, current_thread, inside, ms, multi_thread, must_end, pa
 use hairspring::{Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::{Handle, Runtime};
 
-/// Makes timers of new runtimes. Two that shared their memory would count each other's sleeps, and end each other.
+/// Makes timers on new runtimes. Two timers that shared memory would count, and end, each other's sleeps.
 fn assert_apart() {
     let runtimes: Vec<_> = (0..6).map(|_| current_thread()).collect();
     let timers: Vec<_> = runtimes.iter().map(|runtime| inside(runtime, Timer::current)).collect();
@@ -55,7 +55,7 @@ fn handles_on_timers_that_have_gone_do_not_touch_those_that_came_after() {
     });
 }
 
-/// Drops a runtime in which a thread blocks, and returns what the thread had to say when it was through.
+/// Drops a runtime in which a thread blocks, and returns what the thread returned at its end.
 fn drop_under<T: Send + 'static>(
     runtime: Runtime,
     block: impl FnOnce(&Handle, mpsc::Sender<()>) -> T + Send + 'static,
@@ -72,7 +72,7 @@ fn drop_under<T: Send + 'static>(
     answer.recv().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// tokio's sleeps panic there at once. Either way the thread ends, as whoever drops the runtime waits for it.
+/// tokio's sleeps panic there at once. Either way the thread ends, because dropping the runtime waits for it.
 #[test]
 fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
     type Wait = fn(&Handle);
@@ -135,8 +135,7 @@ fn a_task_that_blocks_in_place_on_a_sleep_does_not_hold_up_the_end_of_its_runtim
     });
 }
 
-/// What is short ends as it should. And nothing spins: a poll that wakes itself again and again is polled millions of
-/// times.
+/// A short sleep ends as it should. Nothing spins: a poll that kept waking itself would run millions of times.
 #[test]
 fn a_short_sleep_in_a_runtime_that_was_dropped_ends_at_its_deadline_with_few_polls() {
     for runtime in [current_thread(), multi_thread(2)] {
@@ -162,7 +161,7 @@ fn a_short_sleep_in_a_runtime_that_was_dropped_ends_at_its_deadline_with_few_pol
     }
 }
 
-/// Blocks whoever wakes it.
+/// Blocks the thread that wakes it.
 struct Blocks(Mutex<mpsc::Receiver<()>>, AtomicUsize);
 
 impl Wake for Blocks {
@@ -172,7 +171,7 @@ impl Wake for Blocks {
     }
 }
 
-/// Nobody drives the runtime that it is on, so a stand-in wakes it.
+/// Nobody drives the runtime that it waits on, so a stand-in wakes it.
 #[cfg_attr(feature = "test-util", ignore = "no stand-in turns for a driver then")]
 #[test]
 fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
@@ -210,7 +209,7 @@ fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
     });
 }
 
-/// A driver on an executor of the user's is woken by code of the user's.
+/// The user's code wakes a driver on the user's executor.
 #[test]
 fn a_driver_whose_executor_blocks_as_it_is_woken_holds_up_no_other_timer() {
     must_end(|| {
@@ -229,7 +228,7 @@ fn a_driver_whose_executor_blocks_as_it_is_woken_holds_up_no_other_timer() {
     });
 }
 
-/// Each had a booking with the alarm thread, and each look at one went through all: hours for so many.
+/// Each timer had a booking with the alarm thread, and each look at one scanned all of them: this test took hours.
 #[test]
 fn ten_thousand_timers_cost_no_more_each_than_one() {
     const TIMERS: usize = 10_000;

@@ -136,7 +136,7 @@ fn poll_tick(ticks: &mut hairspring::Interval) -> Option<Instant> {
     }
 }
 
-/// A waker that uses the clock and the timer, in the midst of an advance.
+/// A waker that uses the clock and the timer in the middle of an advance.
 #[test]
 fn a_waker_may_arm_and_advance() {
     let clock = ManualClock::new();
@@ -169,7 +169,7 @@ fn when_a_clock_goes_its_timers_end() {
     assert!(common::panic_message(|| poll(&mut nap)).contains("shut down"));
 }
 
-/// A builder may be the last to hold a clock.
+/// A builder may hold the last reference to a clock.
 #[test]
 fn a_timer_whose_clock_goes_while_it_is_built_has_ended() {
     let last_of_its_clock = || Timer::builder().clock(&ManualClock::new()).shards(20);
@@ -185,7 +185,7 @@ fn a_timer_whose_clock_goes_while_it_is_built_has_ended() {
     }
 }
 
-/// The next timer may have a clock of its own, which shows any time.
+/// The next timer may have a different clock, which may show any time.
 #[test]
 fn a_sleep_whose_timer_has_gone_does_not_go_by_the_clock_of_the_next() {
     let (timer, driver) = Timer::builder().shards(40).build_with_driver().unwrap();
@@ -249,7 +249,7 @@ fn advance_fires_on_the_way_in_order_and_each_at_its_deadline() {
     });
 }
 
-/// tokio 7841: what has and what has not run when `advance` returns.
+/// tokio 7841: what has run and what has not when `advance` returns.
 #[test]
 fn when_advance_returns_tasks_have_been_woken() {
     paused().block_on(async {
@@ -298,7 +298,7 @@ fn a_timer_ten_hours_away_takes_two_turns_at_most() {
     assert!(timer.metrics().turns() <= 2, "{} turns", timer.metrics().turns());
 }
 
-/// As tokio 2290. A wheel that had nothing to fire was behind its clock, and took the past for the future.
+/// As tokio 2290. The wheel had nothing to fire, lagged behind its clock, and treated the past as the future.
 #[test]
 fn a_reset_into_the_past_wakes_at_once_while_the_clock_stands() {
     for shards in [1, 4] {
@@ -314,7 +314,7 @@ fn a_reset_into_the_past_wakes_at_once_while_the_clock_stands() {
     }
 }
 
-/// The last tick stands for "never". A clock that came to it had its timers read the system's time.
+/// The last tick means "never". A clock that reached it made its timers read the system's time.
 #[test]
 fn at_the_end_of_time_a_clock_stands() {
     let clock = ManualClock::new();
@@ -328,7 +328,7 @@ fn at_the_end_of_time_a_clock_stands() {
     assert_pending!(task::spawn(timer.sleep(DAY)).poll());
 }
 
-/// The last multiple of a resolution comes before the last deadline, which was taken for that.
+/// The last multiple of a resolution is before the last deadline, but was used as the last deadline.
 #[test]
 fn a_coarse_timer_is_not_early_at_the_end_of_time() {
     let clock = ManualClock::new();
@@ -341,7 +341,7 @@ fn a_coarse_timer_is_not_early_at_the_end_of_time() {
     assert_pending!(nap.poll());
 }
 
-/// A reset into the past was left half done where the waker panicked: the sleep had its old deadline, and was ready.
+/// If the waker panicked, a reset into the past was incomplete: the sleep still had its old deadline, and was ready.
 #[test]
 fn where_a_waker_panics_in_a_reset_the_sleep_is_reset() {
     let clock = ManualClock::new();

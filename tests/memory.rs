@@ -1,4 +1,5 @@
-//! How much memory maps, queues and wheels take, counted by the allocator: one for each peer is to be no matter.
+//! How much memory maps, queues and wheels take, measured at the allocator: a program must be able to afford one per
+//! peer.
 
 use std::alloc::System;
 
@@ -13,8 +14,8 @@ const LIFE: Duration = Duration::from_secs(30);
 
 type Halves = (DeadlineMap<u64, u64>, Expirations<u64, u64>);
 
-/// What `make` makes, and how many bytes that takes, with those of the value itself. What other threads give back
-/// meanwhile is taken off.
+/// The value that `make` returns, and the bytes that it takes, including the value itself. Memory that other threads
+/// free meanwhile is subtracted.
 fn bytes<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(COUNTED);
     let value = make();

@@ -1,4 +1,4 @@
-//! What `Timer::metrics` tells an operator, and that it tells the truth at any moment.
+//! What `Timer::metrics` shows an operator, and that it is correct at any moment.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn the_counts_balance_at_every_moment_that_they_are_read() {
     });
 }
 
-/// Lateness is from the deadline to the turn.
+/// Lateness is the time from the deadline to the turn.
 #[test]
 fn lateness_is_how_long_after_its_deadline_a_timer_fires() {
     common::paused().block_on(async {
@@ -92,7 +92,7 @@ fn a_new_timer_in_the_place_of_another_begins_at_zero() {
     });
 }
 
-/// The dashboards' view: how full the levels are, and where their hands stand.
+/// What dashboards show: which slots of each level are occupied.
 #[test]
 fn occupancy_shows_each_entry_in_the_slot_of_its_level() {
     let (timer, _driver) = Timer::builder().shards(2).build_with_driver().unwrap();
@@ -125,7 +125,7 @@ fn the_next_deadline_is_the_earliest_that_waits() {
     assert_eq!(timer.metrics().next_deadline(), None);
 }
 
-/// A handle on a runtime's timer outlives it, and the memory of the counts goes to the next timer.
+/// A handle on a runtime's timer outlives the timer, and the next timer reuses the memory of the counts.
 #[test]
 fn a_timer_that_has_gone_never_tells_anothers_counts() {
     must_end(|| {

@@ -1,4 +1,4 @@
-//! What the recorder of the crate `metrics` is told of a timer.
+//! What a timer reports to the recorder of the crate `metrics`.
 
 mod common;
 
@@ -12,17 +12,17 @@ use hairspring::{Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// What was told under each name since it was last looked at.
+/// What was reported under each name since the last snapshot.
 type Told = HashMap<String, DebugValue>;
 
-/// Runs `code` with a recorder of its own, which it is given to look at.
+/// Runs `code` with a recorder of its own, and passes it that recorder's snapshots.
 fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
     let recorder = DebuggingRecorder::new();
     let told = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || code(&told))
 }
 
-/// What was told of the timer of a name.
+/// What the timer with the given name reported.
 fn told(recorder: &Snapshotter, timer: &str) -> Told {
     let mut told = Told::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
@@ -140,7 +140,7 @@ fn timers_are_told_apart_by_name() {
     });
 }
 
-/// An exporter that adds units to names would make `_seconds_seconds` of a unit that the name has already.
+/// The name already contains the unit, so an exporter that adds units to names would write `_seconds_seconds`.
 #[test]
 fn all_is_described_and_no_unit_is_told_that_the_name_says() {
     recorded(|recorder| {

@@ -1,4 +1,4 @@
-//! Where there is no tokio runtime: on plain threads, on other executors, in wakers that foreign threads call.
+//! Code outside a tokio runtime: on plain threads, on other executors, in wakers that other threads call.
 
 mod common;
 
@@ -80,7 +80,7 @@ fn other_executors_run_thousands_of_sleeps_at_a_time() {
     });
 }
 
-/// Polls its future again on whatever thread wakes it.
+/// Polls its future again on the thread that wakes it.
 struct PollsOnWake<F>(std::sync::Mutex<F>, std::sync::mpsc::Sender<thread::ThreadId>);
 
 impl<F: Future<Output = ()> + Unpin + Send + 'static> PollsOnWake<F> {
@@ -171,7 +171,7 @@ fn the_process_has_one_timer_of_its_own_which_nobody_ends() {
     });
 }
 
-/// Blocks whoever wakes it.
+/// Blocks the thread that wakes it.
 struct Blocks(std::sync::Mutex<std::sync::mpsc::Receiver<()>>, AtomicUsize);
 
 impl Wake for Blocks {

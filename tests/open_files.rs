@@ -1,4 +1,5 @@
-//! A process that can open no more files. By itself, as its tests have the whole process run out of them.
+//! A process that can open no more files. These tests have a process of their own, because they use up all of its
+//! files.
 
 #![cfg(target_os = "linux")] // No other system's alarms take a file.
 
@@ -11,10 +12,10 @@ use common::{current_thread, ms};
 use hairspring::Timer;
 use hairspring::timer::Alarm;
 
-/// Set for the copy of this program that runs a test.
+/// Set in the copy of this program that runs a test.
 const IN_COPY: &str = "HAIRSPRING_FEW_FILES";
 
-/// Runs `test` in a copy of this program that may open 64 files.
+/// Runs `test` in a copy of this program that may open only 64 files.
 fn with_few_files(name: &str, test: impl FnOnce()) {
     if std::env::var_os(IN_COPY).is_some() {
         return test();
@@ -30,12 +31,12 @@ fn with_few_files(name: &str, test: impl FnOnce()) {
     assert!(String::from_utf8_lossy(&copy.stdout).contains("1 passed"), "there is no test {name}");
 }
 
-/// Opens files until there are no more to be had.
+/// Opens files until the system refuses.
 fn use_up() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-/// It was put down to the runtime, as if that had no `enable_io`.
+/// The error blamed the runtime, as if it lacked `enable_io`.
 #[test]
 fn a_builder_says_that_files_are_used_up() {
     with_few_files("a_builder_says_that_files_are_used_up", || {
@@ -54,14 +55,14 @@ fn a_builder_says_that_files_are_used_up() {
     });
 }
 
-/// How many files the process has open that are called `name`.
+/// How many open files of the process are called `name`.
 fn open_files(name: &str) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
     links.filter(|link| link.to_string_lossy().contains(name)).count()
 }
 
-/// It was made to see whether it can be, then thrown away, and made again when the driver was first polled.
+/// The builder made one as a check and dropped it, and the driver made another at its first poll.
 #[test]
 fn a_timer_that_was_built_has_its_alarm() {
     with_few_files("a_timer_that_was_built_has_its_alarm", || {
@@ -75,7 +76,7 @@ fn a_timer_that_was_built_has_its_alarm() {
     });
 }
 
-/// A driver makes its alarm when it is first polled, and has nobody to tell.
+/// A driver makes its alarm at its first poll, and cannot report an error.
 #[test]
 fn a_driver_that_gets_no_file_takes_the_alarm_thread() {
     with_few_files("a_driver_that_gets_no_file_takes_the_alarm_thread", || {

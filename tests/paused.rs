@@ -1,4 +1,4 @@
-//! The paused clock of a multi-thread runtime: when it moves, when it must not, and how exactly.
+//! The paused clock of a multi-thread runtime: when it moves, when it must not, and that it is exact.
 #![cfg(feature = "test-util")]
 
 mod common;
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 const DAY: Duration = Duration::from_secs(86_400);
 const NANO: Duration = Duration::from_nanos(1);
 
-/// Runs `test` on paused runtimes with different numbers of workers, and fails where it hangs.
+/// Runs `test` on paused runtimes with different numbers of workers, and fails if it hangs.
 fn paused_runtimes<F: Future<Output = ()> + 'static>(test: impl Fn() -> F + Send + Clone + 'static) {
     for workers in [1, 2, 4] {
         let test = test.clone();
@@ -32,7 +32,7 @@ fn paused_runtimes<F: Future<Output = ()> + 'static>(test: impl Fn() -> F + Send
     }
 }
 
-/// Has time move on by the hour as soon as nothing else is to be done.
+/// Moves time by an hour whenever nothing else can run.
 fn tick_by_the_hour() {
     tokio::spawn(async {
         loop {
@@ -91,7 +91,7 @@ fn timers_of_one_instant_all_fire_there() {
     });
 }
 
-/// Messages go round among tasks on all workers; as long as one is under way, no time passes.
+/// Messages circulate among tasks on all workers. While one is under way, no time passes.
 #[test]
 fn time_stands_while_tasks_pass_messages() {
     paused_runtimes(|| async {
@@ -119,7 +119,7 @@ fn time_stands_while_tasks_pass_messages() {
     });
 }
 
-/// The same with sockets on loopback, where a message is ready before a worker is awake to see it.
+/// The same with sockets on loopback, where a message can be ready before any worker wakes to read it.
 #[test]
 fn time_stands_while_a_socket_has_something_ready() {
     paused_runtimes(|| async {
@@ -154,7 +154,7 @@ fn time_stands_while_a_socket_has_something_ready() {
     });
 }
 
-/// A computation in the future of `block_on`, which no worker runs.
+/// A computation in the future of `block_on`, which runs on no worker.
 #[cfg(target_os = "linux")]
 #[test]
 fn time_stands_while_the_root_future_runs() {
@@ -186,7 +186,7 @@ fn time_stands_while_a_worker_computes_or_blocks() {
     });
 }
 
-/// Tokio issues 5115 and 6242: time must not pass while blocking work goes on, and must when it has ended.
+/// Tokio issues 5115 and 6242: time must not pass during blocking work, and must pass after it.
 #[test]
 fn time_stands_while_blocking_work_goes_on_and_moves_after_it() {
     paused_runtimes(|| async {
@@ -362,7 +362,7 @@ fn runtimes_are_paused_each_for_itself_and_go_without_a_trace() {
     }
 }
 
-/// As on every runtime, a sleep may wait in one runtime and be polled in another.
+/// As on every runtime, a sleep may wait on one runtime and be polled in another.
 #[test]
 fn a_clock_of_ones_own_moves_by_itself_on_every_runtime() {
     for runtime in [current_thread(), multi_thread(1), multi_thread(4)] {

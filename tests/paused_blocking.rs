@@ -1,4 +1,4 @@
-//! The paused clock of a multi-thread runtime does not move while blocking work goes on that tokio has begun itself.
+//! The paused clock of a multi-thread runtime does not move during blocking work that tokio started itself.
 #![cfg(all(feature = "test-util", target_os = "linux"))]
 
 mod common;
@@ -16,7 +16,7 @@ use hairspring::{Instant, Timer, pause, sleep, timeout};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// Less than the first deadline that the clock would jump to.
+/// Shorter than the first deadline that the clock would jump to.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// Runs `test` on paused runtimes with different numbers of workers, in the root future and in a task, and fails if it
@@ -37,7 +37,7 @@ fn on_paused_runtimes<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -
     }
 }
 
-/// Waits for `work`, while which no time may pass; and then for a time that does.
+/// Waits for `work`, during which no time may pass, and then for an hour, which must pass.
 async fn no_time_passes_during<T>(work: impl Future<Output = T>) -> T {
     let before = Instant::now();
     let done = timeout(SHORT, work).await.expect("time went on without it");
@@ -65,7 +65,7 @@ fn a_blocking_task() {
     });
 }
 
-/// It waits in the same call as a thread that has nothing to do.
+/// The blocking thread waits in the same system call as an idle thread.
 #[test]
 fn a_blocking_task_that_waits_for_another_thread() {
     on_paused_runtimes(|| async {
@@ -105,7 +105,7 @@ fn many_blocking_tasks_at_a_time() {
     });
 }
 
-/// Whoever waits is woken before the thread has nothing to do any more.
+/// The waiting task is woken before the blocking thread is idle again.
 #[test]
 fn thousands_of_short_blocking_tasks() {
     on_paused_runtimes(|| async {
@@ -119,7 +119,7 @@ fn thousands_of_short_blocking_tasks() {
     });
 }
 
-/// One thread for all: what is queued has not begun.
+/// One thread runs all work: queued work has not started yet.
 #[test]
 fn blocking_tasks_that_wait_for_a_thread() {
     must_end(|| {
@@ -180,7 +180,7 @@ fn a_hosts_address_is_looked_up() {
     });
 }
 
-/// Nothing else goes on: time has to, or it would wait for ever.
+/// Nothing else can run, so time must pass, or this would wait forever.
 #[test]
 fn a_blocking_task_that_waits_for_the_runtime_lets_time_pass() {
     on_paused_runtimes(|| async {
@@ -226,7 +226,7 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
     }
 }
 
-/// Threads of other runtimes have the same name. What they do keeps no time from passing here.
+/// Threads of other runtimes have the same name. Their work does not stop time here.
 #[test]
 fn other_runtimes_do_as_they_like() {
     must_end(|| {
@@ -275,7 +275,7 @@ fn other_runtimes_do_as_they_like() {
     });
 }
 
-/// Threads that go as soon as they have nothing to do, and a pool that has no thread left.
+/// Threads that end as soon as they are idle, and a pool without threads.
 #[test]
 fn a_pool_that_cannot_be_watched_lets_time_pass() {
     for keeps in [Duration::ZERO, ms(1), ms(30)] {

@@ -31,7 +31,7 @@ fn a_thousand_tasks_that_sleep_and_pass_messages_for_days_fire_in_the_same_order
     }
 }
 
-/// Tasks in a ring, each of which sleeps, sends to the next and waits for word from the one before.
+/// Tasks in a ring. Each sleeps, sends to the next task, and waits for a message from the one before.
 fn run() -> Vec<Fired> {
     let fired = Arc::new(Mutex::new(Vec::new()));
     let progress = fired.clone();

@@ -1,4 +1,4 @@
-//! The test that README.md shows, word for word: `tests/docs.rs` compares them. Rustdoc compiles no tests.
+//! The test in README.md, word for word: `tests/docs.rs` compares them, because rustdoc does not compile tests.
 
 use hairspring::{Duration, Instant, pause, sleep};
 

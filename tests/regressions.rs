@@ -1,4 +1,4 @@
-//! Bugs that this crate had, each found by a test that failed.
+//! Bugs of this crate, each found by a failing test.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn waiting_on(runtime: &tokio::runtime::Runtime, after: Duration) -> Sleep {
     })
 }
 
-/// As tokio's do, which hold on to the runtime from their creation.
+/// tokio's sleeps do this too: they hold on to the runtime that they were created on.
 #[test]
 fn made_in_a_task_it_runs_where_there_is_no_runtime() {
     must_end(|| {
@@ -37,7 +37,7 @@ fn made_in_a_task_it_runs_where_there_is_no_runtime() {
     });
 }
 
-/// A hub that served a runtime serves the next: a sleep left behind was completed by what that one's clock said.
+/// A hub that served one runtime serves the next. The next one's clock completed a sleep that the first left behind.
 #[test]
 fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
     must_end(|| {
@@ -57,7 +57,7 @@ fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
     });
 }
 
-/// A driver that waits on the alarm thread is not told that a clock was paused: its timers stood still.
+/// If a driver waits on the alarm thread, nothing tells it that a clock was paused: its timers did not fire.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
@@ -73,7 +73,7 @@ fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
     });
 }
 
-/// The same: it hung until the system's clock came to the hour.
+/// As above, but this hung until the system's clock reached the hour.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_clock_paused_in_mid_run_drives_timers_that_are_armed_after() {
@@ -87,7 +87,7 @@ fn a_clock_paused_in_mid_run_drives_timers_that_are_armed_after() {
     });
 }
 
-/// The same with `advance`: the first poll of a sleep whose time had passed was pending.
+/// As above with `advance`: the first poll of a sleep whose deadline had passed was pending.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_clock_paused_and_advanced_in_mid_run_makes_a_sleep_ready() {
@@ -101,8 +101,8 @@ fn a_clock_paused_and_advanced_in_mid_run_makes_a_sleep_ready() {
     });
 }
 
-/// Two deadlines a millisecond apart fired at once, where tokio had moved a paused clock on by more than was asked for.
-/// So the timeout ended though there was an answer a millisecond before.
+/// If tokio had moved a paused clock further than requested, two deadlines a millisecond apart fired at once. A timeout
+/// then ended although its answer had come a millisecond earlier.
 #[tokio::test(start_paused = true)]
 async fn deadlines_a_millisecond_apart_fire_one_after_the_other_on_a_paused_clock() {
     for ours in [false, true] {
@@ -124,7 +124,7 @@ async fn deadlines_a_millisecond_apart_fire_one_after_the_other_on_a_paused_cloc
     }
 }
 
-/// A task of a `LocalSet` was taken for one that its runtime is about to drop, and polled itself until the deadline.
+/// A task of a `LocalSet` was treated as one that its runtime is about to drop, and polled itself until the deadline.
 #[test]
 fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
     let runtime = current_thread();
@@ -137,7 +137,8 @@ fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
     });
 }
 
-/// The alarm thread took a booking out, the driver ended a turn with nothing left to wait for, and the thread rang then.
+/// The alarm thread took a booking out, the driver ended a turn with nothing left to wait for, and only then did the
+/// thread ring.
 #[test]
 fn a_bell_that_rings_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
     must_end(|| {

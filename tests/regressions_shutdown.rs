@@ -1,4 +1,4 @@
-//! Bugs that this crate had where timers end and their places go to others, each found by a test that failed.
+//! Bugs of this crate that occurred when timers ended and others reused their memory, each found by a failing test.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{HOUR, multi_thread, must_end, poll};
 use hairspring::Timer;
 
-/// A hub was given to the next timer while the last was still being shut down.
+/// The next timer got a hub while the previous timer was still shutting down.
 #[test]
 fn a_shutdown_does_not_touch_the_timers_of_others() {
     must_end(|| {
@@ -36,7 +36,7 @@ fn a_shutdown_does_not_touch_the_timers_of_others() {
     });
 }
 
-/// A shutdown that came between the driver's look and its going to sleep was not seen.
+/// A shutdown between the driver's look and its sleep went unnoticed.
 #[test]
 fn a_driver_ends_whenever_it_is_shut_down() {
     must_end(|| {
@@ -54,7 +54,7 @@ fn a_driver_ends_whenever_it_is_shut_down() {
     });
 }
 
-/// The alarm thread did not stand in where the driver sets an alarm of its own.
+/// The alarm thread did not send a stand-in for a driver that sets an alarm of its own.
 #[cfg(all(target_os = "linux", not(feature = "test-util")))]
 #[test]
 fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {
@@ -70,7 +70,7 @@ fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {
     });
 }
 
-/// What the runtime's clock had reached was fired on a manual clock that had not.
+/// What the runtime's clock had reached fired on a manual clock that had not reached it.
 #[cfg(feature = "test-util")]
 #[test]
 fn an_installed_timer_on_a_manual_clock_goes_by_that_clock_only() {
@@ -86,7 +86,7 @@ fn an_installed_timer_on_a_manual_clock_goes_by_that_clock_only() {
     });
 }
 
-/// Timers of ever other sizes left their memory behind.
+/// Timers of ever different sizes left their memory behind.
 #[test]
 fn timers_of_all_sizes_share_their_memory() {
     let resident = || {

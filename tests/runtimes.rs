@@ -1,5 +1,5 @@
 //! Several runtimes in one program: one after the other, inside each other, side by side with different clocks, not
-//! driven, shut down; and the ways into one from a thread.
+//! driven, shut down; and the ways to enter one from a thread.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn every_kind() -> Vec<Runtime> {
     both_flavours().into_iter().chain(bare()).collect()
 }
 
-/// Sleeps, times out and ticks for 1 ms each, and checks that none was early.
+/// Sleeps, times out and ticks for 1 ms each, and checks that nothing was early.
 async fn use_time() {
     let start = std::time::Instant::now();
     sleep(ms(1)).await;
@@ -175,7 +175,7 @@ fn a_sleep_may_move_from_runtime_to_runtime_as_it_waits() {
     });
 }
 
-/// Nobody drives the runtime that a sleep waits on: the alarm thread stands in for it.
+/// Nobody drives the runtime that the sleep waits on, so a stand-in fires it.
 #[cfg(not(feature = "test-util"))]
 #[test]
 fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
@@ -205,7 +205,7 @@ fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
     }
 }
 
-/// The same for one that was driven before, left off with timers standing, and is then driven again.
+/// The same for a runtime that was driven before, was left with timers waiting, and is then driven again.
 #[cfg(not(feature = "test-util"))]
 #[test]
 fn a_runtime_that_is_driven_now_and_then_loses_and_doubles_nothing() {
@@ -236,7 +236,7 @@ fn a_runtime_that_is_driven_now_and_then_loses_and_doubles_nothing() {
     });
 }
 
-/// Polled on the other, too: no waker of the runtime that stands still is needed.
+/// The other runtime also polls it, so it needs no waker of the runtime that is not driven.
 #[test]
 fn a_sleep_of_a_runtime_that_is_not_driven_completes_on_another() {
     for next in both_flavours() {
@@ -291,7 +291,7 @@ fn a_paused_runtime_next_to_others_has_its_own_time() {
     });
 }
 
-/// By turns in one thread, so that what a thread remembers of one must not be used for the other.
+/// The runtimes take turns on one thread, so what the thread remembers about one must not be used for the other.
 #[test]
 fn paused_and_unpaused_runtimes_take_turns_in_one_thread() {
     must_end(|| {
@@ -309,7 +309,7 @@ fn paused_and_unpaused_runtimes_take_turns_in_one_thread() {
     });
 }
 
-/// Hubs are handed on from runtime to runtime: nothing of the one before may show.
+/// Hubs pass from runtime to runtime, and nothing of the previous one may show.
 #[test]
 fn hundreds_of_runtimes_are_made_and_dropped() {
     must_end(|| {
@@ -339,7 +339,7 @@ fn hundreds_of_runtimes_are_made_and_dropped() {
     });
 }
 
-/// go 45716: timers that were armed by threads which have ended never fired. Here one shard serves them all.
+/// go 45716: timers that had been registered by threads that have ended never fired. Here one shard serves them all.
 #[test]
 fn timers_of_threads_that_have_ended_fire() {
     for runtime in [current_thread(), multi_thread(1), multi_thread(2)] {
@@ -372,7 +372,7 @@ fn timers_of_threads_that_have_ended_fire() {
     }
 }
 
-/// Nothing moves that clock by itself, and nobody can be asked to wake the driver when it moves.
+/// Nothing moves that clock by itself, and nobody can wake the driver when it moves.
 #[test]
 fn a_paused_clock_without_enable_time_keeps_no_processor_busy_and_fires_when_it_is_moved() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();

@@ -1,4 +1,4 @@
-//! How a timer ends, and that whatever waits on it ends with it: fired, cancelled or shut down, exactly one of them.
+//! How a timer ends, and that everything that waits on it ends in exactly one way: fired, cancelled or shut down.
 
 mod common;
 
@@ -166,7 +166,7 @@ fn the_task_of_a_built_timer_is_gone_when_its_last_handle_is() {
     }
 }
 
-/// What goes on by itself keeps its timer; a handle need not be kept beside it.
+/// Intervals, queues and maps keep their timer alive; you need not keep a handle.
 #[test]
 fn intervals_queues_and_maps_keep_the_timer_that_they_were_made_on() {
     must_end(|| {
@@ -202,7 +202,7 @@ fn a_runtimes_timer_does_not_need_a_handle() {
     }
 }
 
-/// A waker may be the last to hold a handle, or drop it as it is woken.
+/// A waker may hold the last handle, or drop it when it is woken.
 #[test]
 fn the_last_handle_may_go_as_its_own_timer_fires() {
     must_end(|| {
@@ -221,7 +221,7 @@ fn the_last_handle_may_go_as_its_own_timer_fires() {
     });
 }
 
-/// The contract's row on a runtime that goes away, for a timer that was named: it is shut down, wherever it is polled.
+/// If the runtime of a named timer is dropped, the timer is shut down, whatever runtime polls its sleeps.
 #[test]
 fn a_fallible_sleep_is_told_when_its_timers_runtime_goes_away() {
     let timers: [fn() -> Timer; 3] =
@@ -289,7 +289,7 @@ fn a_driver_whose_waker_panics_keeps_nobody_from_waiting_or_being_told() {
     });
 }
 
-/// Shutting down from inside a wake-up of the same timer, twice over.
+/// Shuts the timer down twice from inside a wake-up of that timer.
 #[test]
 fn a_waker_may_shut_its_timer_down() {
     must_end(|| {

@@ -1,6 +1,7 @@
-//! Tokio shows only by a panic that a runtime lacks `enable_io` or `enable_time`: nobody sees one.
+//! tokio only panics if a runtime lacks `enable_io` or `enable_time`, and nobody sees that panic.
 //!
-//! A program of its own, as its tests look at the whole process: at what it prints, its panic hook and its open files.
+//! These tests have a program of their own, because they check the whole process: its output, its panic hook and its
+//! open files.
 
 mod common;
 
@@ -12,12 +13,13 @@ use common::{bare, ms};
 use hairspring::timer::Alarm;
 use hairspring::{Timer, interval, sleep, timeout};
 
-/// Set for the copy of this program that runs a test.
+/// Set in the copy of this program that runs a test.
 const IN_COPY: &str = "HAIRSPRING_COPY";
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `test` in a copy of this program. That must print no error, and its panic hook must be called so many times.
+/// Runs `test` in a copy of this program. That copy must print no error, and its panic hook must be called the given
+/// number of times.
 fn in_copy(name: &str, panics: usize, test: impl FnOnce()) {
     if std::env::var_os(IN_COPY).is_some() {
         panic::set_hook(Box::new(|panic| {
@@ -55,7 +57,7 @@ fn plain_timers_on_a_runtime_without_enable_time() {
     });
 }
 
-/// The way of the guide to take a `timerfd` where there is one.
+/// The guide's way to use a `timerfd` if there is one.
 #[test]
 fn a_timerfd_or_else_the_default() {
     in_copy("a_timerfd_or_else_the_default", 0, || {

@@ -1,4 +1,4 @@
-//! What a sleep promises to the task that awaits it: never early, to the nanosecond; whatever the duration; in order.
+//! What a sleep guarantees to the task that awaits it: never early, to the nanosecond, for any duration, and in order.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn it_is_small_and_may_be_sent_shared_moved_and_printed() {
 
 const EACH: u64 = 100;
 
-/// Sleeps for random times one after the other, each of which may begin anywhere in a tick.
+/// Sleeps for random durations one after the other. Each may begin anywhere in a tick.
 async fn several(mut random: Random, done: Arc<AtomicU64>) {
     for round in 0..EACH {
         let asked = random.duration(ms(3));
@@ -42,7 +42,7 @@ async fn several(mut random: Random, done: Arc<AtomicU64>) {
     }
 }
 
-/// libuv 4773, node 26578 and pingora-timeout: up to a millisecond early, by rounding.
+/// libuv 4773, node 26578 and pingora-timeout: up to a millisecond early, because of rounding.
 #[test]
 fn none_of_100_000_sleeps_is_early_by_a_nanosecond() {
     const TASKS: u64 = 1_000;
@@ -59,7 +59,7 @@ fn none_of_100_000_sleeps_is_early_by_a_nanosecond() {
     assert_eq!(done.load(SeqCst), TASKS * EACH);
 }
 
-/// Linux 30c66fc30ee7: arming in the past moved the clock of the wheel back, and later timers came early.
+/// Linux 30c66fc30ee7: arming in the past moved the wheel's clock back, and later timers fired early.
 #[tokio::test]
 async fn arming_in_the_past_makes_no_other_early() {
     for past in [ms(1), HOUR, YEAR, Duration::MAX] {
@@ -72,7 +72,7 @@ async fn arming_in_the_past_makes_no_other_early() {
     }
 }
 
-/// async-io ff76625: what was due exactly now stayed pending.
+/// async-io ff76625: a timer that was due exactly now stayed pending.
 #[tokio::test(start_paused = true)]
 async fn zero_past_and_exactly_now_are_ready_at_the_first_poll() {
     tokio::time::advance(HOUR).await;
@@ -183,7 +183,7 @@ async fn the_longest_durations_neither_panic_nor_fire() {
     }
 }
 
-/// Tokio's clock moves on by itself only to one of tokio's own timers, however far away ours is.
+/// tokio's clock only moves by itself to one of tokio's own timers, however far away ours is.
 #[tokio::test(start_paused = true)]
 async fn sleeps_of_years_take_exactly_years() {
     let start = Instant::now();
@@ -195,7 +195,7 @@ async fn sleeps_of_years_take_exactly_years() {
     assert_eq!(start.elapsed(), 114 * YEAR);
 }
 
-/// How many polls in a row `poll` answers at once before the task's budget is spent.
+/// How many polls in a row `poll` answers at once before the task has spent its budget.
 async fn ready_until_spent(mut ready: impl FnMut(&mut std::task::Context<'_>) -> bool) -> usize {
     tokio::task::yield_now().await;
     poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| ready(cx)).count())).await

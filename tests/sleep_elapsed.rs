@@ -1,4 +1,4 @@
-//! What a sleep says of itself when nobody has polled it since: `is_elapsed`, and how it prints.
+//! What a sleep shows before it is polled again: `is_elapsed`, and its `Debug` output.
 
 mod common;
 
@@ -31,7 +31,7 @@ async fn it_has_elapsed_once_it_has_fired_polled_or_not() {
     assert!(!sleep.is_elapsed(), "it fired, and was then reset");
 }
 
-/// As in tokio: nothing is armed for it, so it fires no sooner than it is polled.
+/// As in tokio: nothing is registered for it, so it does not fire before it is polled.
 #[tokio::test(start_paused = true)]
 async fn one_that_was_never_polled_has_not_elapsed_whatever_the_time() {
     let mut sleep = sleep(ms(10));
@@ -51,7 +51,7 @@ async fn a_fallible_one_says_the_same() {
     assert!(sleep.is_elapsed());
 }
 
-/// More of one deadline than the driver takes out at a time.
+/// More sleeps with the same deadline than the driver takes out at a time.
 #[test]
 fn each_of_a_crowd_has_elapsed_as_it_is_woken_and_none_before() {
     const COUNT: usize = 300;
@@ -82,7 +82,7 @@ fn each_of_a_crowd_has_elapsed_as_it_is_woken_and_none_before() {
     });
 }
 
-/// What its timer's end did to it is seen when it is polled: till then it has elapsed where that would be ready.
+/// A sleep whose timer has ended learns that at its next poll. Until then `is_elapsed` says whether that poll is ready.
 #[test]
 fn one_whose_timer_has_gone_has_elapsed_where_its_deadline_has_passed() {
     must_end(|| {
@@ -106,7 +106,7 @@ fn one_whose_timer_has_gone_has_elapsed_where_its_deadline_has_passed() {
     });
 }
 
-/// The alarm thread fires it, in the place of a driver that does not come round.
+/// The alarm thread fires it in place of a late driver.
 #[cfg(not(feature = "test-util"))]
 #[test]
 fn one_on_a_runtime_that_nobody_drives_has_elapsed_once_it_was_woken() {

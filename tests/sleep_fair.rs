@@ -1,4 +1,4 @@
-//! Starving and lost wake-ups: what one task does must not keep the timers of others from firing.
+//! Starvation and lost wake-ups: no task may keep the timers of others from firing.
 
 mod common;
 
@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hairspring::{Duration, Instant, sleep, timeout};
 
-/// tokio 3069, 3190: 1 ms sleeps hung for as long as a far one had still to go.
+/// tokio 3069, 3190: 1 ms sleeps hung for as long as a far sleep still had to wait.
 #[test]
 fn short_sleeps_do_not_wait_for_a_long_one() {
     for runtime in both_flavours() {
@@ -41,7 +41,7 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
     }
 }
 
-/// The same with hardly any pause between arming and the driver going to sleep, from threads that are not workers.
+/// The same with almost no pause between registering and the driver going to sleep, from threads that are not workers.
 #[test]
 fn very_short_sleeps_armed_as_the_driver_goes_to_sleep_all_fire() {
     must_end(|| {
@@ -62,8 +62,9 @@ fn very_short_sleeps_armed_as_the_driver_goes_to_sleep_all_fire() {
     });
 }
 
-/// tokio 6682, 6683: the next wake was stored when the look at the timers was over. Here one thread arms the next sleep
-/// about when the driver ends the turn that fired the last, and nothing else ever makes the driver look again.
+/// tokio 6682, 6683: the driver stored its next wake only after it had looked at the timers. Here one thread registers
+/// the next sleep at about the moment when the driver ends the turn that fired the previous one, and nothing else makes
+/// the driver look again.
 #[test]
 fn a_sleep_armed_as_a_turn_of_the_driver_ends_fires() {
     must_end(|| {
@@ -93,7 +94,7 @@ fn a_sleep_armed_as_a_turn_of_the_driver_ends_fires() {
     });
 }
 
-/// libuv 4245, akka 32271: a zero delay that was armed again as it fired never let anything else run.
+/// libuv 4245, akka 32271: a zero delay that was registered again as it fired never let anything else run.
 #[test]
 fn a_zero_sleep_armed_again_and_again_lets_others_progress() {
     for runtime in [current_thread(), multi_thread(1)] {
@@ -137,7 +138,7 @@ fn arm(timer: &hairspring::Timer, stop: &Arc<AtomicBool>) {
     std::mem::forget(next);
 }
 
-/// The same where it is armed from its own waker, in the past, while the driver drains what is due.
+/// The same, but its own waker registers it, in the past, while the driver drains what is due.
 #[test]
 fn a_sleep_that_its_own_waker_resets_to_the_past_lets_others_progress() {
     must_end(|| {
@@ -181,7 +182,7 @@ fn an_eager_poller_sees_the_deadline_pass() {
     }
 }
 
-/// tokio 4730: a blocked worker held the driver, and with it the timers of all the others.
+/// tokio 4730: a blocked worker held the driver, and with it the timers of all other tasks.
 #[test]
 #[cfg_attr(feature = "test-util", ignore = "nobody stands in for a driver queued behind the task that blocks")]
 fn a_blocked_worker_does_not_hold_up_the_others() {
@@ -230,7 +231,7 @@ fn block_a_worker(runtime: &tokio::runtime::Runtime) -> mpsc::Sender<()> {
     unblock
 }
 
-/// All workers blocked, or the only one: the wakers of others are woken all the same, by the alarm thread.
+/// All workers are blocked, or the only one: the wakers of others are still woken, without the driver.
 #[cfg(not(feature = "test-util"))]
 #[test]
 fn wakers_elsewhere_are_woken_while_every_worker_is_blocked() {
@@ -251,7 +252,7 @@ fn wakers_elsewhere_are_woken_while_every_worker_is_blocked() {
     }
 }
 
-/// Far more due at once than the driver fires at a time.
+/// Far more timers are due at once than the driver fires at a time.
 #[test]
 fn twenty_thousand_due_at_once_all_fire_once_and_others_progress() {
     for runtime in both_flavours() {
@@ -278,7 +279,7 @@ fn twenty_thousand_due_at_once_all_fire_once_and_others_progress() {
     }
 }
 
-/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else, as nothing bounded one round of it.
+/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else, because nothing bounded one round of it.
 #[cfg(feature = "test-util")] // Without it, the alarm thread fires them while the runtime is blocked.
 #[test]
 fn others_have_their_turn_in_the_midst_of_a_mass_expiry() {
@@ -311,7 +312,7 @@ fn others_have_their_turn_in_the_midst_of_a_mass_expiry() {
     });
 }
 
-/// A stall of the whole program: what came due meanwhile fires once each, nothing is lost.
+/// The whole program stalls: each timer that became due meanwhile fires once, and none is lost.
 #[test]
 fn after_a_stall_every_timer_fires() {
     for runtime in both_flavours() {
@@ -328,7 +329,7 @@ fn after_a_stall_every_timer_fires() {
     }
 }
 
-/// Linux a683f390b93f, neqo 319: short timers after a long idle time were coarse, or hit an assertion.
+/// Linux a683f390b93f, neqo 319: after a long idle time, short timers were coarse, or an assertion failed.
 #[tokio::test(start_paused = true)]
 async fn after_idling_for_hours_short_sleeps_are_as_short_as_ever() {
     for idle in [HOUR, 13 * 24 * HOUR, 900 * 24 * HOUR] {
@@ -365,8 +366,8 @@ async fn far_timers_do_not_hide_near_ones() {
     assert!(start.elapsed() >= 59 * 24 * HOUR);
 }
 
-/// The alarm thread goes by the system's clock. What it fires, a poll does not take its word for where a test has stopped
-/// the clock meanwhile.
+/// The alarm thread uses the system's clock. If a test has paused the clock meanwhile, a poll does not trust what that
+/// thread fired.
 #[cfg(not(feature = "test-util"))] // There the driver follows the clock at once.
 #[test]
 fn what_the_alarm_thread_fired_is_not_early_by_a_clock_that_was_paused_meanwhile() {

@@ -1,4 +1,4 @@
-//! Where a sleep may be made, polled and left behind: with a runtime, under another, after it, and without any.
+//! Where a sleep may be created, polled and left behind: with a runtime, under another, after it, and without any.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{
 };
 use hairspring::{Duration, Instant, Sleep, interval, sleep, sleep_until, timeout};
 
-/// Waits on a thread without runtime.
+/// Waits on a thread outside any runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     futures::executor::block_on(future)
 }
@@ -49,7 +49,7 @@ fn made_outside_of_any_runtime_it_runs_in_one() {
     }
 }
 
-/// tokio's sleeps do this too: the runtime is that of the guard, whoever polls.
+/// tokio's sleeps do this too: the guard decides the runtime, whatever polls the sleep.
 #[test]
 fn made_under_an_entered_runtime_it_runs_where_there_is_none() {
     must_end(|| {
@@ -126,7 +126,7 @@ fn a_sleep_whose_runtime_was_dropped_fires_where_there_is_none() {
     }
 }
 
-/// The thread waits, nobody polls again by itself: the end of the runtime has to wake it.
+/// The thread waits and nothing polls again by itself, so the end of the runtime has to wake it.
 #[test]
 fn a_thread_that_waits_when_the_runtime_is_dropped_waits_on() {
     for home in both_flavours() {
@@ -200,7 +200,7 @@ fn arming_while_the_runtime_shuts_down_does_not_panic() {
     });
 }
 
-/// The same for a task that is dropped without ever being polled, and holds sleeps that wait.
+/// The same for a task that is dropped without ever being polled, and that holds waiting sleeps.
 #[test]
 fn tasks_that_hold_waiting_sleeps_are_dropped_with_their_runtime() {
     for runtime in both_flavours() {

@@ -1,4 +1,4 @@
-//! Resets and drops: at every point of a sleep's life, to every deadline, and against a model.
+//! Resets and drops: at every point of a sleep's life, to every deadline, and compared with a model.
 
 mod common;
 
@@ -38,7 +38,7 @@ async fn a_waiting_sleep_wakes_at_its_new_deadline_without_another_poll() {
     assert!(start.elapsed() > HOUR);
 }
 
-/// tokio 2290: a reset into the past did not wake.
+/// tokio 2290: a reset into the past did not wake the task.
 #[tokio::test(start_paused = true)]
 async fn a_reset_to_the_past_or_the_present_wakes_at_once() {
     tokio::time::advance(HOUR).await;
@@ -56,7 +56,7 @@ async fn a_reset_to_the_past_or_the_present_wakes_at_once() {
     }
 }
 
-/// As above with the system's clock, where another thread resets while the runtime sleeps.
+/// As above with the system's clock: another thread resets while the runtime sleeps.
 #[test]
 fn a_reset_to_the_past_wakes_a_sleeping_runtime() {
     for runtime in both_flavours() {
@@ -100,7 +100,7 @@ fn a_reset_inside_another_runtime_leaves_it_where_it_waits() {
     }
 }
 
-/// The same, where the runtime that it waits on ends first.
+/// The same, but the runtime that the sleep waits on ends first.
 #[test]
 fn made_in_one_runtime_and_reset_in_another_it_outlives_the_first() {
     for home in both_flavours() {
@@ -117,14 +117,14 @@ fn made_in_one_runtime_and_reset_in_another_it_outlives_the_first() {
     }
 }
 
-/// tokio 849, 868 and go 47329, 47762: missed wakes after resets, and resets to sooner that were optimised away.
+/// tokio 849, 868 and go 47329, 47762: missed wake-ups after resets, and ignored resets to an earlier deadline.
 #[tokio::test(start_paused = true)]
 async fn random_resets_agree_with_a_model() {
     struct Modelled {
         sleep: Sleep,
         woken: Arc<Wakes>,
         waker: Waker,
-        /// How many wakes there are to be: one for each time it came due while waiting.
+        /// How many wake-ups there must be: one for each time it became due while waiting.
         expected: usize,
         waiting: bool,
     }
@@ -179,7 +179,7 @@ async fn random_resets_agree_with_a_model() {
     assert!(total > 500, "the storm was a calm: {total}");
 }
 
-/// go 47329 with the system's clock: tasks on several threads reset back and forth, and end with a short one.
+/// go 47329 with the system's clock: tasks on several threads reset back and forth, and end with a short duration.
 #[test]
 fn a_storm_of_resets_ends_with_every_sleep_awake() {
     must_end(|| {
@@ -212,7 +212,7 @@ fn a_storm_of_resets_ends_with_every_sleep_awake() {
 
 type Operation = fn(&mut Sleep, &Waker);
 
-/// Brings a fresh sleep into each of the states that it can be in.
+/// Brings a new sleep into each of its possible states.
 const STATES: [(&str, Operation); 2] = [
     ("fresh", |_, _| {}),
     ("waiting", |sleep, waker| {
@@ -235,7 +235,8 @@ const OPERATIONS: [(&str, Operation); 8] = [
     }),
 ];
 
-/// tokio 2473, 3270: a reset of what had expired but was not polled panicked. Every three operations in every state.
+/// tokio 2473, 3270: a panic on resetting a sleep that had expired but was not polled. Here every three operations in
+/// every state.
 #[tokio::test(start_paused = true)]
 async fn every_operation_works_in_every_state() {
     for (state, prepare) in STATES {
@@ -273,7 +274,7 @@ async fn every_operation_works_in_every_state() {
     }
 }
 
-/// The same once its runtime has gone: nothing panics but a poll, and a new runtime takes it up.
+/// The same after the sleep's runtime has ended: only a poll panics, and a new runtime can take the sleep over.
 #[test]
 fn every_operation_works_after_its_runtime_has_gone() {
     for (state, prepare) in STATES {
@@ -294,7 +295,8 @@ fn every_operation_works_after_its_runtime_has_gone() {
     }
 }
 
-/// tokio 3229: a panic when dropped in its due millisecond. Here, reset and dropped within microseconds of firing.
+/// tokio 3229: a panic when a sleep was dropped in the millisecond in which it was due. Here it is reset and dropped
+/// within microseconds of firing.
 #[test]
 fn dropped_or_reset_about_its_deadline_it_wakes_at_most_once() {
     must_end(|| {

@@ -1,4 +1,4 @@
-//! Wakers: which one is woken and how often, what is kept of one, and those whose code panics or comes back in.
+//! Wakers: which one is woken and how often, what is kept of one, and wakers that panic or call back into the timer.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn the_last_waker_is_woken_by_the_systems_clock_too() {
     }
 }
 
-/// A sleep handed from one task to another wakes the one that has it.
+/// After a sleep moves from one task to another, it wakes the task that has it.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_that_moved_to_another_task_wakes_that_one() {
     let mut waiting = sleep(ms(50));
@@ -66,7 +66,7 @@ async fn a_sleep_that_moved_to_another_task_wakes_that_one() {
     assert_eq!(task.await.unwrap(), deadline);
 }
 
-/// netty 2541, STPE `removeOnCancel`, go 75935: what a cancelled timer held was kept to its deadline.
+/// netty 2541, STPE `removeOnCancel`, go 75935: what a cancelled timer held was kept until its deadline.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
     fn tracked() -> (Weak<()>, Waker) {
@@ -188,7 +188,7 @@ fn where_wakers_panic_the_driver_of_a_running_program_lives_on() {
     }
 }
 
-/// The same for what a waker holds, whose drop panics as it is woken or replaced.
+/// The same for a value that a waker holds, and whose drop panics when the waker is woken or replaced.
 #[tokio::test(start_paused = true)]
 async fn where_the_drop_of_a_waker_panics_the_others_fire() {
     let (woken, good_waker) = Wakes::new();
@@ -203,7 +203,7 @@ async fn where_the_drop_of_a_waker_panics_the_others_fire() {
     sleep(ms(5)).await;
 }
 
-/// go 38070: code called under a lock came back in. Here every operation there is, on the same timer.
+/// go 38070: code that was called under a lock called back. Here it calls every operation there is, on the same timer.
 fn use_the_timer(timer: &Timer) {
     let (_, waker) = Wakes::new();
     let mut near = timer.sleep(ms(1));
@@ -248,7 +248,7 @@ fn a_waker_may_arm_reset_and_cancel_on_the_timer_that_wakes_it() {
     }
 }
 
-/// tokio 5429: a deadlock where the drop of a waker came back in.
+/// tokio 5429: a deadlock when dropping a waker called back into the timer.
 #[test]
 fn the_drop_of_a_waker_may_arm_reset_and_cancel_on_the_same_timer() {
     fn nosy_of(drops: &Arc<AtomicUsize>) -> Waker {
@@ -312,7 +312,7 @@ fn the_drop_of_a_waker_may_arm_reset_and_cancel_on_the_same_timer() {
     }
 }
 
-/// A chain of sleeps, each dropped by the waker of the one before: deep, and all on the same timer.
+/// A chain of sleeps on one timer, each dropped by the waker of the one before: a deep recursion.
 #[test]
 fn a_chain_of_sleeps_held_by_each_others_wakers_is_dropped() {
     must_end(|| {
@@ -331,7 +331,7 @@ fn a_chain_of_sleeps_held_by_each_others_wakers_is_dropped() {
     });
 }
 
-/// Wakers that call back into the runtime which fires them: spawn there, and wake others.
+/// Wakers that call back into the runtime that fires them: they spawn there, and wake others.
 #[test]
 fn a_waker_may_spawn_on_the_runtime_that_wakes_it() {
     must_end(|| {

@@ -1,4 +1,4 @@
-//! Timeouts: which of the two comes first, what is spent on them, and what they give back.
+//! Timeouts: whether the future or the timer comes first, what budget they spend, and what they return.
 
 mod common;
 
@@ -135,7 +135,7 @@ async fn the_longest_limits_neither_panic_nor_end() {
     }
 }
 
-/// A future that spends its task's whole budget each time it is polled, and is never ready.
+/// A future that spends its task's whole budget at each poll, and is never ready.
 async fn glutton() {
     poll_fn(|cx| {
         while let Poll::Ready(unit) = coop::poll_proceed(cx) {
@@ -146,7 +146,7 @@ async fn glutton() {
     .await;
 }
 
-/// tokio 4291: the deadline was never looked at where the future inside drained the budget.
+/// tokio 4291: the timeout never looked at its deadline if the inner future spent the budget.
 #[test]
 fn a_future_that_drains_the_budget_cannot_hide_the_deadline() {
     for runtime in both_flavours() {
@@ -168,7 +168,7 @@ fn a_future_that_drains_the_budget_cannot_hide_the_deadline() {
     }
 }
 
-/// Where others have spent it before, the timeout waits for its turn like everybody.
+/// If others have spent the budget before, the timeout waits for its turn like any future.
 #[tokio::test]
 async fn a_budget_that_others_spent_answers_pending_once() {
     let task = tokio::spawn(async {
@@ -206,7 +206,7 @@ async fn only_a_timeout_that_ends_spends_budget() {
     task.await.unwrap();
 }
 
-/// What is not a future but becomes one.
+/// A value that is not a future but converts into one.
 struct Request(u8);
 
 impl IntoFuture for Request {
@@ -229,7 +229,7 @@ async fn whatever_becomes_a_future_can_be_limited() {
     assert!(borrowed.is_elapsed());
 }
 
-/// A future that must not move once it was polled, so that the pin is seen to be kept.
+/// A future that must not move after its first poll, to check that the pin is respected.
 #[tokio::test(start_paused = true)]
 async fn futures_that_need_a_pin_are_pinned() {
     let inner = async {
@@ -272,7 +272,7 @@ fn elapsed_is_an_error_like_tokios() {
     assert!(with_question_mark(Err(Elapsed::new())).is_err());
 }
 
-/// The future is dropped with the timeout, whether that has ended, was cancelled, or was never polled.
+/// The future is dropped with the timeout, whether the timeout has ended, was cancelled, or was never polled.
 #[tokio::test(start_paused = true)]
 async fn the_future_inside_is_dropped_with_it() {
     let held = Arc::new(());
@@ -305,7 +305,7 @@ async fn the_shortest_of_nested_limits_holds() {
     assert_eq!(start.elapsed(), ms(20));
 }
 
-/// A server's usual day: thousands of limits armed and cancelled, and only the few that are due end.
+/// A server's usual day: thousands of timeouts are registered and cancelled, and only the few that are due end.
 #[test]
 fn of_many_armed_and_cancelled_only_those_due_end() {
     for runtime in both_flavours() {
@@ -331,7 +331,7 @@ fn of_many_armed_and_cancelled_only_those_due_end() {
     }
 }
 
-/// The last waker given is the one that the end of a timeout wakes.
+/// The end of a timeout wakes the waker of the last poll.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_that_moved_to_another_task_wakes_that_one() {
     let (first, first_waker) = Wakes::new();

@@ -1,4 +1,4 @@
-//! `tower::Timeout` and `TimeoutLayer`, beside tower's own where the two should agree. The clock is paused.
+//! `tower::Timeout` and `TimeoutLayer`, compared with tower's own wherever the two should agree. The clock is paused.
 
 mod common;
 
@@ -15,7 +15,7 @@ use hairspring::tower::{BoxError, Timeout, TimeoutLayer};
 use hairspring::{Instant, Timer, sleep};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-/// Answers with the time that it is asked to take, after that time.
+/// Waits for the requested time, and answers with it.
 async fn take(millis: u64) -> io::Result<u64> {
     sleep(ms(millis)).await;
     if millis == 13 { Err(io::ErrorKind::InvalidData.into()) } else { Ok(millis) }
@@ -83,7 +83,7 @@ fn a_request_that_took_too_long_is_dropped() {
     });
 }
 
-/// Ready when it likes.
+/// A service that decides when it is ready.
 #[derive(Debug, Clone)]
 struct Busy(Poll<Result<(), io::ErrorKind>>);
 

@@ -1,4 +1,5 @@
-//! What a `tracing` subscriber is told of sleeps, timeouts and intervals: what tokio-console shows of tokio's.
+//! What a `tracing` subscriber receives about sleeps, timeouts and intervals: the same as tokio-console shows of
+//! tokio's.
 
 mod common;
 
@@ -18,8 +19,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Keeps all that this crate tells, and of tokio's own spans, which there are with `--cfg tokio_unstable`, those of tasks
-/// where it is to.
+/// Keeps everything that this crate emits and, if requested, tokio's own task spans, which exist with `--cfg
+/// tokio_unstable`.
 #[derive(Clone, Default)]
 struct Console {
     told: Arc<Mutex<Told>>,
@@ -30,7 +31,7 @@ struct Console {
 struct Told {
     spans: Vec<Span>,
     events: Vec<Message>,
-    /// The spans that are entered, by number.
+    /// The entered spans, by number.
     entered: Vec<usize>,
 }
 
@@ -38,7 +39,7 @@ struct Span {
     name: &'static str,
     target: &'static str,
     fields: Fields,
-    /// The last one of the spans that were entered.
+    /// The span that was entered last.
     within: Option<usize>,
     handles: usize,
 }
@@ -47,13 +48,13 @@ struct Span {
 struct Message {
     target: String,
     fields: Fields,
-    /// The names of the spans that were entered.
+    /// The names of the entered spans.
     within: Vec<&'static str>,
     /// The resource among them that was entered last.
     resource: Option<usize>,
 }
 
-/// Values, as they are printed.
+/// Values as they are printed.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Fields(HashMap<&'static str, String>);
 
@@ -82,7 +83,7 @@ impl Console {
         ask(&self.told.lock().unwrap())
     }
 
-    /// The type and place of the timers that were made and are still there, as a console lists them.
+    /// The type and location of each timer that was created and still exists, as a console lists them.
     fn resources(&self) -> Vec<(String, String)> {
         self.told(|told| {
             let resources = told.spans.iter().filter(|span| span.name == "runtime.resource" && span.handles > 0);
@@ -102,13 +103,13 @@ impl Console {
         self.told(|told| told.events.iter().filter(|event| event.target == target).cloned().collect())
     }
 
-    /// What the polls of a name came to.
+    /// The results of all polls with the given name.
     fn polls(&self, name: &str) -> Vec<String> {
         let polls = self.events("runtime::resource::poll_op").into_iter();
         polls.filter(|poll| poll.fields.get("op_name") == name).map(|poll| poll.fields.get("is_ready").into()).collect()
     }
 
-    /// The durations that were told, in milliseconds.
+    /// The durations that were reported, in milliseconds.
     fn durations(&self) -> Vec<String> {
         let updates = self.events("runtime::resource::state_update").into_iter();
         updates.map(|update| update.fields.get("duration").to_owned()).collect()
@@ -294,7 +295,7 @@ fn a_queues_or_a_maps_sleep_is_at_the_line_that_made_the_queue_or_the_map() {
     });
 }
 
-/// Tokio tells of tasks only where it is built so: see the crate's documentation of features.
+/// tokio only reports tasks if it is built for that: see the crate's documentation of features.
 #[cfg(tokio_unstable)]
 #[test]
 fn the_drivers_task_has_a_name() {

@@ -1,4 +1,5 @@
-//! What the public types and futures are. Nothing in a signature shows it, and it must not change by accident.
+//! The traits that the public types and futures implement. No signature shows them, and they must not change by
+//! accident.
 
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -15,7 +16,7 @@ type Payload = String;
 
 fn shared<T: Send + Sync + Unpin + Debug>() {}
 
-/// Shared, and as good as before after a panic: servers catch those of a request, with its timers in hand.
+/// Shared, and usable after a panic: servers catch the panic of a request that holds timers.
 fn lasting<T: Send + Sync + Unpin + Debug + UnwindSafe + RefUnwindSafe>() {}
 
 fn handle<T: Clone>() {}

@@ -1,20 +1,21 @@
-//! What a user of `Wheel` sees. Each test that names an issue or a commit is of a bug that another timer had.
+//! `Wheel` as a user sees it. If a test names an issue or a commit, it is for a bug in another timer.
 
 use std::rc::Rc;
 
 use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 
-/// How many ticks there are in all slots of one level, from level 0 up to the last that fits.
+/// How many ticks all slots of a level span, from level 0 up to the last that fits.
 fn spans() -> impl Iterator<Item = u64> {
     (1..=10).map(|level| 64_u64.pow(level))
 }
 
-/// All that is due at `now`, in the order it comes.
+/// Everything that is due at `now`, in the order in which it comes out.
 fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
     std::iter::from_fn(|| wheel.pop(now)).collect()
 }
 
-/// Asserts that the next entries are at `deadline`: kept until the tick before, and given at it.
+/// Asserts that the next entries are due at `deadline`: the wheel keeps them until the tick before and returns them at
+/// that tick.
 fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
     if deadline > wheel.elapsed() {
         assert_eq!(wheel.pop(Tick(deadline.0 - 1)), None, "at the tick before {deadline:?}");
@@ -24,7 +25,7 @@ fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
     wheel.check();
 }
 
-/// Arms a timer for each deadline and asserts that each is given at its very tick.
+/// Inserts an entry for each deadline and asserts that each comes out at exactly its tick.
 fn assert_all_on_their_tick(mut wheel: Wheel<Tick>, mut deadlines: Vec<Tick>) {
     for &deadline in &deadlines {
         wheel.insert(deadline, deadline);
@@ -502,7 +503,7 @@ fn entries_come_with_their_own_key_and_deadline_in_order_after_rotation() {
     assert_eq!(fired, expected);
 }
 
-/// Found here: an insert into the slot that cascades joins its end, and put the end off for ever.
+/// Found here: entries inserted into a cascading slot were added at its end, which postponed that end forever.
 #[test]
 fn what_is_due_fires_though_each_step_is_followed_by_an_insert_into_the_same_slot() {
     let mut wheel = Wheel::new();
@@ -516,7 +517,7 @@ fn what_is_due_fires_though_each_step_is_followed_by_an_insert_into_the_same_slo
     assert!(fired);
 }
 
-/// A wheel whose time ran ahead to a slot would take what is inserted behind it for due, and hand it out late.
+/// If a wheel's time ran ahead to a slot, an entry inserted for an earlier tick would count as due and come out late.
 #[test]
 fn time_stands_at_what_was_handed_out_though_slots_below_come_soon() {
     let mut wheel = Wheel::new();

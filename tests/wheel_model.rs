@@ -1,8 +1,8 @@
-//! The wheel under operations of all kinds: random ones against a sorted map, which must give the same entries in the
-//! same order, and cancelling and resetting at every point of an entry's life.
+//! The wheel under operations of all kinds: random operations compared with a sorted map, which must return the same
+//! entries in the same order, and cancelling and resetting at every point of an entry's life.\
 //!
-//! `HAIRSPRING_ROUNDS=100000` runs more random rounds than by default, `HAIRSPRING_SEED=7` only the one of that seed. A
-//! round that fails prints its seed.
+//! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
+//! seed. A round that fails prints its seed.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -12,9 +12,9 @@ use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 const ROUNDS: u64 = 500;
 const OPERATIONS: u64 = 150;
 
-/// Up to this many entries, every operation is followed by a scan of the whole wheel.
+/// Up to this many entries, a scan of the whole wheel follows every operation.
 const SMALL: usize = 48;
-/// Up to this many entries, a wheel at rest says exactly when the next one is due.
+/// Up to this many entries, a wheel without unfinished work says exactly when the next entry is due.
 const FEW: usize = 16;
 
 #[test]
@@ -30,7 +30,7 @@ fn a_wheel_gives_what_a_sorted_map_gives() {
     }
 }
 
-/// Says which seed to look at when its round fails.
+/// Prints the seed if its round fails.
 struct NameOnPanic(u64);
 
 impl Drop for NameOnPanic {
@@ -41,7 +41,7 @@ impl Drop for NameOnPanic {
     }
 }
 
-/// `SplitMix64`: the whole generator is one number, so a seed is all it takes to run a round again.
+/// `SplitMix64`: the whole state is one number, so a seed is enough to repeat a round.
 struct Random(u64);
 
 impl Random {
@@ -56,7 +56,7 @@ impl Random {
         self.next() % end
     }
 
-    /// A number of at most `bits` bits, small ones as often as large ones.
+    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
     fn up_to_bits(&mut self, bits: u64) -> u64 {
         let bits = 1 + self.below(bits);
         self.next() >> (64 - bits)
@@ -68,9 +68,10 @@ impl Random {
     }
 }
 
-/// Where an entry stands in the order: by the tick it can fire at, then first in, first out.
+/// The position of an entry in the order: first the tick at which it can fire, then first in, first out.\
 ///
-/// That tick is the deadline or, where the wheel was past it already when the entry came, the tick the wheel was at.
+/// That tick is the deadline. If the wheel had already passed the deadline when the entry came, it is the wheel's tick
+/// at that time.
 type Rank = (Tick, u64);
 
 #[derive(Debug, Clone, Copy)]
@@ -85,17 +86,17 @@ struct Round {
     wheel: Wheel<u64>,
     /// What must be in the wheel.
     model: BTreeMap<Rank, Entry>,
-    /// Keys of what has fired or was removed.
+    /// Keys of entries that have fired or were removed.
     gone: Vec<Key>,
-    /// How often something was inserted or reset.
+    /// How many inserts and resets there were.
     armed: u64,
-    /// The latest time that the wheel was told.
+    /// The latest time that was passed to the wheel.
     latest: Tick,
-    /// Whether the wheel has no half-done work: its last step said so.
+    /// Whether the wheel has no unfinished work, according to its last step.
     at_rest: bool,
-    /// How many entries there may be.
+    /// The maximum number of entries.
     limit: usize,
-    /// How many bits a distance may have.
+    /// The maximum number of bits of a distance.
     reach: u64,
 }
 
@@ -183,7 +184,7 @@ impl Round {
         while self.step(now) {}
     }
 
-    /// One step on both; `false` where it was the last.
+    /// One step on both. Returns `false` after the last.
     fn step(&mut self, now: Tick) -> bool {
         let before = self.wheel.elapsed();
         let reached = before.max(now);
@@ -214,7 +215,7 @@ impl Round {
         self.at_rest = true;
     }
 
-    /// What the wheel has handed out must be the first of the model.
+    /// The entry that the wheel returns must be the first of the model.
     fn fired(&mut self, reached: Tick, key: Option<Key>, deadline: Option<Tick>, value: u64) {
         let ((due, _), entry) = self.model.pop_first().expect("nothing fires twice");
         assert_eq!(value, entry.value, "out of order: {entry:?} was to come");
@@ -255,7 +256,7 @@ impl Round {
         }
     }
 
-    /// What can be seen of the wheel at any moment must agree with the model.
+    /// What is visible of the wheel at any moment must agree with the model.
     fn compare(&mut self) {
         let (wheel, model) = (&mut self.wheel, &self.model);
         assert_eq!((wheel.len(), wheel.is_empty()), (model.len(), model.is_empty()));
@@ -292,7 +293,8 @@ impl Round {
         self.model.iter().nth(usize::try_from(index).unwrap()).map(|(&rank, &entry)| (rank, entry))
     }
 
-    /// A deadline: mostly ahead, sometimes that of another entry, sometimes past, sometimes the last there is.
+    /// A deadline: mostly in the future, sometimes that of another entry, sometimes in the past, sometimes the last
+    /// possible one.
     fn tick(&mut self) -> Tick {
         let elapsed = self.wheel.elapsed();
         match self.random.below(16) {
@@ -306,7 +308,7 @@ impl Round {
         }
     }
 
-    /// The first tick of a slot, the one before or the one after.
+    /// The first tick of a slot, or the tick before or after it.
     fn at_a_boundary(&mut self) -> Tick {
         let below = 6 * self.random.below(1 + self.reach / 6);
         let slot = u128::from(self.wheel.elapsed().0 >> below) + self.random.pick(&[1, 2, 63, 64, 65]);
@@ -314,7 +316,7 @@ impl Round {
         Tick((start - 1).saturating_add(self.random.below(3)))
     }
 
-    /// A time to give to the wheel: a little or much later, at what comes next, or back.
+    /// A time to pass to the wheel: a little or much later, the time of the next entry, or earlier than now.
     fn time(&mut self) -> Tick {
         let elapsed = self.wheel.elapsed();
         let next = self.wheel.next_expiration().unwrap_or(elapsed);
@@ -332,13 +334,13 @@ impl Round {
     }
 }
 
-/// All that is due at `now`, in the order it comes.
+/// Everything that is due at `now`, in the order in which it comes out.
 fn drain(wheel: &mut Wheel<usize>, now: Tick) -> Vec<usize> {
     std::iter::from_fn(|| wheel.pop(now)).collect()
 }
 
-/// Five entries for each pattern of deadlines, after every number of steps up to the last: hands the wheel, its keys and
-/// the entries that have fired to `look`. So each entry is seen far, near, moving down, due, and gone.
+/// Calls `look` with the wheel, its keys and the fired entries, for five entries in each pattern of deadlines and after
+/// every number of steps. So each entry is seen far, near, cascading, due, and gone.
 fn at_every_point(mut look: impl FnMut(Wheel<usize>, &[Key], Vec<usize>)) {
     let together = [0, 9, 70, 5_000, 1 << 40].map(|deadline| [deadline; 5]);
     let mixed = [[70, 71, 72, 64, 70], [9, 70, 5_000, 1 << 40, u64::MAX], [4_999, 4_096, 4_097, 4_096, 0]];

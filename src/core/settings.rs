@@ -6,20 +6,20 @@ use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::shards::{TimerLease, Wanted};
 
-/// The most shards a timer may have.
+/// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
-/// What a builder has found to be good.
+/// Settings that a builder has checked.
 pub(crate) struct Settings {
     pub(crate) shards: usize,
-    /// Resolution, as a power of two of nanoseconds; `None` for the finest, with dense timers gathered.
+    /// The resolution, as a power of two nanoseconds; `None` for the finest, with dense timers coalesced.
     pub(crate) grain: Option<u32>,
     pub(crate) capacity: Option<usize>,
     pub(crate) alarm: Alarm,
 }
 
 impl Settings {
-    /// What a runtime's timer gets when nobody says.
+    /// The default settings of a runtime's timer.
     pub(crate) fn of(runtime: &Handle) -> Settings {
         let shards = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 1,
@@ -28,12 +28,12 @@ impl Settings {
         Settings::with_shards(shards)
     }
 
-    /// Settings with a number of shards and nothing else out of the ordinary.
+    /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
     }
 
-    /// A timer that no driver has to turn.
+    /// Makes a timer that needs no driver.
     pub(crate) fn make_driverless(&self) -> TimerLease {
         TimerLease::open_driverless(self.wanted())
     }

@@ -1,13 +1,11 @@
-//! [`FutureExt`]: timeouts at the end of a call chain.
-//!
-//! Must not know: anything but [`timeout`](crate::timeout()) and its like.
+//! [`FutureExt`]: timeouts as methods.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::future::timeout::{Timeout, timeout, timeout_at};
 
-/// [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods of every future.
+/// Adds [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods to every future.
 ///
 /// ```
 /// use hairspring::{Duration, FutureExt};
@@ -19,13 +17,13 @@ use crate::future::timeout::{Timeout, timeout, timeout_at};
 /// # }
 /// ```
 pub trait FutureExt: Future {
-    /// Awaits this future, for `duration` from now at most. As [`hairspring::timeout`](crate::timeout()), to the letter.
+    /// Limits this future to `duration` from now. Equivalent to [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Errors
-    /// The future that it returns gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When the returned future is polled, as [`sleep`](crate::sleep()).
+    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// ```
     /// # use hairspring::{Duration, FutureExt};
@@ -42,13 +40,13 @@ pub trait FutureExt: Future {
         timeout(duration, self)
     }
 
-    /// Awaits this future, until `deadline` at most. As [`hairspring::timeout_at`](crate::timeout_at), to the letter.
+    /// Limits this future to the time until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
     ///
     /// # Errors
-    /// The future that it returns gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When the returned future is polled, as [`sleep`](crate::sleep()).
+    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// ```
     /// # use hairspring::{Duration, FutureExt, Instant};

@@ -1,10 +1,8 @@
-//! [`Interval`]: ticks at a period.
-//!
-//! Invariants
-//! 1. A tick returns the instant that it was scheduled for.
-//! 2. No task is woken for a tick before it has polled for one.
-//!
-//! Must not know: shards, the driver, the wheel.
+//! [`Interval`]: periodic ticks.
+
+// Invariants
+// 1. A tick returns the instant that it was scheduled for.
+// 2. No task is woken for a tick that it has not polled for.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,16 +17,17 @@ use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::timer::Timer;
 
-/// A tick that comes no later than this after its time was not missed, as in tokio.
+/// A tick that is at most this late does not count as missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
 
-/// Ticks at once, and then every `period`. The same as [`interval_at`]`(Instant::now(), period)`.
+/// Creates an interval that ticks at once and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
+/// period)`.
 ///
-/// No tick comes early, to the nanosecond. Periods of more than 500 years are taken as 500 years. May be called
+/// No tick comes early, to the nanosecond. A period of more than 500 years is treated as 500 years. You can call this
 /// anywhere; the first tick looks for a runtime.
 ///
 /// # Panics
-/// Where `period` is zero.
+/// If `period` is zero.
 ///
 /// ```
 /// use hairspring::{Duration, interval};
@@ -47,10 +46,10 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks at `start`, and then every `period`. As [`interval()`] otherwise.
+/// Creates an interval that ticks at `start` and then every `period`. Otherwise the same as [`interval()`].
 ///
 /// # Panics
-/// Where `period` is zero.
+/// If `period` is zero.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, interval_at};
@@ -68,17 +67,18 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period, None)
 }
 
-/// What an [`Interval`] does about ticks that it missed.
+/// What an [`Interval`] does about missed ticks.
 ///
-/// A tick is missed where it is polled more than 5 ms after its time: the task was busy, the machine asleep.
+/// A tick is missed if it is polled more than 5 ms after its time, because the task was busy or the machine was asleep.
 ///
-/// With a period of 10, ticks due at 10, 20, ..., and a task that was away from 10 to 35, the ticks come at
+/// For example, the period is 10, ticks are due at 10, 20, ..., and the task is busy from 10 to 35. The ticks then come
+/// at
 ///
-/// | behaviour | 20 | 30 | 40 | 50 | so that |
+/// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
-/// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | none is left out |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | none come closer than a period, the 5 ms that are not late yet aside |
-/// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | they stay on multiples of the period |
+/// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, except for the 5 ms that do not count as late |
+/// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// ```
 /// use hairspring::MissedTickBehavior;
@@ -89,21 +89,21 @@ pub enum MissedTickBehavior {
     /// Ticks as fast as it is polled until it has caught up.
     #[default]
     Burst,
-    /// The next tick comes a full period after the late one.
+    /// Schedules the next tick a full period after the late one.
     Delay,
-    /// The missed ticks are left out; the next comes at a multiple of the period from the start.
+    /// Skips the missed ticks. The next tick is a multiple of the period after the start.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// When to tick next, after the tick scheduled for `scheduled` was found to be late at `now`.
+    /// The time of the next tick, after the tick scheduled for `scheduled` was polled late, at `now`.
     fn after_late_tick(self, scheduled: Instant, now: Instant, period: Duration) -> Instant {
         match self {
             Self::Burst => scheduled.deadline_after(period),
             Self::Delay => now.deadline_after(period),
             Self::Skip => {
                 let beyond = (now - scheduled).as_nanos() % period.as_nanos();
-                // The rest of a division is less than `period`, but both may be beyond `u64` nanoseconds.
+                // The remainder is less than `period`, but both may exceed `u64` nanoseconds.
                 let beyond = Duration::new(
                     u64::try_from(beyond / 1_000_000_000).unwrap_or(u64::MAX),
                     u32::try_from(beyond % 1_000_000_000).unwrap_or(0),
@@ -114,7 +114,7 @@ impl MissedTickBehavior {
     }
 }
 
-/// Yields the instants of a regular schedule: by [`tick`](Interval::tick), or as a [`Stream`] that never ends.
+/// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -132,7 +132,7 @@ pub struct Interval {
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
     spans: Spans,
-    /// Keeps the timer that it was made on.
+    /// Keeps alive the timer that the interval was made on.
     _timer: Option<Timer>,
 }
 
@@ -149,13 +149,13 @@ impl Interval {
         Interval::new(timer.sleep_until(start), period, Some(timer))
     }
 
-    /// Completes at the next tick, with the instant that it was scheduled for.
+    /// Waits for the next tick and returns the instant that it was scheduled for.
     ///
     /// # Cancel safety
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Panics
-    /// When polled, as [`sleep`](crate::sleep()).
+    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -171,10 +171,10 @@ impl Interval {
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
 
-    /// Polls for the next tick. The task of the last poll is the one that is woken.
+    /// Polls for the next tick. The task of the last poll is woken.
     ///
     /// # Panics
-    /// As [`sleep`](crate::sleep()).
+    /// In the same cases as [`sleep`](crate::sleep()).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -202,7 +202,7 @@ impl Interval {
         clock::instant_of(self.delay.now())
     }
 
-    /// Puts the next tick one period from now. As [`reset_at`](Interval::reset_at) otherwise.
+    /// Schedules the next tick one period from now. Otherwise the same as [`reset_at`](Interval::reset_at).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -219,7 +219,7 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// Puts the next tick at now. As [`reset_at`](Interval::reset_at) otherwise.
+    /// Schedules the next tick for now. Otherwise the same as [`reset_at`](Interval::reset_at).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -235,7 +235,7 @@ impl Interval {
         self.reset_after(Duration::ZERO);
     }
 
-    /// Puts the next tick `after` from now. As [`reset_at`](Interval::reset_at) otherwise.
+    /// Schedules the next tick `after` from now. Otherwise the same as [`reset_at`](Interval::reset_at).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -251,9 +251,9 @@ impl Interval {
         self.reset_at(self.now().deadline_after(after));
     }
 
-    /// Puts the next tick at `deadline`. What was missed before is forgotten; ticks from there on follow the period.
+    /// Schedules the next tick at `deadline`. Ticks missed before that are forgotten; later ticks follow at the period.
     ///
-    /// A task that waits is woken at the new deadline without another poll, and at once where that has passed.
+    /// A waiting task is woken at the new deadline without another poll, or at once if the deadline has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -269,7 +269,7 @@ impl Interval {
         self.delay.reset_to(deadline);
     }
 
-    /// What is done about missed ticks.
+    /// Returns what this interval does about missed ticks.
     ///
     /// ```
     /// # use hairspring::{Duration, MissedTickBehavior, interval};
@@ -280,7 +280,7 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets what is done about missed ticks, from the next on.
+    /// Sets what this interval does about missed ticks, from the next tick on.
     ///
     /// ```
     /// # use hairspring::{Duration, MissedTickBehavior, interval};
@@ -292,7 +292,7 @@ impl Interval {
         self.missed_tick_behavior = behavior;
     }
 
-    /// The time from tick to tick.
+    /// Returns the time between two ticks.
     ///
     /// ```
     /// # use hairspring::{Duration, interval};

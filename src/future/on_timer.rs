@@ -1,4 +1,4 @@
-//! Futures on a timer of the caller's choice: what [`Timer`] makes.
+//! The methods of [`Timer`] that return futures on that timer.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -9,11 +9,12 @@ use crate::future::{Interval, Sleep, Timeout, TrySleep};
 use crate::timer::Timer;
 
 impl Timer {
-    /// As [`hairspring::sleep`](crate::sleep()), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::sleep`](crate::sleep()), but on this timer, whatever runtime polls it.
     ///
     /// # Panics
-    /// When polled before its deadline on a timer that was shut down, and when it has to wait on one that is
-    /// [full](Builder::capacity). [`try_sleep`](Timer::try_sleep) does not.
+    /// When polled before its deadline, if the timer was shut down, or if it is
+    /// [full](crate::timer::Builder::capacity) and the sleep has to wait. [`try_sleep`](Timer::try_sleep) returns an
+    /// error instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -27,10 +28,10 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// As [`hairspring::sleep_until`](crate::sleep_until), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::sleep_until`](crate::sleep_until), but on this timer, whatever runtime polls it.
     ///
     /// # Panics
-    /// As [`sleep`](Timer::sleep).
+    /// In the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -45,11 +46,11 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::tick_of(deadline))
     }
 
-    /// As [`sleep`](Timer::sleep), with an error in place of the panic where the timer is full or was shut down.
+    /// The same as [`sleep`](Timer::sleep), but with an error instead of a panic if the timer is full or was shut down.
     ///
     /// # Errors
-    /// The future gives one that [`is_at_capacity`](Error::is_at_capacity) or [`is_shutdown`](Error::is_shutdown),
-    /// where it is polled before its deadline.
+    /// The future resolves to an error if it is polled before its deadline and the timer is
+    /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -66,11 +67,11 @@ impl Timer {
         TrySleep::new(self.sleep(duration))
     }
 
-    /// As [`sleep_until`](Timer::sleep_until), with an error in place of the panic where the timer is full or was shut
-    /// down.
+    /// The same as [`sleep_until`](Timer::sleep_until), but with an error instead of a panic if the timer is full or
+    /// was shut down.
     ///
     /// # Errors
-    /// As [`try_sleep`](Timer::try_sleep).
+    /// In the same cases as [`try_sleep`](Timer::try_sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -85,13 +86,13 @@ impl Timer {
         TrySleep::new(self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::timeout`](crate::timeout()), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::timeout`](crate::timeout()), but on this timer, whatever runtime polls it.
     ///
     /// # Errors
-    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When polled, as [`sleep`](Timer::sleep).
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -105,13 +106,13 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// As [`hairspring::timeout_at`](crate::timeout_at), on this timer, whatever runtime polls it.
+    /// The same as [`hairspring::timeout_at`](crate::timeout_at), but on this timer, whatever runtime polls it.
     ///
     /// # Errors
-    /// The future gives [`Elapsed`](crate::error::Elapsed) where the deadline passes first.
+    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
-    /// When polled, as [`sleep`](Timer::sleep).
+    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -127,10 +128,11 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// As [`hairspring::interval`](crate::interval()), on this timer, on which the interval is a handle.
+    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
+    /// timer.
     ///
     /// # Panics
-    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -147,10 +149,11 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// As [`hairspring::interval_at`](crate::interval_at), on this timer, on which the interval is a handle.
+    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval is a handle on the
+    /// timer.
     ///
     /// # Panics
-    /// Where `period` is zero. A tick panics as [`sleep`](Timer::sleep) does.
+    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -41,7 +41,7 @@ const FINDS: u32 = 3;
 /// threads of this crate turn.
 ///
 /// # Cancel safety
-/// Dropping the future cancels the timer and frees what it held, at once.
+/// Dropping the future cancels the timer and frees everything it holds at once.
 ///
 /// # Panics
 /// When polled on a runtime whose timer is [full](crate::timer::Builder::capacity), which only a timer with a limit can

@@ -1,6 +1,4 @@
 //! [`Timeout`]: a future with a deadline.
-//!
-//! Must not know: shards, the driver, the wheel.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -14,19 +12,19 @@ use crate::clock::Instant;
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::util::error::Elapsed;
 
-/// Awaits `future`, for `duration` from now at most.
+/// Awaits `future`, but for at most `duration` from now.
 ///
-/// The future is polled first: where it is ready at once its output is returned whatever the deadline, and no timer is
-/// armed. Durations of more than 500 years are taken as 500 years.
+/// The future is polled before the timer. If it is ready at its first poll, `timeout` returns its output whatever the
+/// deadline, and registers no timer. A duration of more than 500 years is treated as 500 years.
 ///
 /// # Errors
-/// [`Elapsed`] where the deadline passes first. The future is then dropped with the `Timeout`.
+/// Resolves to [`Elapsed`] if the deadline passes first. The future is then dropped with the `Timeout`.
 ///
 /// # Cancel safety
-/// Dropping it drops the future and cancels the timer. It is as safe to cancel as the future is.
+/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
 ///
 /// # Panics
-/// When polled, as [`sleep`].
+/// Polling panics in the same cases as [`sleep`].
 ///
 /// ```
 /// use hairspring::{Duration, timeout};
@@ -42,13 +40,13 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, until `deadline` at most. As [`timeout`] otherwise.
+/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
 ///
 /// # Errors
-/// [`Elapsed`] where the deadline passes first.
+/// Resolves to [`Elapsed`] if the deadline passes first.
 ///
 /// # Panics
-/// When polled, as [`sleep`].
+/// Polling panics in the same cases as [`sleep`].
 ///
 /// ```
 /// use hairspring::{Duration, Instant, timeout_at};
@@ -64,7 +62,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(future.into_future(), sleep_until(deadline))
 }
 
-/// The future of [`timeout`] and [`timeout_at`].
+/// The future that [`timeout`] and [`timeout_at`] return.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, timeout};
@@ -89,7 +87,7 @@ impl<T> Timeout<T> {
         Timeout { value, delay }
     }
 
-    /// The future inside.
+    /// Returns a reference to the inner future.
     ///
     /// ```
     /// # use hairspring::{Duration, timeout};
@@ -101,7 +99,7 @@ impl<T> Timeout<T> {
         &self.value
     }
 
-    /// The future inside, to change it.
+    /// Returns a mutable reference to the inner future.
     ///
     /// ```
     /// # use hairspring::{Duration, timeout};
@@ -113,7 +111,7 @@ impl<T> Timeout<T> {
         &mut self.value
     }
 
-    /// Gives the future back, without the deadline.
+    /// Returns the inner future, without the deadline.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -126,7 +124,7 @@ impl<T> Timeout<T> {
         self.value
     }
 
-    /// The instant at which this gives up.
+    /// Returns the instant at which this times out.
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, timeout_at};
@@ -138,7 +136,7 @@ impl<T> Timeout<T> {
         self.delay.deadline()
     }
 
-    /// Gives this another deadline. A task that waits is woken at the new one, and at once where that has passed. As
+    /// Sets a new deadline. A waiting task is woken at the new deadline, or at once if the deadline has passed, as with
     /// [`Sleep::reset_to`].
     ///
     /// ```
@@ -164,13 +162,13 @@ impl<T: Future> Future for Timeout<T> {
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        // Where the future has spent the whole budget, the deadline would never be looked at.
+        // If the future has spent the whole budget, the deadline would never be checked.
         let spent_by_future = had_budget && !coop::has_budget_remaining();
         poll_delay(this.delay, cx, spent_by_future).map(|()| Err(Elapsed::new()))
     }
 }
 
-/// What does not depend on the future's type.
+/// The part that does not depend on the future's type.
 fn poll_delay(delay: &mut Sleep, cx: &mut Context<'_>, without_budget: bool) -> Poll<()> {
     if without_budget { Pin::new(&mut coop::unconstrained(delay)).poll(cx) } else { Pin::new(delay).poll(cx) }
 }

@@ -1,6 +1,4 @@
-//! [`TrySleep`]: a sleep that resolves to an error where another would panic.
-//!
-//! Must not know: how a sleep finds its timer.
+//! [`TrySleep`]: a sleep that resolves to an error in cases in which others panic.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,14 +8,14 @@ use crate::clock::Instant;
 use crate::future::Sleep;
 use crate::util::error::Error;
 
-/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep): `Ok` at the deadline, never before, or the [`Error`] of a
-/// timer that is full or was shut down.
+/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep). Resolves to `Ok` at the deadline, never before, or to
+/// the [`Error`] of a timer that is full or was shut down.
 ///
-/// A full timer says so at the first poll. To be polled again after that is to ask again; nobody is queued for room. A
-/// shutdown meanwhile resolves it at once.
+/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. If the
+/// timer is shut down while this waits, it resolves at once.
 ///
 /// # Cancel safety
-/// Dropping the future cancels the timer and frees what it held, at once.
+/// Dropping the future cancels the timer and frees everything it holds at once.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -42,7 +40,7 @@ impl TrySleep {
         TrySleep { sleep }
     }
 
-    /// The instant at which this completes. As [`Sleep::deadline`].
+    /// Returns the instant at which this completes, as [`Sleep::deadline`] does.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -58,7 +56,8 @@ impl TrySleep {
         self.sleep.deadline()
     }
 
-    /// Whether this has fired, polled since or not. As [`Sleep::is_elapsed`]; false of one that the timer has refused.
+    /// Returns whether this has fired, as [`Sleep::is_elapsed`] does, whether or not it was polled since. Returns
+    /// `false` if the timer has refused it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -73,7 +72,7 @@ impl TrySleep {
         self.sleep.is_elapsed()
     }
 
-    /// Gives this another deadline. As [`Sleep::reset_to`]; one that waits keeps its room on a full timer.
+    /// Sets a new deadline, as [`Sleep::reset_to`] does. A waiting sleep keeps its place in a full timer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

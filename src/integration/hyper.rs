@@ -1,7 +1,7 @@
-//! [`HyperTimer`]: the timer of hyper's servers and clients, with the feature `hyper`.
+//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
 //!
-//! hyper has no timer of its own: its builders take one with `timer`, hyper-util's connection pool with `pool_timer`.
-//! Without one, `header_read_timeout` and the keep-alive of HTTP/2 panic where they were asked for.
+//! hyper has no timer of its own. Its builders take one through `timer`, and hyper-util's connection pool takes one
+//! through `pool_timer`. Without a timer, hyper panics if `header_read_timeout` or HTTP/2 keep-alive is set.
 //!
 //! ```
 //! use hairspring::{Duration, hyper::HyperTimer};
@@ -10,8 +10,6 @@
 //! let mut client = Client::builder(TokioExecutor::new());
 //! client.timer(HyperTimer::new()).pool_timer(HyperTimer::new()).pool_idle_timeout(Duration::from_secs(30));
 //! ```
-//!
-//! Must not know: shards, the driver, the wheel.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -22,15 +20,14 @@ use crate::clock::Instant;
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::timer::Timer;
 
-/// A timer for hyper: hairspring's in the place of hyper-util's `TokioTimer`.
+/// A timer for hyper, in place of hyper-util's `TokioTimer`.
 ///
-/// Limits count in nanoseconds and never end early. One that is put off, as for each ping of an HTTP/2 connection, keeps
-/// its allocation. Runs on runtimes without `enable_time`.
+/// Time limits have nanosecond resolution and never end early. Postponing a limit, as hyper does for each ping of an
+/// HTTP/2 connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
 ///
 /// # Panics
-/// hyper's connections panic when polled outside a tokio runtime, as [`sleep`] does, or on a [`Timer`] that was shut
-/// down before the limit. hyper itself panics where a limit added to the current time overflows `std::time::Instant`,
-/// as `Duration::MAX` does.
+/// A connection panics when polled in the same cases as [`sleep`], and on a [`Timer`] that was shut down before the limit.
+/// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as it does for `Duration::MAX`.
 ///
 /// ```
 /// use hairspring::Duration;
@@ -43,12 +40,12 @@ use crate::timer::Timer;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct HyperTimer {
-    /// `None` for the timer of whichever runtime a connection is polled on.
+    /// `None` for the timer of the runtime that polls a connection.
     timer: Option<Timer>,
 }
 
 impl HyperTimer {
-    /// The timer of the runtime that a connection runs on.
+    /// Returns the timer of the runtime that a connection runs on.
     ///
     /// ```
     /// use hairspring::hyper::HyperTimer;
@@ -60,7 +57,7 @@ impl HyperTimer {
         HyperTimer::default()
     }
 
-    /// A timer of the caller's choice: with settings of its own, or with a clock that a test moves.
+    /// Uses the given timer, for example one with its own settings or with a clock that a test moves.
     ///
     /// ```
     /// use hairspring::hyper::HyperTimer;

@@ -1,9 +1,7 @@
-//! [`Reporter`]: a timer's metrics, told to the recorder of the `metrics` crate. Needs the feature `metrics`.
+//! [`Reporter`]: reports a timer's metrics to the recorder of the crate `metrics`. Needs the feature `metrics`.
 //!
-//! A timer counts for itself and is read now and then, so that its operations cost the same whether they are reported or
-//! not.
-//!
-//! Must not know: shards, the wheel.
+//! A timer keeps its own counts and the reporter reads them periodically, so the timer's operations cost the same with
+//! and without a reporter.
 
 use std::fmt;
 use std::future::Future;
@@ -22,30 +20,31 @@ const PENDING: &str = "hairspring_pending";
 const TURNS: &str = "hairspring_turns_total";
 const CASCADED: &str = "hairspring_cascaded_total";
 
-/// Tells the recorder of the crate `metrics` what a timer has done. Made by
-/// [`Timer::reporter`](crate::Timer::reporter).
+/// Reports what a timer has done to the recorder of the crate `metrics`. [`Timer::reporter`](crate::Timer::reporter)
+/// returns one.
 ///
-/// | name | kind | what |
+/// | name | kind | meaning |
 /// |---|---|---|
-/// | `hairspring_registered_total` | counter | timers that were armed |
+/// | `hairspring_registered_total` | counter | timers that were registered |
 /// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
 /// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
 /// | `hairspring_pending` | gauge | timers that wait now |
 /// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
-/// | `hairspring_turns_total` | counter | times that the timer was looked at for something due, whether there was or not |
-/// | `hairspring_cascaded_total` | counter | times that a waiting timer was moved to a finer level of its wheel |
+/// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |
+/// | `hairspring_cascaded_total` | counter | moves of a waiting timer to a finer level of its wheel |
 ///
-/// Each has the label `timer`, with the name given to the reporter. They are what [`Metrics`] has under the same names.
+/// Each has the label `timer`, with the name given to the reporter. [`Metrics`] has the same values under the same
+/// names.
 ///
-/// Install the recorder first: what fired before the first report is in it, and not told again to another recorder.
-/// The lateness is rounded up, by a sixteenth at most. It is handed over by `Histogram::record_many`; recorders that have
-/// no shorter way, `metrics-exporter-prometheus` among them, then take one sample for each timer fired since the last
-/// report.
+/// Install the recorder first: the first report includes what fired before it, and another recorder does not get that
+/// again. The lateness is rounded up by at most a sixteenth. The reporter passes it on through
+/// `Histogram::record_many`. Recorders without a faster way, such as `metrics-exporter-prometheus`, then take one
+/// sample for each timer fired since the last report.
 ///
-/// The names are those of Prometheus as they are, counters with `_total` and seconds with `_seconds`, so no unit is told
-/// that an exporter could add to a name: they come out the same with `set_enable_unit_suffix` and
-/// `with_recommended_naming` of `metrics-exporter-prometheus`, and without. That exporter makes a summary of a histogram
-/// that has no buckets, and summaries of several processes cannot be added up. So give it [some](Reporter::LATENESS_BUCKETS):
+/// The names follow Prometheus's conventions: counters end in `_total` and seconds in `_seconds`. The reporter gives no
+/// unit that an exporter could add to a name, so the names are the same with and without `set_enable_unit_suffix` and
+/// `with_recommended_naming` of `metrics-exporter-prometheus`. Without buckets, that exporter turns a histogram into a
+/// summary, and you cannot add up the summaries of several processes. So give it [buckets](Reporter::LATENESS_BUCKETS):
 ///
 /// ```ignore
 /// PrometheusBuilder::new()
@@ -53,7 +52,7 @@ const CASCADED: &str = "hairspring_cascaded_total";
 ///     .install()?;
 /// ```
 ///
-/// The reporter is no handle on the timer: it does not keep it from ending with the last.
+/// A reporter is not a handle on the timer: the timer ends with its last handle even if it has a reporter.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -67,19 +66,20 @@ const CASCADED: &str = "hairspring_cascaded_total";
 #[must_use = "a reporter does nothing until it runs or publishes"]
 pub struct Reporter {
     timer: TimerLease,
-    /// So that there is something to read when the timer has ended. `None` if it had, and nothing was left of it.
+    /// So that the counts can still be read after the timer has ended. `None` if it had ended and nothing was left of
+    /// it.
     _held: Option<TimerHold>,
     name: String,
-    /// What has been told.
+    /// What has been reported.
     lateness: Box<Lateness>,
 }
 
 impl Timer {
-    /// Reports what this timer does to the recorder of the crate `metrics`, with the label `timer` set to `name`. Needs
-    /// the feature `metrics`.
+    /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
+    /// `timer` set to `name`. Needs the feature `metrics`.
     ///
-    /// Give each timer a name of its own, and report on it once: the counters of two with one name would show the larger,
-    /// and the histogram both.
+    /// Give each timer a different name and create one reporter for each. If two reporters share a name, the counters
+    /// show the larger value and the histogram shows both.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -94,17 +94,17 @@ impl Timer {
 }
 
 impl Reporter {
-    /// The name of the histogram, for an exporter that is to be told its buckets.
+    /// The name of the histogram, for an exporter that needs to know its buckets.
     ///
     /// ```
     /// assert_eq!(hairspring::timer::Reporter::LATENESS, "hairspring_lateness_seconds");
     /// ```
     pub const LATENESS: &'static str = "hairspring_lateness_seconds";
 
-    /// Upper bounds of buckets for the lateness, in seconds, in rising order: fine from 10 us, as a timer on an idle
-    /// machine is that late, to 1 s, and one bound at 10 s. What is later belongs beyond the last.
+    /// Upper bounds of buckets for the lateness, in seconds, in ascending order. They are fine from 10 us, the lateness
+    /// of a timer on an idle machine, to 1 s, with one more bound at 10 s. Anything later is beyond the last bound.
     ///
-    /// The facade has no way to propose buckets, so an exporter has to be given them: see [`Reporter`].
+    /// The crate `metrics` has no way to propose buckets, so pass them to the exporter: see [`Reporter`].
     ///
     /// ```
     /// use hairspring::timer::Reporter;
@@ -119,7 +119,7 @@ impl Reporter {
         Reporter { timer, _held: timer.try_hold(), name, lateness: Box::new(Lateness::new()) }
     }
 
-    /// Reports once, to the recorder that is installed here. Locks each shard for a moment.
+    /// Reports once, to the currently installed recorder. Locks each shard for a moment.
     ///
     /// ```
     /// use hairspring::Timer;
@@ -146,14 +146,14 @@ impl Reporter {
         *self.lateness = now.lateness().clone();
     }
 
-    /// Reports at once and then `every` so often, until the timer has ended: the last report comes after that. To be
-    /// spawned on a tokio runtime. It waits there, not on the timer that it reports on.
+    /// Reports at once and then once per `every`, until the timer has ended. The last report is after that. Spawn the
+    /// future on a tokio runtime. It waits on that runtime's timer, not on the timer that it reports on.
     ///
     /// # Panics
-    /// Where `every` is zero, and when polled as [`sleep`](crate::sleep()) does.
+    /// If `every` is zero. Polling the future panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// # Cancel safety
-    /// Dropping the future ends the reports: what the timer has done since the last is not told.
+    /// Dropping the future ends the reports. What the timer has done since the last report is not reported.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -182,7 +182,7 @@ impl Reporter {
     }
 }
 
-/// Tells what the names mean. Each time, as nothing says when a recorder is installed.
+/// Describes the metrics. It does so each time, because nothing says when a recorder is installed.
 fn describe() {
     describe_counter!(REGISTERED, Unit::Count, "Timers that were armed: sleeps, timeouts and ticks that had to wait.");
     describe_counter!(FIRED, Unit::Count, "Timers that were fired at their deadlines.");
@@ -194,7 +194,7 @@ fn describe() {
     describe_counter!(TURNS, Unit::Count, "Times that the timer was looked at for something due.");
     describe_counter!(CASCADED, Unit::Count, "Times that a waiting timer was moved to a finer level of its wheel.");
     describe_gauge!(PENDING, Unit::Count, "Timers that wait now.");
-    // With no unit: exporters that add it to the name would say it twice.
+    // Without a unit: exporters that add it to the name would repeat it.
     describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");
 }
 

@@ -1,6 +1,6 @@
-//! [`Timeout`] and [`TimeoutLayer`]: a limit on each request of a tower service, with the feature `tower`.
+//! [`Timeout`] and [`TimeoutLayer`], which limit the time of each request of a tower service. Need the feature `tower`.
 //!
-//! In place of `tower::timeout`. The error of a request that took too long is [`Elapsed`](crate::error::Elapsed), in a
+//! They replace `tower::timeout`. If a request takes too long, its error is [`Elapsed`](crate::error::Elapsed), in a
 //! [`BoxError`].
 //!
 //! ```
@@ -14,8 +14,6 @@
 //! assert_eq!(service.oneshot(7).await.unwrap(), 7);
 //! # }
 //! ```
-//!
-//! Must not know: shards, the driver, the wheel.
 
 use std::error::Error;
 use std::future::Future;
@@ -30,7 +28,8 @@ use tower_service::Service;
 use crate::future::{self, timeout};
 use crate::timer::Timer;
 
-/// The error of a service under a limit: its own, or [`Elapsed`](crate::error::Elapsed). The same type as tower's.
+/// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). It is the
+/// same type as tower's.
 ///
 /// ```
 /// use hairspring::{error::Elapsed, tower::BoxError};
@@ -39,7 +38,7 @@ use crate::timer::Timer;
 /// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Puts a service under a [`Timeout`]: tower's `TimeoutLayer`.
+/// A layer that applies a [`Timeout`] to a service, like tower's `TimeoutLayer`.
 ///
 /// ```
 /// use hairspring::{Duration, error::Elapsed, tower::TimeoutLayer};
@@ -59,7 +58,7 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// A layer that gives each request `duration`, on the timer of the runtime that polls the response.
+    /// Creates a layer that limits each request to `duration`, on the timer of the runtime that polls the response.
     ///
     /// ```
     /// use hairspring::{Duration, tower::TimeoutLayer};
@@ -71,7 +70,7 @@ impl TimeoutLayer {
         TimeoutLayer { limit: Capacity { duration, timer: None } }
     }
 
-    /// This layer on a timer of the caller's choice.
+    /// Uses the given timer for this layer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -99,15 +98,16 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service whose requests may take so long and no longer: tower's `Timeout`.
+/// A service that limits the time of each request, like tower's `Timeout`.
 ///
-/// The time counts from `call`. The wait in `poll_ready` is not limited. A request that takes too long is dropped.
+/// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
-/// The response is [`Elapsed`](crate::error::Elapsed) where the limit passes first, or the service's own error.
+/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, or to the service's own
+/// error.
 ///
 /// # Panics
-/// The response panics when polled as [`sleep`](crate::sleep()) does.
+/// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
 ///
 /// ```
 /// use hairspring::{Duration, tower::Timeout};
@@ -126,7 +126,7 @@ pub struct Timeout<S> {
 }
 
 impl<S> Timeout<S> {
-    /// Gives each request of `inner` the time of `duration`, on the timer of the runtime that polls the response.
+    /// Limits each request of `inner` to `duration`, on the timer of the runtime that polls the response.
     ///
     /// ```
     /// use hairspring::{Duration, tower::Timeout};
@@ -143,7 +143,7 @@ impl<S> Timeout<S> {
         Timeout { inner, limit: Capacity { duration, timer: None } }
     }
 
-    /// This service on a timer of the caller's choice.
+    /// Uses the given timer for this service.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -162,7 +162,7 @@ impl<S> Timeout<S> {
         Timeout { inner: self.inner, limit: self.limit.with_timer(timer) }
     }
 
-    /// The service inside.
+    /// Returns a reference to the inner service.
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
@@ -173,7 +173,7 @@ impl<S> Timeout<S> {
         &self.inner
     }
 
-    /// The service inside, to change it.
+    /// Returns a mutable reference to the inner service.
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
@@ -186,7 +186,7 @@ impl<S> Timeout<S> {
         &mut self.inner
     }
 
-    /// Gives the service back, without the limit.
+    /// Returns the inner service, without the limit.
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
@@ -214,10 +214,10 @@ where
     }
 }
 
-/// The response of a [`Timeout`].
+/// The response future of a [`Timeout`].
 ///
 /// # Cancel safety
-/// Dropping it drops the response and cancels the timer.
+/// Dropping it drops the inner response and cancels the timer.
 ///
 /// ```
 /// # use hairspring::{Duration, tower::{ResponseFuture, Timeout}};
@@ -248,7 +248,7 @@ where
     }
 }
 
-/// What a layer and its services have in common.
+/// What a layer and its services share.
 #[derive(Debug, Clone)]
 struct Capacity {
     duration: Duration,

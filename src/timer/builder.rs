@@ -1,6 +1,4 @@
-//! [`Builder`]: a timer made to measure.
-//!
-//! Must not know: the inside of the futures.
+//! [`Builder`]: makes a timer with settings of your own.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,9 +18,9 @@ use crate::test_util::manual::ManualClock;
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
 
-/// Makes a [`Timer`] with settings of its own. Made by [`Timer::builder`].
+/// Makes a [`Timer`] with settings of your own. [`Timer::builder`] returns one.
 ///
-/// A setting out of its range is told of by the [`BuildError`] of what builds.
+/// If a setting is out of range, the methods that build the timer return a [`BuildError`].
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -45,7 +43,7 @@ pub struct Builder {
     clock: Option<ManualClock>,
 }
 
-/// A [`Builder`] was given a setting that it does not take, or built where it cannot.
+/// The error of a [`Builder`] that has a setting out of range, or that cannot build here.
 ///
 /// ```
 /// use hairspring::Timer;
@@ -61,7 +59,7 @@ enum Wrong {
     Resolution(Duration),
     Capacity,
     Alarm(Alarm),
-    /// What the system said.
+    /// The system's message.
     AlarmRefused(Alarm, String),
     NoRuntime,
 }
@@ -80,10 +78,10 @@ impl Builder {
         Builder::default()
     }
 
-    /// How many shards the timer has, from 1 to 1024: each is a wheel behind a lock, and a thread keeps to one.
+    /// Sets the number of shards, from 1 to 1024. A shard is a wheel behind a lock, and each thread uses one shard.
     ///
-    /// Without this it is one for each worker of the current runtime: one on a current-thread runtime, and with
-    /// [`build_with_driver`](Builder::build_with_driver) outside of any runtime.
+    /// The default is one shard for each worker of the current runtime. It is one shard on a current-thread runtime,
+    /// and for [`build_with_driver`](Builder::build_with_driver) outside a runtime.
     ///
     /// ```
     /// assert!(hairspring::Timer::builder().shards(4).build_with_driver().is_ok());
@@ -93,12 +91,13 @@ impl Builder {
         self
     }
 
-    /// How far apart the instants lie at which timers fire, from 1 us to 1 s, rounded down to a power of two nanoseconds:
-    /// a millisecond becomes 2^19 of them, 0.52 ms. For about a millisecond say `Duration::from_nanos(1 << 20)`.
+    /// Sets the resolution of deadlines, from 1 us to 1 s, rounded down to a power of two nanoseconds: a millisecond
+    /// becomes 2^19 ns, which is 0.52 ms. For about a millisecond, pass `Duration::from_nanos(1 << 20)`.
     ///
-    /// A deadline is rounded up to the next of them, so a coarse resolution fires many timers with one wake-up; none
-    /// fires early. Without this deadlines are not rounded, and where timers are dense (some 25,000 a second) they are
-    /// gathered for up to 0.8 ms. With this they are not gathered further.
+    /// Deadlines are rounded up to a multiple of the resolution. A coarse resolution therefore fires many timers with
+    /// one wake-up, and none early. By default deadlines are not rounded, and if timers are dense (about 25,000 per
+    /// second), the driver coalesces them: due timers wait up to 0.8 ms. With a resolution they are not coalesced
+    /// further.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -109,15 +108,17 @@ impl Builder {
         self
     }
 
-    /// How many sleeps may wait on the timer at a time, at least 1. Without this there is no limit but memory.
+    /// Sets how many sleeps may wait on the timer at a time, at least 1. By default only memory limits their number.
     ///
-    /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. Where
-    /// the timer is full, [`try_sleep`](Timer::try_sleep) resolves to an [error](crate::error::Error::is_at_capacity),
-    /// and what cannot tell of an error panics when it is polled: a sleep or timeout for the first time or after a reset,
-    /// an interval at any tick, as each asks for room anew. A queue or map counts as one sleep while it waits, and asks
-    /// anew each time. Those that wait are not disturbed, and what is ready at its first poll needs no room.
+    /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. If the
+    /// timer is full, [`try_sleep`](Timer::try_sleep) resolves to an [error](crate::error::Error::is_at_capacity).
+    /// Futures that cannot return an error panic when polled: a sleep or timeout at its first poll and at its first
+    /// poll after a reset, and an interval at any tick, because each of these needs a new place. A queue or a map
+    /// counts as one sleep while it waits and needs a new place each time. Sleeps that already wait are not affected,
+    /// and a sleep that is ready at its first poll needs no place.
     ///
-    /// The limit holds over all shards, so threads that arm timers share a counter: some nanoseconds each time.
+    /// The limit applies to all shards together, so threads that register timers share a counter. It costs some
+    /// nanoseconds for each timer.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -137,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// What wakes the driver when a deadline is reached. The alarm thread where this is not called.
+    /// Sets what wakes the driver when a deadline is reached. The default is the alarm thread.
     ///
     /// ```
     /// use hairspring::{Timer, timer::Alarm};
@@ -150,8 +151,8 @@ impl Builder {
 
     /// Puts the timer on a clock that a test moves by hand. Needs the feature `test-util`.
     ///
-    /// Such a timer has one shard where no number is given, needs no runtime, and no driver: what is due is fired by
-    /// whoever moves the clock. [`alarm`](Builder::alarm) means nothing to it.
+    /// Such a timer has one shard by default, and needs neither a runtime nor a driver: moving the clock fires what is
+    /// due. [`alarm`](Builder::alarm) has no effect on it.
     ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
@@ -165,17 +166,19 @@ impl Builder {
         self
     }
 
-    /// Makes the timer, and spawns its driver on the current runtime.
+    /// Makes the timer and spawns its driver on the current runtime.
     ///
-    /// It ends with that runtime, when it is [shut down](Timer::shutdown), and when the last handle on it is dropped:
-    /// clones of the [`Timer`], and intervals, queues and maps made on it. Sleeps and timeouts are no handles.
+    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when its last handle is dropped.
+    /// Handles are clones of the [`Timer`] and the intervals, queues and maps made on it. Sleeps and timeouts are not
+    /// handles.
     ///
     /// # Errors
-    /// For a setting out of its range, for an alarm that the runtime lacks something for or the system refuses (if no
-    /// more files can be opened, say), and outside a tokio runtime. [`Alarm`] says when tokio panics instead.
+    /// If a setting is out of range, if the runtime lacks something that the alarm needs, if the system refuses the
+    /// alarm (for example because no more files can be opened), or outside a tokio runtime. [`Alarm`] says when tokio
+    /// panics instead.
     ///
     /// # Panics
-    /// Where this is the process's first timer and the system refuses it a thread.
+    /// If this is the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
@@ -184,7 +187,7 @@ impl Builder {
     pub fn build(self) -> Result<Timer, BuildError> {
         #[cfg(feature = "test-util")]
         if self.clock.is_some() {
-            // Its driver has nothing to do, and is not to end the timer by being dropped.
+            // Its driver has nothing to do, and dropping the driver must not end the timer.
             return Ok(Timer::owning(self.by_hand()?));
         }
         let (runtime, timer, driver) = self.build_here()?;
@@ -193,19 +196,20 @@ impl Builder {
         Ok(timer)
     }
 
-    /// Makes the timer, and the driver that has to be polled for the timer to fire, on whatever executor.
+    /// Makes the timer and returns it with its driver. The timer fires only while some executor polls the driver.
     ///
-    /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), and with its last handle, as
-    /// told at [`build`](Builder::build). The driver then completes.
+    /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), or when its last handle is
+    /// dropped, as for [`build`](Builder::build). The driver then completes.
     ///
-    /// The driver makes its [alarm](Builder::alarm) when it is first polled. If the runtime lacks what that needs, or the
-    /// system refuses it, the driver takes the alarm thread instead. [`Alarm`] says when tokio panics then.
+    /// The driver makes its [alarm](Builder::alarm) at its first poll. If the runtime lacks something that the alarm
+    /// needs, or the system refuses the alarm, the driver uses the alarm thread instead. [`Alarm`] says when tokio
+    /// panics then.
     ///
     /// # Errors
-    /// For a setting out of its range, and for [`Alarm::Timerfd`] on other systems than Linux.
+    /// If a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
     ///
     /// # Panics
-    /// As [`build`](Builder::build).
+    /// In the same cases as [`build`](Builder::build).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -220,16 +224,17 @@ impl Builder {
         Ok((Timer::owning(timer), driver))
     }
 
-    /// Makes the timer the one that this runtime's sleeps go to from now on, wherever they do not name another. Sleeps
-    /// that wait already stay with the timer they wait on.
+    /// Makes the timer and installs it as the default of the current runtime: all sleeps of the runtime use it from now
+    /// on, unless they name another timer. Sleeps that already wait stay on their timer.
     ///
-    /// It lives as long as the runtime, unless it is [shut down](Timer::shutdown); handles do not matter to it.
+    /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown). Dropping its handles does not
+    /// end it.
     ///
     /// # Errors
-    /// As [`build`](Builder::build).
+    /// In the same cases as [`build`](Builder::build).
     ///
     /// # Panics
-    /// As [`build`](Builder::build).
+    /// In the same cases as [`build`](Builder::build).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -264,7 +269,7 @@ impl Builder {
     /// A timer on the manual clock that was given.
     #[cfg(feature = "test-util")]
     fn by_hand(&self) -> Result<TimerLease, BuildError> {
-        // Only borrowed: a clock that goes ends its timers, which is not to be before somebody holds the new one.
+        // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
         Ok(clock.open(self.clone().shards(shards).settings()?.wanted()))

@@ -1,6 +1,4 @@
 //! [`Metrics`]: what a timer has done so far.
-//!
-//! Must not know: the inside of the futures.
 
 use std::fmt;
 
@@ -11,14 +9,17 @@ use crate::core::shard::Snapshot;
 use crate::core::shards::TimerLease;
 use crate::wheel::Tick;
 
-/// A snapshot of what a timer has done, from [`Timer::metrics`](super::Timer::metrics).
+/// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).
 ///
-/// Each timer that was registered is in the end fired or cancelled: `registered() == fired() + cancelled() + pending()`
-/// holds in every snapshot. Those that a shutdown ended count as cancelled. A sleep that was ready at its first poll was
-/// never registered. The shards are read one after the other, so with threads at work the sum may be one that never was:
-/// more pending than a timer's capacity, for one. A timer that was built can be asked as long as there is a handle on
-/// it, shut down or not; of a runtime's own timer all is zero when the runtime has gone and another timer has taken its
-/// place.
+/// Each registered timer is either fired or cancelled in the end: `registered() == fired() + cancelled() + pending()`
+/// holds in every snapshot. Timers that a shutdown ended count as cancelled. A sleep that was ready at its first poll
+/// was never registered.\
+///
+/// The shards are read one after the other. While threads use the timer, the sums may therefore be ones that never
+/// existed, for example with more pending timers than the capacity.\
+///
+/// You can read the metrics of a timer that you built as long as you have a handle on it, even after a shutdown. The
+/// metrics of a runtime's own timer are all zero once the runtime has gone and another timer has taken its place.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -49,7 +50,7 @@ impl Metrics {
         }
     }
 
-    /// Timers that wait.
+    /// Returns the number of timers that wait now.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -67,8 +68,8 @@ impl Metrics {
         self.snapshot.counts.pending
     }
 
-    /// Timers that were armed so far: an interval counts anew with each tick that it waits for, a sleep that is reset
-    /// while it waits does not.
+    /// Returns the number of timers registered so far. An interval counts once for each tick that it waits for. A sleep
+    /// that is reset while it waits does not count again.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, Timer};
@@ -86,7 +87,7 @@ impl Metrics {
         self.snapshot.counts.registered
     }
 
-    /// Timers that were fired so far.
+    /// Returns the number of timers fired so far.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -101,8 +102,8 @@ impl Metrics {
         self.snapshot.counts.fired
     }
 
-    /// Timers that were cancelled so far: dropped, found past their deadline by a poll or a reset before they were
-    /// fired, or ended by a shutdown.
+    /// Returns the number of timers cancelled so far: those that were dropped, that a poll or a reset found past their
+    /// deadlines before they were fired, or that a shutdown ended.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -120,7 +121,7 @@ impl Metrics {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// How often the wheels were turned: looked at for something due. One turn may fire many timers, or none.
+    /// Returns how many turns there were. Each turn looks for due timers and may fire many of them, or none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -135,9 +136,9 @@ impl Metrics {
         self.turns
     }
 
-    /// How many times an entry moved down a level of a wheel.
+    /// Returns how often an entry moved down a level of a wheel.
     ///
-    /// Timers that were armed in the order of their deadlines, as those of one length are, mostly stay where they are.
+    /// Timers that are registered in the order of their deadlines, such as timers of one length, mostly do not move.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -152,7 +153,7 @@ impl Metrics {
         self.snapshot.counts.cascaded
     }
 
-    /// How long after their deadlines timers fired.
+    /// Returns how long after their deadlines timers fired.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -167,11 +168,11 @@ impl Metrics {
         &self.snapshot.lateness
     }
 
-    /// Which slots of the wheels are occupied, for each level from the finest up: bit `n` is set where slot `n` of the
-    /// level has entries in any of the timer's shards.
+    /// Returns which slots of the wheels are occupied, for each level from the finest up. Bit `n` is set if slot `n` of
+    /// the level has entries in any of the timer's shards.
     ///
-    /// A slot of level `n` spans 64^`n` ticks of a nanosecond. An entry stands where its deadline's base 64 digits first
-    /// differ from the time when the wheel last looked.
+    /// A slot of level `n` spans 64^`n` ticks of a nanosecond. The level of an entry is the highest base 64 digit in
+    /// which its deadline differs from the time when the wheel last looked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -185,8 +186,8 @@ impl Metrics {
         &self.snapshot.occupancy
     }
 
-    /// The tick at which this was read, in nanoseconds from an origin that the process keeps. Its base 64 digits, from
-    /// the last one on, are where the hands of the levels in [`occupancy`](Metrics::occupancy) stand.
+    /// Returns the tick at which this was read, in nanoseconds from a fixed origin in the process. Its base 64 digits,
+    /// from the last one on, are the current slots of the levels in [`occupancy`](Metrics::occupancy).
     ///
     /// ```
     /// use hairspring::{Duration, Timer, sleep, wheel::Ticks};
@@ -203,10 +204,10 @@ impl Metrics {
         self.elapsed
     }
 
-    /// The earliest deadline, rounded up to the timer's resolution; `None` where no timer waits.
+    /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
     ///
-    /// It may be an instant before that, never one after it: where the wheel has to move entries down a level first, and
-    /// where the earliest was cancelled since the wheel last looked.
+    /// It may be earlier than that, but never later: if the wheel first has to move entries down a level, or if the
+    /// earliest timer was cancelled since the wheel last looked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

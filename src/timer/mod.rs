@@ -1,4 +1,4 @@
-//! [`Timer`]: the handle on shards and the driver that turns them.
+//! [`Timer`]: a handle on a timer, with its settings, metrics and errors.
 //!
 //! ```
 //! use hairspring::{Duration, Timer, timer::Alarm};
@@ -12,8 +12,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! Must not know: the inside of the futures.
 
 mod builder;
 mod metrics;
@@ -36,10 +34,11 @@ use crate::core::shards::{TimerHold, TimerLease};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-/// A handle on a timer: what the free functions find by themselves, to be held and passed on.
+/// A handle on a timer, which you can keep and pass on. The free functions find their timer by themselves.
 ///
-/// Each runtime has a timer of its own, made when it is first needed and gone with the runtime. So has the process, for
-/// what waits outside of any runtime. Those of a [`Builder`] come on top, and end with their last handle. Cloning is cheap.
+/// Each runtime has a timer of its own, which is made when it is first needed and ends with the runtime. The process
+/// has one too, for everything that waits outside a runtime. You can make more with a [`Builder`]; these end with their
+/// last handle. Cloning a handle is cheap.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -54,11 +53,11 @@ use crate::wheel::Tick;
 #[derive(Clone)]
 pub struct Timer {
     pub(crate) lease: TimerLease,
-    /// Of a timer that is gone when its last handle is.
+    /// For a timer that ends with its last handle.
     _owned: Option<Arc<Owned>>,
 }
 
-/// Ends a timer when it is dropped. Until then its counts can be read, though it was shut down.
+/// Ends a timer when it is dropped. Until then its counts can be read, even after a shutdown.
 struct Owned(TimerHold);
 
 impl Drop for Owned {
@@ -68,17 +67,17 @@ impl Drop for Owned {
 }
 
 impl Timer {
-    /// A handle on a timer that lives as long as its runtime, or as the process.
+    /// A handle on a timer that lives as long as its runtime or the process.
     fn of_runtime(lease: TimerLease) -> Timer {
         Timer { lease, _owned: None }
     }
 
-    /// The first handle on a timer that ends with its last. For a timer that is certainly there.
+    /// The first handle on a timer that ends with its last handle. The timer must not have ended.
     fn owning(lease: TimerLease) -> Timer {
         Timer { lease, _owned: Some(Arc::new(Owned(lease.hold()))) }
     }
 
-    /// Makes a timer with settings of its own.
+    /// Returns a builder for a timer with settings of your own.
     ///
     /// ```
     /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
@@ -88,11 +87,11 @@ impl Timer {
         Builder::new()
     }
 
-    /// The timer that sleeps made here wait on: that of the current runtime. Outside of any runtime, and on one that has
-    /// been shut down, it is the process's own, which never ends.
+    /// Returns the timer that sleeps created here wait on: the timer of the current runtime. Outside a runtime, and on
+    /// a runtime that has been shut down, it is the process's own timer, which never ends.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses to start a thread.
+    /// If this makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// use hairspring::Timer;
@@ -110,13 +109,13 @@ impl Timer {
         Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(registry::own()))
     }
 
-    /// The timer of the current runtime, and no other.
+    /// Returns the timer of the current runtime.
     ///
     /// # Errors
-    /// Outside a tokio runtime, and on one that has been shut down.
+    /// Outside a tokio runtime, and on a runtime that has been shut down.
     ///
     /// # Panics
-    /// If it makes the process's first timer and the system refuses to start a thread.
+    /// If this makes the process's first timer and the system refuses to start a thread.
     ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
@@ -126,7 +125,7 @@ impl Timer {
         if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
     }
 
-    /// The time on this timer's clock.
+    /// Returns the time on this timer's clock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -140,12 +139,12 @@ impl Timer {
         clock::instant_of(self.now_tick())
     }
 
-    /// The time on this timer's clock.
+    /// Returns the time on this timer's clock.
     pub(crate) fn now_tick(&self) -> Tick {
         self.lease.parking.clock.now()
     }
 
-    /// What this timer has done so far. Locks each shard for a moment.
+    /// Returns a snapshot of what this timer has done so far. Locks each shard for a moment.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -158,12 +157,13 @@ impl Timer {
         Metrics::of(self.lease)
     }
 
-    /// Ends the timer: its sleeps that wait are woken, and it takes no more. Returns how many there were; zero where it
-    /// has ended before.
+    /// Ends the timer: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting, or zero if
+    /// the timer had already ended.
     ///
-    /// A sleep that named this timer panics when it is polled before its deadline. One that was on it as its runtime's
-    /// default waits on with the timer that its runtime makes next. The process's own timer, which [`current`](Timer::current)
-    /// gives outside of any runtime, serves everybody and does not end: for it this is zero.
+    /// A sleep created on this timer explicitly panics when it is polled before its deadline. A sleep that was on it
+    /// because it was the default of its runtime continues to wait, on the timer that the runtime makes next. The
+    /// process's own timer, which [`current`](Timer::current) returns outside a runtime, serves all of them and does
+    /// not end: for that timer this returns zero.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

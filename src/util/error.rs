@@ -1,4 +1,5 @@
-//! Errors: [`Elapsed`] from a timeout, [`Error`] from a timer that cannot do what is asked.
+//! The errors of this crate: [`Elapsed`] from a timeout, and [`Error`] from a timer that cannot do what it was asked to
+//! do.
 //!
 //! ```
 //! use hairspring::{Duration, Timer, error::Elapsed};
@@ -16,7 +17,7 @@
 use std::fmt;
 use std::mem;
 
-/// A future did not complete before its deadline: the error of [`timeout`](crate::timeout()).
+/// The error of [`timeout`](crate::timeout()): a future did not complete before its deadline.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,7 +33,7 @@ use std::mem;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// The error itself, for tests of code that handles it.
+    /// Creates the error, for tests of code that handles it.
     ///
     /// ```
     /// use hairspring::error::Elapsed;
@@ -60,14 +61,15 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// A timer could not do what was asked of it.
+/// The error of a timer that could not do what it was asked to do.
+///
+/// Two errors are equal if they are of the same kind, however many sleeps were [pending](Error::pending).
 ///
 /// ```
 /// use hairspring::Timer;
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(!error.is_shutdown() && !error.is_at_capacity());
 /// ```
-/// Two are equal where they are of one kind, however many sleeps were [pending](Error::pending).
 #[derive(Debug, Clone, Copy)]
 pub struct Error(Kind);
 
@@ -75,7 +77,7 @@ pub struct Error(Kind);
 enum Kind {
     Shutdown,
     AtCapacity {
-        /// How many there were, where it was a timer that said so.
+        /// How many sleeps were pending, if a timer made this error.
         pending: Option<usize>,
     },
     Invalid,
@@ -83,7 +85,7 @@ enum Kind {
 }
 
 impl Error {
-    /// The error of a timer that was shut down.
+    /// Creates the error of a timer that was shut down.
     ///
     /// ```
     /// assert!(hairspring::error::Error::shutdown().is_shutdown());
@@ -93,7 +95,7 @@ impl Error {
         Error(Kind::Shutdown)
     }
 
-    /// Whether the timer was shut down: this will not get better.
+    /// Returns whether the timer was shut down. Trying again cannot succeed.
     ///
     /// ```
     /// assert!(!hairspring::error::Error::at_capacity().is_shutdown());
@@ -103,7 +105,7 @@ impl Error {
         matches!(self.0, Kind::Shutdown)
     }
 
-    /// The error of a timer that holds as many sleeps as it may.
+    /// Creates the error of a timer that is at capacity.
     ///
     /// ```
     /// assert!(hairspring::error::Error::at_capacity().is_at_capacity());
@@ -117,7 +119,7 @@ impl Error {
         Error(Kind::AtCapacity { pending: Some(pending) })
     }
 
-    /// Whether the timer is full: asking again later may succeed.
+    /// Returns whether the timer is at capacity. Trying again later may succeed.
     ///
     /// ```
     /// assert!(!hairspring::error::Error::shutdown().is_at_capacity());
@@ -127,8 +129,8 @@ impl Error {
         matches!(self.0, Kind::AtCapacity { .. })
     }
 
-    /// How many sleeps waited on the timer when it was found to be full; `None` for another error, and for one that was
-    /// made by [`at_capacity`](Error::at_capacity).
+    /// Returns how many sleeps were waiting when the timer found that it was at capacity. Returns `None` for any other
+    /// error, and for an error made by [`at_capacity`](Error::at_capacity).
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -151,7 +153,8 @@ impl Error {
         }
     }
 
-    /// The error of a deadline that a timer does not take. No timer of this crate refuses any; tokio's has the name.
+    /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
+    /// this function exists because tokio has it.
     ///
     /// ```
     /// assert!(hairspring::error::Error::invalid().is_invalid());
@@ -161,7 +164,7 @@ impl Error {
         Error(Kind::Invalid)
     }
 
-    /// Whether the deadline was refused.
+    /// Returns whether the timer did not accept the deadline.
     ///
     /// ```
     /// assert!(!hairspring::error::Error::shutdown().is_invalid());

@@ -1,4 +1,4 @@
-//! What several test files share: runtimes, wakers that count, and a limit for what might hang.
+//! Helpers that several test files share: runtimes, wakers that count, and a time limit for code that might hang.
 
 #![allow(dead_code)] // No test file uses all of it.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// How long anything may take before it counts as hung. Thousands of times what it takes.
+/// How long anything may take before it counts as hung: thousands of times what it should take.
 pub(crate) const HUNG: Duration = Duration::from_secs(60);
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -24,7 +24,7 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The longest durations there are.
+/// The longest possible durations.
 pub(crate) fn longest() -> [Duration; 3] {
     [0, 1, 2].map(|less| Duration::MAX.saturating_sub(Duration::from_nanos(less)))
 }
@@ -39,7 +39,7 @@ pub(crate) fn multi_thread(workers: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(workers).enable_all().build().unwrap()
 }
 
-/// A current-thread runtime whose clock moves on by itself only where every task waits.
+/// A current-thread runtime whose clock moves only when every task waits.
 pub(crate) fn paused() -> Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
@@ -49,22 +49,22 @@ pub(crate) fn both_flavours() -> [Runtime; 2] {
     [current_thread(), multi_thread(2)]
 }
 
-/// Both flavours without `enable_time` and `enable_io`.
+/// A runtime of each flavour without `enable_time` and `enable_io`.
 pub(crate) fn bare() -> [Runtime; 2] {
     [Builder::new_current_thread().build().unwrap(), Builder::new_multi_thread().worker_threads(2).build().unwrap()]
 }
 
-/// Calls `code` in the runtime, as part of what it drives.
+/// Calls `code` inside the runtime, in a future that it drives.
 pub(crate) fn inside<T>(runtime: &Runtime, code: impl FnOnce() -> T) -> T {
     runtime.block_on(async { code() })
 }
 
-/// Runs `test` on a thread of its own and fails where that hangs.
+/// Runs `test` on a separate thread and fails if it hangs.
 pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     must_go_on(|| 0, test)
 }
 
-/// The same for one that is long on a slow machine: it hangs where `progress` does.
+/// The same for a test that takes long on a slow machine: it hangs if `progress` does.
 pub(crate) fn must_go_on<T: Send + 'static>(
     progress: impl Fn() -> usize,
     test: impl FnOnce() -> T + Send + 'static,
@@ -84,13 +84,13 @@ pub(crate) fn must_go_on<T: Send + 'static>(
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
 }
 
-/// Up to so many rounds of what is tried often, as it seldom fails; fewer where the machine is slow.
+/// At most this many rounds of a test that rarely fails, and fewer on a slow machine.
 pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
     let enough = Instant::now() + HUNG / 10;
     (0..most).take_while(move |_| Instant::now() < enough)
 }
 
-/// What `code` says when it panics.
+/// The message with which `code` panics.
 pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(_) => panic!("this should have panicked"),
@@ -113,7 +113,7 @@ pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Pol
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// Lets the other tasks of this runtime run until they wait, the clock of a paused runtime standing still.
+/// Lets the other tasks of this runtime run until they wait. The clock of a paused runtime does not move.
 pub(crate) async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -135,7 +135,7 @@ impl Wakes {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Waits in real time until there was a wake.
+    /// Waits in real time for a wake-up.
     pub(crate) fn wait(&self) {
         let start = Instant::now();
         while self.count() == 0 {
@@ -200,7 +200,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// From zero to nearly `bound`, to the nanosecond.
+    /// A duration from zero to nearly `bound`, to the nanosecond.
     pub(crate) fn duration(&mut self, bound: Duration) -> Duration {
         Duration::from_nanos(self.below(u64::try_from(bound.as_nanos()).unwrap()))
     }

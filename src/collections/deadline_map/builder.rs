@@ -1,6 +1,4 @@
-//! [`Builder`]: a map made to measure.
-//!
-//! Must not know: how a map works.
+//! [`Builder`]: makes a map with settings of your own.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,12 +6,12 @@ use std::marker::PhantomData;
 use super::{DeadlineMap, Expirations};
 use crate::timer::Timer;
 
-/// The most shards a map may have.
+/// The maximum number of shards of a map.
 pub(super) const MOST_SHARDS: usize = 64;
 
-/// Makes a [`DeadlineMap`] with settings of its own. Made by [`DeadlineMap::builder`].
+/// Makes a [`DeadlineMap`] with settings of your own. [`DeadlineMap::builder`] returns one.
 ///
-/// A setting out of its range is told of by the [`BuildError`] of [`build`](Builder::build).
+/// If a setting is out of range, [`build`](Builder::build) returns a [`BuildError`].
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
@@ -32,7 +30,7 @@ pub struct Builder<K, V> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// A [`Builder`] was given a setting that it does not take.
+/// The error of a [`Builder`] with a setting out of range.
 ///
 /// ```
 /// use hairspring::DeadlineMap;
@@ -52,11 +50,11 @@ impl<K, V> Builder<K, V> {
         Builder { shards: None, timer: None, of: PhantomData }
     }
 
-    /// How many shards the map has, from 1 to 64, rounded up to a power of two: each is a lock, with the keys whose hashes
-    /// lead to it. A map that one thread uses needs one.
+    /// Sets how many shards the map has, from 1 to 64, rounded up to a power of two. Each shard is a lock and the keys
+    /// whose hashes select it. A map that only one thread uses needs one shard.
     ///
-    /// Without this there are four for each processor, 64 at most, so that threads rarely meet in one. A shard takes
-    /// memory from its first entry on.
+    /// By default there are four shards for each processor, and at most 64, so that threads rarely contend for a lock.
+    /// A shard takes memory from its first entry on.
     ///
     /// ```
     /// use hairspring::DeadlineMap;
@@ -68,8 +66,8 @@ impl<K, V> Builder<K, V> {
         self
     }
 
-    /// The timer that the stream waits on, and whose clock the map goes by, whatever runtime polls it. Without this it is
-    /// the one of the runtime that polls the stream.
+    /// Sets the timer that the stream waits on. The map uses its clock, whatever runtime polls the stream. By default
+    /// it is the timer of the runtime that polls the stream.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
@@ -86,10 +84,10 @@ impl<K, V> Builder<K, V> {
         self
     }
 
-    /// Makes the map, and the stream of what expires in it.
+    /// Makes the map and the stream of its expired entries.
     ///
     /// # Errors
-    /// For a number of shards out of its range.
+    /// If the number of shards is out of range.
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();

@@ -1,13 +1,11 @@
-//! [`Expirations`]: the stream of what expired.
-//!
-//! Invariants
-//! 1. Never early: what is handed out was due at a time that the clock has shown, and was not touched since.
-//! 2. What is due is taken out one at a time, as it is handed out, so nothing is lost when this is dropped, and a slow
-//!    consumer holds nothing back but what it has not asked for.
-//! 3. Order: the shard with the earliest work is served, as far as no other has any before that.
-//! 4. The clock is followed forwards only.
-//!
-//! Must not know: hashes, the wheel.
+//! [`Expirations`]: the stream of expired entries.
+
+// Invariants
+// 1. Never early: an entry that is handed out was due at a time that the clock has shown, and was not touched since.
+// 2. Due entries are taken out one at a time, as they are handed out. So nothing is lost when the stream is dropped,
+//    and a slow consumer delays only what it has not asked for.
+// 3. Order: the stream serves the shard with the earliest work, as long as no other shard has earlier work.
+// 4. The stream's time only moves forward.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -22,27 +20,28 @@ use super::{Shared, endless_sleep};
 use crate::future::Sleep;
 use crate::wheel::Tick;
 
-/// Holds of a shard's lock in one poll, before other tasks have their turn.
+/// How often one poll takes a shard's lock before other tasks run.
 const HOLDS: usize = 64;
 
-/// The entries of a [`DeadlineMap`](super::DeadlineMap) that expired: a stream of `(K, V)`, for one consumer.
+/// The entries of a [`DeadlineMap`](super::DeadlineMap) that have expired: a stream of `(K, V)`, for one consumer.
 ///
-/// Each entry comes once, at or after its deadline and never before, and unless it was touched, replaced or removed
-/// before it was handed out. They come in the order of their deadlines; of equal ones, in any. What is due earlier but
-/// inserted or touched while others are handed out may come after those.
+/// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
+/// first. Entries come out in the order of their deadlines, and in any order if their deadlines are equal. An entry
+/// with an earlier deadline that is inserted or touched while others come out may come after those.
 ///
-/// It ends when every handle on the map was dropped and what they left has expired and been handed out. Dropping it
-/// leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
+/// The stream ends when every handle on the map has been dropped and all remaining entries have expired and come out.
+/// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
 ///
-/// A poll that finds nothing due waits with a [`Sleep`] of the polling task's runtime, where there is none of the one that
-/// the map was made in, or of the timer given to [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer). One that finds something, or an empty map, needs none.
+/// If nothing is due, a poll waits with a [`Sleep`]: on the timer given to
+/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the polling task's runtime, or outside a
+/// runtime on the runtime that the map was made in. A poll that finds a due entry, or an empty map, needs no sleep.
 ///
 /// # Cancel safety
-/// A poll that is pending has taken nothing: futures that wait on the stream can be dropped at any point.
+/// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.
 ///
 /// # Panics
-/// When it has to wait and a [`Sleep`] would panic: on a timer that was shut down or is
-/// [full](crate::timer::Builder::capacity). The entries stay.
+/// If it has to wait and a [`Sleep`] would panic: on a timer that was shut down or is
+/// [full](crate::timer::Builder::capacity). The entries stay in the map.
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
@@ -61,22 +60,22 @@ const HOLDS: usize = 64;
 #[must_use = "what expires is handed out only where this is polled"]
 pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
-    /// The latest that the clock has shown.
+    /// The latest time that the clock has shown.
     now: Tick,
-    /// Reaches as far as the earliest work that the last look has found. `None` while it is left with the map.
+    /// Registered for the earliest work that the last look found. `None` while the map holds it.
     sleep: Option<Sleep>,
-    /// Whether the last poll was pending, so that a waker may have been left.
+    /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
-    /// Whether a clock was ever found to jump to what this waits for.
+    /// Whether a clock ever jumped to what this waits for.
     moves_clock: bool,
 }
 
-/// What a look at the shards has found.
+/// The result of a look at the shards.
 enum Look<T> {
     Due(T),
-    /// Nothing is due before this tick; `Tick::MAX` where there is no entry.
+    /// Nothing is due before this tick; `Tick::MAX` if there is no entry.
     NothingUntil(Tick),
-    /// There was too much work, and more is left.
+    /// There was too much work, and some is left.
     Interrupted,
 }
 
@@ -86,14 +85,14 @@ impl<K, V> Expirations<K, V> {
         Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, moves_clock: false }
     }
 
-    /// Waits for the next entry that expires; `None` when there will be no more. The stream's `next`, without a trait to
-    /// import.
+    /// Waits for the next entry that expires. Returns `None` if there will be no more. This is the stream's `next`,
+    /// without a trait to import.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     ///
     /// # Panics
-    /// As [`Expirations`] does.
+    /// In the same cases as [`Expirations`].
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -110,13 +109,13 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
-        // By the time read last and with no waker left: where much is due, that is all it takes.
+        // With the time that was last read and without leaving a waker: if much is due, that is enough.
         let mut look = self.look();
         while let Look::NothingUntil(_) = look {
             self.waits = true;
             let left = self.shared.consumer.look(cx.waker().clone());
             self.sleep = left.or(self.sleep.take());
-            // Read before the look, which then sees all that was ever inserted.
+            // Read before the look, which then sees everything that was ever inserted.
             let closed = self.shared.is_closed();
             self.now = self.now.max(self.shared.now());
             look = self.look();
@@ -140,7 +139,7 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes what is due first, or finds out how long nothing will be.
+    /// Takes the entry that is due first, or returns how long nothing will be due.
     fn look(&self) -> Look<(K, V)> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
@@ -166,14 +165,14 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        // Whoever puts something off may have the one that was left with the map.
+        // The sleep may be with the map, for a thread that postpones an entry.
         let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
         if until == Tick::MAX {
             sleep.disarm();
             return Poll::Pending;
         }
         sleep.reset_to_tick(until);
-        // The budget is spent on what is handed out.
+        // The budget is for entries that are handed out.
         Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
     }
 

@@ -1,6 +1,4 @@
-//! What comes out of a queue, and what names it inside.
-//!
-//! Must not know: the queue.
+//! Entries that come out of a queue, and the keys that name entries in it.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -11,10 +9,10 @@ use crate::clock::Instant;
 use crate::wheel;
 use crate::wheel::Tick;
 
-/// Names one entry of a [`DelayQueue`](super::DelayQueue), for as long as it is in there.
+/// Identifies an entry of a [`DelayQueue`](super::DelayQueue) while it is in the queue.
 ///
-/// Once the entry was handed out or removed its key is refused; it never names a newer one. A key means nothing in
-/// another queue.
+/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry. A key means
+/// nothing in another queue.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};
@@ -27,7 +25,7 @@ use crate::wheel::Tick;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(super) wheel::Key);
 
-/// An entry that came out of a [`DelayQueue`](super::DelayQueue): handed out as it was due, removed, or drained.
+/// An entry that came out of a [`DelayQueue`](super::DelayQueue) because it was due, removed, or drained.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -51,7 +49,7 @@ impl<T> Expired<T> {
         Expired { data, deadline, key }
     }
 
-    /// What was inserted.
+    /// Returns a reference to the inserted value.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -64,7 +62,7 @@ impl<T> Expired<T> {
         &self.data
     }
 
-    /// What was inserted, to change it.
+    /// Returns a mutable reference to the inserted value.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -79,7 +77,7 @@ impl<T> Expired<T> {
         &mut self.data
     }
 
-    /// What was inserted, to keep it.
+    /// Returns the inserted value.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -92,7 +90,7 @@ impl<T> Expired<T> {
         self.data
     }
 
-    /// The deadline it had, as [`DelayQueue::deadline`](super::DelayQueue::deadline) said.
+    /// Returns the deadline that the entry had, as [`DelayQueue::deadline`](super::DelayQueue::deadline) did.
     ///
     /// ```
     /// use futures::StreamExt;
@@ -111,7 +109,7 @@ impl<T> Expired<T> {
         clock::instant_of(self.deadline)
     }
 
-    /// The key it had. The queue refuses it now.
+    /// Returns the key that the entry had. The queue no longer accepts it.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -136,8 +134,8 @@ impl<T: fmt::Debug> fmt::Debug for Expired<T> {
     }
 }
 
-/// What was left in a queue: made by [`DelayQueue::drain`](super::DelayQueue::drain). The first due comes first. What
-/// is not read is dropped with it.
+/// The entries that were left in a queue, as [`DelayQueue::drain`](super::DelayQueue::drain) returns them, in the order
+/// of their deadlines. Dropping it drops the entries that you have not read.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};

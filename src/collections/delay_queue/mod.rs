@@ -1,4 +1,4 @@
-//! [`DelayQueue`]: values that come out when their time has come.
+//! [`DelayQueue`]: a queue that returns values when they are due.
 //!
 //! ```
 //! use futures::StreamExt;
@@ -13,19 +13,17 @@
 //! assert_eq!((due.key(), due.into_inner()), (key, "ping"));
 //! # }
 //! ```
-//!
-//! Invariants
-//! 1. Nothing is handed out early: only what is due at `now`, which was read from the clock, or stands for a deadline
-//!    that the sleep has told of.
-//! 2. Whoever polled last is woken by every operation that changes the answer, unless the sleep wakes it in time: `told`
-//!    says what it goes by.
-//! 3. While `told` is waiting, the sleep is armed for `until`, and nothing in the wheel is due before. On a clock that jumps
-//!    to what is waited for, the sleep is never armed for an entry that is gone.
-//! 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
-//!    again after 64 entries. So nobody who comes back at once keeps the others from coming.
-//! 5. Wakers are woken where the queue is whole.
-//!
-//! Must not know: shards, the driver, the insides of the wheel and of the sleep.
+
+// Invariants
+// 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
+//    which the sleep has completed.
+// 2. Every operation that changes the answer to the last poller wakes it, unless the sleep wakes it in time. `told` is
+//    that answer.
+// 3. While `told` is `Wait`, the sleep is registered for `until`, and nothing in the wheel is due before. On a clock
+//    that jumps to the next deadline, the sleep is never registered for an entry that is gone.
+// 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
+//    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
+// 5. A waker is woken only when the queue is in a consistent state.
 
 mod expired;
 
@@ -48,29 +46,29 @@ use crate::wheel::{Sorter, Step, Wheel};
 /// How many entries are handed out before the clock is read again.
 const PER_LOOK: u32 = 64;
 
-/// How many steps of the wheel one poll makes, each of which moves two entries at most: about a millisecond's work.
+/// How many steps of the wheel one poll makes. Each moves at most two entries, so this is about a millisecond's work.
 const STEPS: u32 = 16_384;
 
-/// A queue whose entries come out when their deadline has passed, as `tokio_util::time::DelayQueue`.
+/// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
-/// Entries come in the order of their deadlines, to the nanosecond, and those of one deadline in the order in which they
-/// were inserted or reset; never early. Those whose deadline had passed already by then may come behind others that were
-/// due. Inserting, removing and resetting take a few nanoseconds beside the reading of a clock, whatever the number of
-/// entries, and allocate nothing for each.
+/// Entries come out in the order of their deadlines, to the nanosecond, and never early. Entries with the same deadline
+/// come out in the order in which they were inserted or reset. Entries whose deadline had already passed by then may
+/// come out behind others that were due. Inserting, removing and resetting take a few nanoseconds besides reading the
+/// clock, whatever the number of entries, and do not allocate for each entry.
 ///
-/// It is a [`Stream`] of [`Expired`], which ends when the queue is empty, and goes on when something is inserted. Whoever
-/// has polled it last is woken when there is something to poll for: an entry has fallen due, one was put in front of
-/// the others, or the queue has become empty or is so no longer.
+/// The queue is a [`Stream`] of [`Expired`]. The stream ends when the queue is empty, and continues when something is
+/// inserted. The task that polled last is woken if there is a reason to poll: an entry is due, an entry was inserted
+/// before all others, or the queue has become empty or is no longer empty.
 ///
-/// It may be made and filled anywhere. The first poll that has to wait looks for a runtime, as [`sleep`](crate::sleep())
-/// does.
+/// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
+/// [`sleep`](crate::sleep()) does.
 ///
-/// Differs from tokio-util's: a [`Key`] of an entry that is gone is refused for good; any deadline is accepted;
-/// deadlines are kept to the nanosecond; and there are [`drain`](DelayQueue::drain) and
+/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, any deadline is accepted,
+/// deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain) and
 /// [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
-/// Nothing is lost when a future that waits for the next entry (`queue.next()`) is dropped.
+/// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -94,33 +92,34 @@ pub struct DelayQueue<T> {
     wheel: Box<Wheel<T>>,
     sorter: Sorter,
     sleep: Sleep,
-    /// What the clock said when a poll last looked; tick 0 before the first.
+    /// The clock's time when a poll last looked; tick 0 before the first.
     now: Tick,
-    /// How many entries were handed out since.
+    /// How many entries have been handed out since.
     handed_out: u32,
-    /// For how many entries room is kept.
+    /// How many entries room is reserved for.
     reserved: usize,
     told: Told,
-    /// Whether the last poll has found that a clock jumps to what the sleep waits for.
+    /// Whether the last poll found that the clock jumps to what the sleep waits for.
     moves_clock: bool,
     waker: Option<Waker>,
-    /// Keeps the timer that it was made on.
+    /// Keeps alive the timer that the queue was made on.
     _timer: Option<Timer>,
 }
 
-/// What the last poller goes by.
+/// What the last poller was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// Nothing: there was none, it was handed an entry, or it has been woken since. It will poll again by itself.
+    /// Nothing: nothing has polled, the last poll returned an entry, or the poller has been woken since. It will poll
+    /// again.
     Nothing,
-    /// To wait; it will be woken at `until` at the latest.
+    /// To wait. It is woken at `until` at the latest.
     Wait { until: Tick },
-    /// That there is nothing to wait for.
+    /// That the queue is empty.
     Empty,
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue, which allocates nothing for entries before the first.
+    /// Creates an empty queue. It does not allocate memory for entries before the first one.
     ///
     /// ```
     /// let queue = hairspring::DelayQueue::<u8>::new();
@@ -132,10 +131,10 @@ impl<T> DelayQueue<T> {
         DelayQueue::on(Sleep::new(Tick::MAX), None)
     }
 
-    /// An empty queue with room for `capacity` entries.
+    /// Creates an empty queue with room for `capacity` entries.
     ///
     /// # Panics
-    /// Where `capacity` is more than 2^32 - 128.
+    /// If `capacity` is more than 2^32 - 128.
     ///
     /// ```
     /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
@@ -148,7 +147,7 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// An empty queue that goes by `timer` and its clock, whatever runtime polls it.
+    /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it.
     ///
     /// ```
     /// use futures::StreamExt;
@@ -182,11 +181,11 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Puts `value` in, to come out when `timeout` has passed since now. Durations of more than 500 years are taken as
-    /// 500 years.
+    /// Inserts `value`, which comes out when `timeout` has passed from now. A duration of more than 500 years is
+    /// treated as 500 years.
     ///
     /// # Panics
-    /// Where there would be more than 2^32 - 128 entries.
+    /// If there would be more than 2^32 - 128 entries.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -200,10 +199,10 @@ impl<T> DelayQueue<T> {
         self.insert_tick(value, clock::later(self.sleep.now(), timeout))
     }
 
-    /// Puts `value` in, to come out at `when`: at the next poll where that has passed.
+    /// Inserts `value`, which comes out at `when`, or at the next poll if `when` has passed.
     ///
     /// # Panics
-    /// Where there would be more than 2^32 - 128 entries.
+    /// If there would be more than 2^32 - 128 entries.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -229,16 +228,16 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// The next entry whose deadline has passed; `None` where the queue is empty. Pending where there are entries and
-    /// none is due.
+    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
+    /// there are entries but none is due.
     ///
-    /// Each entry that is handed out spends one of the task's budget, as each of tokio-util's does; with none left this
-    /// is pending, and the task runs again soon. The same goes for a poll that finds tens of thousands of entries out of
-    /// order near the present, which it sorts a part at a time.
+    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
+    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
+    /// entries near the present, which it sorts in parts.
     ///
     /// # Panics
     /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
-    /// stay.
+    /// stay in the queue.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -265,7 +264,7 @@ impl<T> DelayQueue<T> {
         Poll::Ready(Some(expired))
     }
 
-    /// There is an entry: hands out the first as soon as that is due.
+    /// Hands out the first entry as soon as it is due. There must be an entry.
     #[track_caller]
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
         if self.handed_out >= PER_LOOK {
@@ -303,14 +302,14 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The deadline of an entry: the one asked for. Where that was in the past when it was given, it may be the time at
-    /// which the queue was last polled.
+    /// Returns the deadline of an entry, as it was given. If it was in the past then, this may be the time at which the
+    /// queue was last polled.
     ///
-    /// Those that cannot be told as an instant, and those more than 500 years away, are bounded as
+    /// Deadlines that no instant can represent, and those more than 500 years away, are limited as
     /// [`Sleep::deadline`](crate::Sleep::deadline) is.
     ///
     /// # Panics
-    /// Where the entry was handed out or removed.
+    /// If the entry has come out or was removed.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -330,10 +329,10 @@ impl<T> DelayQueue<T> {
         deadline
     }
 
-    /// Takes an entry out, due or not.
+    /// Removes an entry, due or not.
     ///
     /// # Panics
-    /// Where the entry was handed out or removed. [`try_remove`](DelayQueue::try_remove) does not.
+    /// If the entry has come out or was removed. [`try_remove`](DelayQueue::try_remove) does not panic.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -348,7 +347,7 @@ impl<T> DelayQueue<T> {
         removed
     }
 
-    /// Takes an entry out, due or not; `None` where it was handed out or removed.
+    /// Removes an entry, due or not. Returns `None` if the entry has come out or was removed.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -360,7 +359,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let (deadline, value) = self.wheel.take(key.0)?;
-        // Where others are left, a poller who waits for this one finds out when it is woken.
+        // If others are left, a poller who waits for this one finds out when it is woken.
         if self.wheel.is_empty() {
             self.tell();
         }
@@ -368,12 +367,12 @@ impl<T> DelayQueue<T> {
         Some(Expired::new(*key, deadline, value))
     }
 
-    /// Gives an entry another deadline, `timeout` from now, and keeps its key. Due or not, it waits anew.
+    /// Sets an entry's deadline to `timeout` from now and keeps its key. The entry waits again, even if it was due.
     ///
-    /// Durations of more than 500 years are taken as 500 years.
+    /// A duration of more than 500 years is treated as 500 years.
     ///
     /// # Panics
-    /// Where the entry was handed out or removed.
+    /// If the entry has come out or was removed.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -389,10 +388,11 @@ impl<T> DelayQueue<T> {
         self.reset_tick(key, clock::later(self.sleep.now(), timeout));
     }
 
-    /// Gives an entry another deadline and keeps its key. Where `when` has passed, it comes out at the next poll.
+    /// Sets an entry's deadline to `when` and keeps its key. If `when` has passed, the entry comes out at the next
+    /// poll.
     ///
     /// # Panics
-    /// Where the entry was handed out or removed.
+    /// If the entry has come out or was removed.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -420,17 +420,17 @@ impl<T> DelayQueue<T> {
 
     fn tell_of_reset(&mut self, before: Tick, deadline: Tick) {
         let Told::Wait { until } = self.told else { return };
-        // A poller who waits for this very entry, still the first, waits for the wrong time. It is woken once, as
-        // tokio-util's may be. Where another is first now, it need not be: it finds out when it would have been woken.
+        // A poller who waits for this very entry, which is still the first, waits for the wrong time. It is woken once,
+        // as in tokio-util. If another entry is the first now, the poller finds out when it would have been woken.
         let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
         if deadline < until || is_awaited {
             self.tell();
         }
     }
 
-    /// The entry that will be handed out first; `None` where the queue is empty.
+    /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
     ///
-    /// Takes time in proportion to the entries that stand out of order near the first.
+    /// Takes time in proportion to the number of unordered entries near the first one.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -444,7 +444,7 @@ impl<T> DelayQueue<T> {
         self.wheel.first().map(Key)
     }
 
-    /// Drops all entries. Their keys are refused from now on; reserved room stays.
+    /// Removes and drops all entries. Their keys become invalid; reserved room stays.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -455,16 +455,17 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn clear(&mut self) {
         if !self.is_empty() {
-            // Told before anything is dropped, as what is dropped may panic.
+            // Before anything is dropped, because a drop may panic.
             self.end_wait();
             self.wheel.clear();
         }
     }
 
-    /// Takes out all that has not been handed out, due or not, each with its deadline and its key: the first due first.
+    /// Removes all entries, due or not, and returns each with its deadline and its key, in the order of their
+    /// deadlines.
     ///
-    /// The queue is empty when this returns, and can be filled again while the iterator is read. For those who stop, and
-    /// have to do something about what is left.
+    /// The queue is empty when this returns, and you can fill it again while you read the iterator. Use this to stop
+    /// before the queue is empty and still handle the remaining entries.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -485,10 +486,10 @@ impl<T> DelayQueue<T> {
         Drain::new(entries)
     }
 
-    /// Gives the memory back that no entry is in.
+    /// Frees memory that holds no entry.
     ///
-    /// Entries are not moved: a key names the place of its entry. So some memory stays beside scattered entries. Beyond
-    /// what was reserved, memory is given back as the queue shrinks, without this.
+    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
+    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
     ///
     /// ```
     /// # use hairspring::DelayQueue;
@@ -502,8 +503,8 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs that were written for tokio-util's queue,
-    /// where it moves entries together. Keys stay as they are.
+    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
+    /// it moves entries together. Keys do not change.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -517,7 +518,8 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// How many entries there is surely room for: what was reserved, or the number there are where that is more.
+    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
+    /// larger.
     ///
     /// ```
     /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
@@ -527,11 +529,11 @@ impl<T> DelayQueue<T> {
         self.reserved.max(self.len())
     }
 
-    /// Has room for `additional` more entries, so that inserting them allocates nothing, until
+    /// Reserves room for `additional` more entries, so that inserting them does not allocate, until
     /// [`shrink_to_fit`](DelayQueue::shrink_to_fit).
     ///
     /// # Panics
-    /// Where there would be room for more than 2^32 - 128 entries.
+    /// If there would be room for more than 2^32 - 128 entries.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -548,7 +550,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// How many entries there are, due or not.
+    /// Returns the number of entries, due or not.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -561,7 +563,7 @@ impl<T> DelayQueue<T> {
         self.wheel.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the queue has no entries.
     ///
     /// ```
     /// assert!(hairspring::DelayQueue::<u8>::new().is_empty());
@@ -571,8 +573,8 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// Where an entry goes. While there may be more that was due when the clock was last read, one that is in the past
-    /// goes behind that; at other times the wheel sees to it, and keeps the deadline.
+    /// The tick at which an entry goes into the wheel. If more entries may be left that were due when the clock was
+    /// last read, an entry in the past goes behind them. Otherwise the wheel sees to that and keeps the deadline.
     #[inline]
     fn behind_what_is_due(&self, deadline: Tick) -> Tick {
         if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
@@ -590,7 +592,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Wakes the last poller, where it goes by anything.
+    /// Wakes the last poller if it was told anything.
     #[inline]
     fn tell(&mut self) {
         if self.told != Told::Nothing {
@@ -601,8 +603,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry that was due at `before` was removed or put off. A clock that jumps to what the sleep waits for is not to
-    /// find that it waits for this one still.
+    /// An entry that was due at `before` was removed or postponed. If the clock jumps to what the sleep waits for, the
+    /// sleep must not still wait for this entry.
     #[inline]
     fn put_off(&mut self, before: Tick) {
         if self.moves_clock || self.sleep.moves_clock_to(before) {
@@ -619,14 +621,14 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// There is nothing to wait for any more.
+    /// The queue has become empty.
     fn end_wait(&mut self) {
         self.sleep.disarm();
         self.tell();
     }
 }
 
-/// The key that was given names nothing.
+/// Panics: the key names no entry.
 #[cold]
 #[track_caller]
 fn refuse() -> ! {

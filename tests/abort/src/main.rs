@@ -1,7 +1,7 @@
 //! Timers on runtimes with and without `enable_time` and `enable_io`, where a panic would end the program.
 //!
-//! Ends well and prints nothing. With `--false-word` the runtime lacks what the user says that it has, and nothing gives
-//! that away before tokio panics.
+//! Exits successfully and prints nothing. With `--false-word` the runtime lacks what the user claims that it has, and
+//! nothing shows that before tokio panics.
 
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Timer, interval, sleep, timeout};
@@ -27,7 +27,7 @@ async fn use_timers() {
     tokio::spawn(sleep(SOON)).await.unwrap();
 }
 
-/// The way of the guide to take a `timerfd` where there is one. Returns whether there is.
+/// The guide's way to use a `timerfd` if there is one. Returns whether there is.
 fn takes_timerfd() -> bool {
     let timer = Timer::builder();
     let takes = timer.clone().alarm(Alarm::Timerfd).install().is_ok();
@@ -64,7 +64,7 @@ fn main() {
     }
 }
 
-/// Pauses the clock with a timer standing.
+/// Pauses the clock while a timer waits.
 #[cfg(feature = "test-util")]
 fn on_paused_time(runtime: &Runtime) {
     const HOUR: Duration = Duration::from_secs(3_600);
