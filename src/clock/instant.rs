@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use super::source::any_is_held;
+
 /// The furthest that a duration reaches: 500 years. Longer ones are taken as this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 
@@ -46,8 +48,10 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
-        if let Some(now) = SHOWN.get().and_then(|shown| shown()) {
-            return Instant(now);
+        if any_is_held() {
+            if let Some(now) = SHOWN.get().and_then(|shown| shown()) {
+                return Instant(now);
+            }
         }
         Instant(tokio::time::Instant::now().into_std())
     }

@@ -22,8 +22,6 @@ use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
-// A cache line of its own: all who register read it, and it is rarely written.
-#[repr(align(128))]
 pub(crate) struct Parker<P> {
     next_wake: AtomicU64,
     state: Mutex<State<P>>,

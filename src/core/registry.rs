@@ -70,7 +70,6 @@ static OWN: PerProcess<TimerLease> = PerProcess::new();
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
 struct Remembered {
-    timer: TimerLease,
     lease: ShardLease,
     /// The task that it is right for; `None` if it is right for the whole thread.
     task: Option<task::Id>,
@@ -121,15 +120,14 @@ pub(crate) fn own_shard() -> ShardLease {
 /// This thread's shard of the current runtime's timer; `None` outside of any runtime.
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
-    let task = task::try_id();
     match remembered() {
-        Some(known) if known.task.is_none() || known.task == task => Some(known.lease),
-        _ => ask(task),
+        Some(known) if known.task.is_none() || known.task == task::try_id() => Some(known.lease),
+        _ => ask(),
     }
 }
 
 #[cold]
-fn ask(task: Option<task::Id>) -> Option<ShardLease> {
+fn ask() -> Option<ShardLease> {
     let runtime = Handle::try_current().ok()?;
     let timer = find(&runtime);
     if !timer.serves() {
@@ -138,8 +136,8 @@ fn ask(task: Option<task::Id>) -> Option<ShardLease> {
         return Some(own_shard());
     }
     let lease = shard_here(timer);
-    if task.is_some() {
-        remember(Remembered { timer, lease, task });
+    if let task @ Some(_) = task::try_id() {
+        remember(Remembered { lease, task });
     }
     probe(&runtime, timer);
     Some(lease)
@@ -159,7 +157,7 @@ fn find(runtime: &Handle) -> TimerLease {
 /// This thread's shard of a timer.
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
-        Some(known) if known.timer == timer => known.lease,
+        Some(known) if known.lease.is_of(timer.parking, timer.epoch()) => known.lease,
         _ => shard_here(timer),
     }
 }
@@ -192,7 +190,7 @@ pub(crate) fn may_wait() -> Option<Duration> {
 fn remembered() -> Option<Remembered> {
     let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
     // If a test holds a clock, runtimes with different clocks may be nested in this thread.
-    (known.timer.is_default() && !source::any_is_held()).then_some(known)
+    (known.lease.is_default() && !source::any_is_held()).then_some(known)
 }
 
 fn remember(known: Remembered) {
@@ -206,7 +204,7 @@ fn thread_number() -> usize {
 /// Spawns a task that marks the worker thread it runs on, which is most often this one. The longer that takes, the more
 /// rarely it is tried.
 fn probe(runtime: &Handle, timer: TimerLease) {
-    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+    if source::any_is_held() || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
     }
     let asked = ASKED.try_with(|asked| {
@@ -218,7 +216,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     if asked.is_ok_and(u32::is_power_of_two) {
         tasks::spawn(runtime, "hairspring probe", async move {
             if remembered().is_none_or(|known| known.task.is_some()) {
-                remember(Remembered { timer, lease: shard_here(timer), task: None });
+                remember(Remembered { lease: shard_here(timer), task: None });
             }
         });
     }

@@ -16,7 +16,7 @@ use crate::core::pool::{Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::{keep, per_process};
 use crate::wheel::{Tick, Ticks};
 
@@ -32,8 +32,6 @@ pub(crate) struct Shards {
     capacity: &'static Capacity,
     /// How many of the shards the timer uses.
     used: AtomicUsize,
-    /// The use whose timer is its runtime's own; the next if another was installed in its place.
-    default: AtomicU32,
     turns: AtomicU64,
     /// What a stand-in does here, and in which process: a child of a fork has not got its parent's.
     stand_in: AtomicU64,
@@ -115,7 +113,6 @@ impl Shards {
                 shards,
                 capacity,
                 used: AtomicUsize::new(0),
-                default: AtomicU32::new(0),
                 turns: AtomicU64::new(0),
                 stand_in: AtomicU64::new(0),
             })
@@ -233,7 +230,6 @@ impl TimerLease {
     }
 
     fn prepared(self, wanted: Wanted) -> Self {
-        self.default.store(self.epoch().0, Ordering::SeqCst);
         self.used.store(wanted.shards, Ordering::SeqCst);
         self.turns.store(0, Ordering::Relaxed);
         self.capacity.open(wanted.capacity);
@@ -266,15 +262,13 @@ impl TimerLease {
 
     /// Another timer was installed in the place of this one, or it has ended.
     pub(crate) fn replace(self) {
-        let (this, next) = (self.epoch(), self.epoch().next());
-        // If the memory serves another by now, that stays.
-        let _ = self.default.compare_exchange(this.0, next.0, Ordering::SeqCst, Ordering::SeqCst);
+        self.all().iter().for_each(|shard| shard.replace(self.epoch()));
     }
 
     /// Whether this is its runtime's timer still. One that was never a runtime's is as long as it lives.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
-        self.get().default.load(Ordering::SeqCst) == self.epoch().0
+        self.all()[0].is_default(self.epoch())
     }
 
     /// The shard that a thread keeps to, which has a `number` among the runtime's workers, or among all threads.

@@ -27,10 +27,6 @@ use crate::future::spans::Spans;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-/// How often a poll looks for the runtime's timer, if the one it found was shut down meanwhile, before it takes the
-/// process's own.
-const FINDS: u32 = 3;
-
 /// Waits until `duration` has passed since now: since this call, not since the first poll.
 ///
 /// Completes at or after that, never before, to the nanosecond. A zero `duration` is ready at the first poll. Durations
@@ -113,22 +109,15 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub struct Sleep {
     deadline: Tick,
     /// The timer that this waits on or waited on last, or the one of the caller's choice. `None` before the first poll.
-    home: Option<Home>,
+    timer: Option<ShardLease>,
     stage: Stage,
     spans: Spans,
-}
-
-#[derive(Clone, Copy)]
-struct Home {
-    lease: ShardLease,
-    /// Whether the caller chose the timer, so that no other will do.
-    is_fixed: bool,
 }
 
 enum Stage {
     /// Not registered.
     Idle,
-    /// Registered at home, with the waker of the last poll.
+    /// Registered with the timer, with the waker of the last poll.
     Waiting(Key),
     /// Polled and completed.
     Done,
@@ -139,21 +128,21 @@ impl Sleep {
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
         // The first poll looks for the timer. A test's clock is kept from here on, whoever polls.
-        let home = source::any_is_held().then(|| Home { lease: registry::shard(), is_fixed: false });
-        Sleep::at(home, deadline)
+        let timer = source::any_is_held().then(registry::shard);
+        Sleep::at(timer, deadline)
     }
 
     /// A sleep on a timer of the caller's choice.
     #[track_caller]
-    pub(crate) fn on(lease: ShardLease, deadline: Tick) -> Sleep {
-        Sleep::at(Some(Home { lease, is_fixed: true }), deadline)
+    pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
+        Sleep::at(Some(timer.as_chosen()), deadline)
     }
 
     #[inline]
     #[track_caller]
-    fn at(home: Option<Home>, deadline: Tick) -> Sleep {
+    fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, home, stage: Stage::Idle, spans };
+        let sleep = Sleep { deadline, timer, stage: Stage::Idle, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
     }
@@ -162,7 +151,7 @@ impl Sleep {
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
         let Stage::Waiting(key) = self.stage else { return None };
-        self.home.map(|home| (home.lease, key))
+        self.timer.map(|timer| (timer, key))
     }
 
     /// The instant at which this completes.
@@ -302,8 +291,15 @@ impl Sleep {
     #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Only what is ready takes of the task's budget, so what waits need not ask for any.
+        let was_idle = matches!(self.stage, Stage::Idle);
         let elapsed = ready!(self.poll_without_budget(cx));
-        ready!(coop::poll_proceed(cx)).made_progress();
+        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
+            if was_idle {
+                self.stage = Stage::Idle;
+            }
+            return Poll::Pending;
+        };
+        budget.made_progress();
         Poll::Ready(elapsed)
     }
 
@@ -312,10 +308,10 @@ impl Sleep {
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Taken out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
-        let elapsed = spans.poll("poll_elapsed", || match (&self.stage, self.home) {
-            (Stage::Done, _) => Poll::Ready(Ok(())),
-            (&Stage::Waiting(key), Some(home)) => self.poll_waiting(home.lease, key, cx),
-            _ => self.poll_idle(cx),
+        let elapsed = spans.poll("poll_elapsed", || match self.stage {
+            Stage::Idle => self.poll_idle(cx),
+            Stage::Waiting(key) => self.poll_waiting(key, cx),
+            Stage::Done => Poll::Ready(Ok(())),
         });
         self.spans = spans;
         elapsed
@@ -323,8 +319,8 @@ impl Sleep {
 
     // Apart, so that a first poll does not pay for its registers.
     #[inline(never)]
-    fn poll_waiting(&mut self, lease: ShardLease, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let deadline = self.deadline;
+    fn poll_waiting(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let (lease, deadline) = (self.timer.expect("it waits on one"), self.deadline);
         if lease.has_fired(deadline) {
             return self.complete();
         }
@@ -342,49 +338,69 @@ impl Sleep {
         }
     }
 
+    #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (mut lease, is_fixed) = match self.home {
-            Some(home) if home.is_fixed => (home.lease, true),
-            home => (registry::shard_of_runtime().unwrap_or_else(|| last_or_own(home)), false),
+        let timer = match self.timer {
+            Some(chosen) if chosen.is_chosen() => chosen,
+            last => registry::shard_of_runtime().unwrap_or_else(|| last_or_own(last)),
         };
-        for finds in 1.. {
-            if lease.has_come(self.deadline) {
-                break;
-            }
-            let Some(until) = self.may_wait_until(lease) else { return Poll::Ready(Err(Error::shutdown())) };
-            match lease.insert(until, cx.waker().clone()) {
-                Ok(key) => {
-                    self.home = Some(Home { lease, is_fixed });
-                    self.stage = Stage::Waiting(key);
-                    return Poll::Pending;
-                }
-                Err(InsertError::AlreadyDue) if until < self.deadline => return Poll::Ready(Err(Error::shutdown())),
-                Err(InsertError::AlreadyDue) => break,
-                Err(InsertError::Closed) if is_fixed => return Poll::Ready(Err(Error::shutdown())),
-                Err(InsertError::Closed) => {
-                    lease = if finds < FINDS { registry::shard() } else { registry::own_shard() }
-                }
-                Err(InsertError::Full(pending)) => return Poll::Ready(Err(Error::full(pending))),
-            }
+        if timer.is_driverless() {
+            return self.register_with_own(timer, cx);
         }
-        self.home = Some(Home { lease, is_fixed });
-        self.complete()
+        if timer.has_come(self.deadline) {
+            return self.complete_on(timer);
+        }
+        match timer.insert(self.deadline, cx.waker().clone()) {
+            Ok(key) => self.wait_on(timer, key),
+            // It ended just now, with its runtime or by a shutdown.
+            Err(InsertError::Closed) if !timer.is_chosen() => self.register_with_own(registry::own_shard(), cx),
+            Err(refusal) => self.refused(timer, refusal),
+        }
     }
 
-    /// Until when this may wait on a timer: the deadline, but for threads that hold up the shutdown of their runtime.
-    /// `None` if they have for long.
-    #[inline]
-    fn may_wait_until(&self, lease: ShardLease) -> Option<Tick> {
-        if !lease.is_driverless() {
-            return Some(self.deadline);
+    /// Registers with the process's own timer, which never ends. Only threads that hold up the shutdown of their runtime may
+    /// not wait there for long.
+    #[cold]
+    fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if own.has_come(self.deadline) {
+            return self.complete_on(own);
         }
-        let Some(wait) = registry::may_wait() else { return Some(self.deadline) };
-        (wait > Duration::ZERO).then(|| clock::later(lease.now(), wait).min(self.deadline))
+        let until = match registry::may_wait() {
+            None => self.deadline,
+            Some(Duration::ZERO) => return Poll::Ready(Err(Error::shutdown())),
+            Some(wait) => clock::later(own.now(), wait).min(self.deadline),
+        };
+        match own.insert(until, cx.waker().clone()) {
+            Ok(key) => self.wait_on(own, key),
+            Err(InsertError::AlreadyDue) if until < self.deadline => Poll::Ready(Err(Error::shutdown())),
+            Err(refusal) => self.refused(own, refusal),
+        }
+    }
+
+    #[inline]
+    fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
+        self.timer = Some(timer);
+        self.stage = Stage::Waiting(key);
+        Poll::Pending
+    }
+
+    #[cold]
+    fn refused(&mut self, timer: ShardLease, refusal: InsertError) -> Poll<Result<(), Error>> {
+        match refusal {
+            InsertError::AlreadyDue => self.complete_on(timer),
+            InsertError::Closed => Poll::Ready(Err(Error::shutdown())),
+            InsertError::Full(pending) => Poll::Ready(Err(Error::full(pending))),
+        }
+    }
+
+    fn complete_on(&mut self, timer: ShardLease) -> Poll<Result<(), Error>> {
+        self.timer = Some(timer);
+        self.complete()
     }
 
     /// The time on the clock of the timer that this is on.
     pub(crate) fn now(&self) -> Tick {
-        self.home.map_or_else(clock::now, |home| home.lease.now())
+        self.timer.map_or_else(clock::now, ShardLease::now)
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
@@ -395,8 +411,8 @@ impl Sleep {
 
 /// The timer that a sleep waited on last, for a poll outside of any runtime; or the process's own.
 #[cold]
-fn last_or_own(home: Option<Home>) -> ShardLease {
-    home.map_or_else(registry::own_shard, |home| home.lease)
+fn last_or_own(last: Option<ShardLease>) -> ShardLease {
+    last.unwrap_or_else(registry::own_shard)
 }
 
 impl Future for Sleep {

@@ -42,6 +42,8 @@ const MOST: usize = (NIL - NIL % PAGE) as usize;
 /// assert_eq!(wheel.clone().remove(new), Some("new"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+// Twelve bytes, so that a sleep takes 40.
+#[repr(C, packed(4))]
 pub struct Key {
     generation: u64,
     pub(super) index: u32,

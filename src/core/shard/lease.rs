@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
+use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
 use crate::wheel::Tick;
 
@@ -11,11 +12,33 @@ use crate::wheel::Tick;
 pub(crate) struct ShardLease {
     shard: &'static Shard,
     epoch: Epoch,
+    is_chosen: bool,
 }
 
 impl ShardLease {
     pub(crate) fn new(shard: &'static Shard, epoch: Epoch) -> Self {
-        ShardLease { shard, epoch }
+        ShardLease { shard, epoch, is_chosen: false }
+    }
+
+    /// Whether this is of a timer that is its runtime's still.
+    #[inline]
+    pub(crate) fn is_default(self) -> bool {
+        self.shard.is_default(self.epoch)
+    }
+
+    /// Whether this is of a timer.
+    pub(crate) fn is_of(self, parking: &Parking, epoch: Epoch) -> bool {
+        self.epoch == epoch && std::ptr::eq(self.shard.parking, parking)
+    }
+
+    /// The same for a sleep whose caller chose the timer, so that no other will do.
+    pub(crate) fn as_chosen(self) -> Self {
+        ShardLease { is_chosen: true, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn is_chosen(self) -> bool {
+        self.is_chosen
     }
 
     /// The time on the timer's clock; on the current runtime's if another timer has the shard by now.

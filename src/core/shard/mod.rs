@@ -45,8 +45,10 @@ pub(crate) struct Shard {
     fired_through: AtomicU64,
     /// The epoch that `fired_through` is of; set after it was set back.
     serves: AtomicU32,
-    /// Deadlines are rounded up to multiples of two to the power of this.
-    grain: AtomicU32,
+    /// The use whose timer is its runtime's own; the next if another was installed in its place.
+    default: AtomicU32,
+    /// Deadlines are rounded up to where they have none of these bits.
+    fraction: AtomicU64,
     /// Whether a clock jumps to what waits here, as one does that a test has paused. Changes only under the lock.
     // Beside what each cancellation reads.
     moves_clock: AtomicBool,
@@ -105,13 +107,15 @@ impl Shard {
             next: Next::never(),
             fired_through: AtomicU64::new(0),
             serves: AtomicU32::new(0),
-            grain: AtomicU32::new(0),
+            default: AtomicU32::new(0),
+            fraction: AtomicU64::new(0),
             moves_clock: AtomicBool::new(false),
             parking,
             capacity,
         }
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code but our own runs under this lock; a panic of it would leave the wheel as `Wheel::check` finds it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -143,8 +147,8 @@ impl Shard {
     /// none left.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
-        let below = (1 << self.grain.load(Ordering::Relaxed)) - 1;
-        deadline.0.checked_add(below).map_or(Tick::MAX, |sum| Tick(sum & !below))
+        let fraction = self.fraction.load(Ordering::Relaxed);
+        deadline.0.checked_add(fraction).map_or(Tick::MAX, |sum| Tick(sum & !fraction))
     }
 
     /// Whether the wheel has gone by a tick.
@@ -348,7 +352,7 @@ impl Shard {
     /// Takes entries for a timer from now on.
     pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
-        self.grain.store(grain, Ordering::Relaxed);
+        self.fraction.store((1 << grain) - 1, Ordering::Relaxed);
         self.moves_clock.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
@@ -358,6 +362,19 @@ impl Shard {
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
         self.serves.store(epoch.0, Ordering::Release);
+        self.default.store(epoch.0, Ordering::SeqCst);
+    }
+
+    /// Another timer was installed in the place of this one's, or it has ended.
+    pub(crate) fn replace(&self, epoch: Epoch) {
+        // If this serves another by now, that stays.
+        let _ = self.default.compare_exchange(epoch.0, epoch.next().0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether a timer is its runtime's still. One that was never a runtime's is as long as it lives.
+    #[inline]
+    pub(crate) fn is_default(&self, epoch: Epoch) -> bool {
+        self.default.load(Ordering::SeqCst) == epoch.0
     }
 
     /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns
