@@ -157,13 +157,7 @@ impl Instant {
 }
 
 /// Tells what the current runtime's clock shows, if that is not tokio's; set by the first such.
-static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
-
-/// Has `now` asked from now on what the current runtime's clock shows.
-#[cfg(feature = "test-util")]
-pub(crate) fn let_show(now: fn() -> Option<std::time::Instant>) {
-    SHOWN.get_or_init(|| now);
-}
+pub(super) static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
 
 /// Reads the system's clock on both sides of tokio's: between them it lies, unless a test has paused or moved it.
 pub(crate) fn clock_is_the_systems() -> bool {

@@ -14,6 +14,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[cfg(feature = "test-util")]
+pub(crate) mod held;
 pub(crate) mod instant;
 pub(crate) mod source;
 

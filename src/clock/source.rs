@@ -41,19 +41,12 @@ pub(crate) fn system_now() -> Tick {
 /// How a clock runs that was held once: as far ahead of the system's as it was then, or behind it. It is kept as what the
 /// clock would have shown at [`BEGIN`], which has no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Course(Tick);
+pub(crate) struct Course(pub(super) Tick);
 
 /// A time on the system's clock, before any course.
-static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
+pub(super) static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
 
 impl Course {
-    /// The course of a clock that shows `now`.
-    #[cfg(any(test, feature = "test-util"))]
-    pub(crate) fn from(now: Tick) -> Course {
-        let begin = *BEGIN;
-        Course(Tick(now.0.saturating_sub((system_now() - begin).0)))
-    }
-
     /// What the clock shows.
     pub(crate) fn now(self) -> Tick {
         let begin = *BEGIN;
@@ -61,7 +54,7 @@ impl Course {
     }
 
     /// When the clock comes to `tick`, by the system's.
-    fn system_tick(self, tick: Tick) -> Tick {
+    pub(super) fn system_tick(self, tick: Tick) -> Tick {
         *BEGIN + (tick - self.0)
     }
 }
@@ -70,15 +63,15 @@ impl Course {
 #[derive(Debug)]
 pub(crate) struct Source {
     /// What somebody shows, or one of the two below.
-    shown: AtomicU64,
+    pub(super) shown: AtomicU64,
     /// How the clock runs, if `shown` is [`RUNS`].
-    course: AtomicU64,
+    pub(super) course: AtomicU64,
 }
 
 /// The runtime's clock.
 const RUNTIME: u64 = u64::MAX;
 /// A clock that was held and runs again. No clock shows the first tick: it lies 50 years in the past.
-const RUNS: u64 = 0;
+pub(super) const RUNS: u64 = 0;
 
 impl Source {
     /// The clock of the runtime.
@@ -120,47 +113,5 @@ impl Source {
 
     fn course(&self) -> Course {
         Course(Tick(self.course.load(SeqCst)))
-    }
-}
-
-#[cfg(feature = "test-util")]
-impl Source {
-    /// From now on somebody shows the time, `now` to begin with.
-    pub(crate) fn begin_to_show(&self, now: Tick) {
-        self.shown.store(now.0, SeqCst);
-    }
-
-    /// Another time is shown. Time does not go back.
-    pub(crate) fn show(&self, now: Tick) {
-        self.shown.fetch_max(now.0, SeqCst);
-    }
-
-    /// From now on the clock runs.
-    pub(crate) fn run(&self, course: Course) {
-        self.course.store(course.0.0, SeqCst);
-        self.shown.store(RUNS, SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wheel::Ticks;
-
-    #[test]
-    fn a_course_never_goes_back_and_ends_where_time_does() {
-        let system = system_now();
-        let behind = Tick(system.0 - 1_000_000_000);
-        for from in [behind, system, system + Ticks(1), Tick(u64::MAX / 2), Tick(LAST.0 - 1), LAST] {
-            let course = Course::from(from);
-            let (mut last, before) = (from, system_now());
-            for _ in 0..1_000 {
-                let now = course.now();
-                assert!(last <= now && now <= LAST, "{now:?} after {last:?}, from {from:?}");
-                last = now;
-            }
-            let system = course.system_tick(last);
-            assert!(before <= system_now() && system <= system_now(), "{system:?}");
-        }
     }
 }

@@ -14,9 +14,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::clock;
 use crate::clock::{instant, source};
-use crate::core::alarm::Alarm;
-use crate::core::alarm::own::{OwnAlarm, Unfit};
-use crate::core::alarm::thread;
+use crate::core::alarm::own::OwnAlarm;
+use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::{Alarm, Unfit};
 use crate::core::hook;
 use crate::core::parking::{DriverWaker, WakesBy, coalesce};
 use crate::core::shard::WakeList;
@@ -208,7 +208,7 @@ impl Wake for FireInline {
         };
         let fired = timer.fire_at(at, &mut WakeList::default(), budget);
         self.wakes.fetch_add(fired.wakes, Ordering::Relaxed);
-        timer.parking.wake_driver();
+        timer.get().wake_driver();
     }
 }
 

@@ -2,6 +2,8 @@
 //! that knows which timer a thread's runtime has.
 
 pub(crate) mod alarm;
+#[cfg(feature = "test-util")]
+pub(crate) mod by_hand;
 pub(crate) mod capacity;
 pub(crate) mod driver;
 pub(crate) mod hook;

@@ -62,7 +62,7 @@ static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// The timers of all runtimes. A child of a fork takes over its parent's, unless another thread was changing them.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
-type Timers = HashMap<runtime::Id, TimerLease>;
+pub(super) type Timers = HashMap<runtime::Id, TimerLease>;
 
 /// The process's own, for sleeps that no runtime serves.
 static OWN: PerProcess<TimerLease> = PerProcess::new();
@@ -98,12 +98,6 @@ pub(crate) fn own() -> TimerLease {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Settings::with_shards(shards).make_driverless()
     })
-}
-
-/// A runtime's timer, if it has one already.
-#[cfg(feature = "test-util")]
-pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
-    live(&timers(), runtime)
 }
 
 /// The shard that this thread's sleeps go to: of the current runtime's timer, or outside of any of the process's own.
@@ -222,7 +216,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     }
 }
 
-fn timers() -> MutexGuard<'static, Timers> {
+pub(super) fn timers() -> MutexGuard<'static, Timers> {
     let parents = |timers: &Mutex<Timers>| timers.try_lock().map_or_else(|_| Timers::new(), |timers| timers.clone());
     TIMERS
         .get(|of_parent| of_parent.map_or_else(Timers::new, parents).into())
@@ -231,7 +225,7 @@ fn timers() -> MutexGuard<'static, Timers> {
 }
 
 /// A runtime's timer, if it has one that was not shut down.
-fn live(timers: &Timers, runtime: runtime::Id) -> Option<TimerLease> {
+pub(super) fn live(timers: &Timers, runtime: runtime::Id) -> Option<TimerLease> {
     timers.get(&runtime).copied().filter(|timer| timer.serves())
 }
 

@@ -1,5 +1,8 @@
 //! What a timer is made with.
 
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::core::alarm::Alarm;
@@ -8,6 +11,12 @@ use crate::core::shards::{TimerLease, Wanted};
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
+
+/// Shows the time of timers, and moves it.
+pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Begins a timer whose time this shows.
+    fn open(&self, wanted: Wanted) -> TimerLease;
+}
 
 /// Settings that a builder has checked.
 pub(crate) struct Settings {

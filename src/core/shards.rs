@@ -28,7 +28,7 @@ pub(crate) type TimerHold = Hold<Shards>;
 
 pub(crate) struct Shards {
     pub(crate) parking: &'static Parking,
-    shards: Vec<&'static Shard>,
+    all: Vec<&'static Shard>,
     capacity: &'static Capacity,
     /// How many of the shards the timer uses.
     used: AtomicUsize,
@@ -73,7 +73,7 @@ impl Pooling for Shards {
     }
 
     fn size(&self) -> usize {
-        self.shards.len()
+        self.all.len()
     }
 }
 
@@ -105,12 +105,12 @@ impl Shards {
     fn new(shards: usize) -> &'static Pooled<Shards> {
         let parking = keep!(Parking, Parking::new());
         let capacity = keep!(Capacity, Capacity::new());
-        let shards = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
+        let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
         keep!(
             Pooled<Shards>,
             Pooled::new(Shards {
                 parking,
-                shards,
+                all,
                 capacity,
                 used: AtomicUsize::new(0),
                 turns: AtomicU64::new(0),
@@ -120,7 +120,7 @@ impl Shards {
     }
 
     pub(crate) fn all(&self) -> &[&'static Shard] {
-        &self.shards[..self.used.load(Ordering::Relaxed)]
+        &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
     /// From now on the timer's clock jumps to what waits here, as one does that a test has paused.
@@ -295,7 +295,6 @@ impl TimerLease {
 }
 
 impl Booker for Shards {
-    #[cfg(feature = "test-util")]
     fn wake_driver(&self) {
         self.parking.wake_driver();
     }

@@ -354,7 +354,7 @@ impl Sleep {
             Ok(key) => self.wait_on(timer, key),
             // It ended just now, with its runtime or by a shutdown.
             Err(InsertError::Closed) if !timer.is_chosen() => self.register_with_own(registry::own_shard(), cx),
-            Err(refusal) => self.refused(timer, refusal),
+            Err(refusal) => self.refused(timer, &refusal),
         }
     }
 
@@ -373,7 +373,7 @@ impl Sleep {
         match own.insert(until, cx.waker().clone()) {
             Ok(key) => self.wait_on(own, key),
             Err(InsertError::AlreadyDue) if until < self.deadline => Poll::Ready(Err(Error::shutdown())),
-            Err(refusal) => self.refused(own, refusal),
+            Err(refusal) => self.refused(own, &refusal),
         }
     }
 
@@ -385,8 +385,8 @@ impl Sleep {
     }
 
     #[cold]
-    fn refused(&mut self, timer: ShardLease, refusal: InsertError) -> Poll<Result<(), Error>> {
-        match refusal {
+    fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
+        match *refusal {
             InsertError::AlreadyDue => self.complete_on(timer),
             InsertError::Closed => Poll::Ready(Err(Error::shutdown())),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(pending))),

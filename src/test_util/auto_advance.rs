@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock;
 use crate::core::task;
@@ -45,6 +45,43 @@ pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'stati
         let _at_end = at_end;
         std::future::pending::<()>().await;
     });
+}
+
+impl ManualClock {
+    /// Has the clock move on by itself from now on, whenever the current runtime is quiet: to the next deadline, firing
+    /// exactly what is due there, and only on from there when the runtime is quiet again. It ends with the runtime.
+    ///
+    /// When a runtime counts as quiet is told in [`test_util`](crate::test_util). Works on every runtime; the runtime's
+    /// own timers stay as they are.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, where the clock moves by itself already, and where the system refuses the thread that
+    /// moves it.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer, test_util::ManualClock};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let clock = ManualClock::new();
+    /// clock.auto_advance();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// let start = clock.now();
+    /// timer.sleep(Duration::from_secs(86_400)).await; // returns at once
+    /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn auto_advance(&self) {
+        let runtime = Handle::current();
+        assert!(self.begin_to_move(), "this clock moves by itself already");
+        let threads = Arc::<Threads>::default();
+        // A worker waits for sockets, too; it is known by its counts.
+        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
+            threads.add_current();
+        }
+        Mover::start(self, &runtime, threads);
+    }
 }
 
 impl Mover {

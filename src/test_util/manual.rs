@@ -12,19 +12,17 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use crate::clock::Instant;
 use crate::clock::{
     self,
     source::{LAST, one_is_held},
 };
+use crate::core::settings::ShowsTime;
 use crate::core::shard::Shard;
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
-use crate::test_util::auto_advance::Mover;
-use crate::test_util::idle::Threads;
-use crate::wheel::Tick;
+use crate::timer;
+use crate::wheel::{Tick, Wheel};
 
 /// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
 ///
@@ -54,6 +52,18 @@ pub struct ManualClock {
 
 struct Inner {
     state: Mutex<State>,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many sleeps wait.
+    fn pending(&self) -> usize {
+        let timers = State::timers(self.lock());
+        timers.iter().flat_map(|held| held.lease().get().all()).map(|shard| shard.read(Wheel::len)).sum()
+    }
 }
 
 struct State {
@@ -130,7 +140,7 @@ impl ManualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// What the clock shows.
@@ -201,8 +211,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        let timers = State::timers(self.lock());
-        timers.iter().map(|held| held.lease().snapshot().counts.pending).sum::<u64>() as usize
+        self.inner.pending()
     }
 
     /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
@@ -229,40 +238,9 @@ impl ManualClock {
         Hold { holds: Holds::Manual(self.clone(), number) }
     }
 
-    /// Has the clock move on by itself from now on, whenever the current runtime is quiet: to the next deadline, firing
-    /// exactly what is due there, and only on from there when the runtime is quiet again. It ends with the runtime.
-    ///
-    /// When a runtime counts as quiet is told in [`test_util`](crate::test_util). Works on every runtime; the runtime's
-    /// own timers stay as they are.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime, where the clock moves by itself already, and where the system refuses the thread that
-    /// moves it.
-    ///
-    /// ```
-    /// use hairspring::{Duration, Timer, test_util::ManualClock};
-    ///
-    /// # #[tokio::main]
-    /// # async fn main() {
-    /// let clock = ManualClock::new();
-    /// clock.auto_advance();
-    /// let timer = Timer::builder().clock(&clock).build().unwrap();
-    /// let start = clock.now();
-    /// timer.sleep(Duration::from_secs(86_400)).await; // returns at once
-    /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn auto_advance(&self) {
-        let runtime = Handle::current();
-        let moved = std::mem::replace(&mut self.lock().moves_by_itself, true);
-        assert!(!moved, "this clock moves by itself already");
-        let threads = Arc::<Threads>::default();
-        // A worker waits for sockets, too; it is known by its counts.
-        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
-            threads.add_current();
-        }
-        Mover::start(self, &runtime, threads);
+    /// Something moves this by itself from now on; `false` if something does already.
+    pub(super) fn begin_to_move(&self) -> bool {
+        !std::mem::replace(&mut self.lock().moves_by_itself, true)
     }
 
     /// Nothing moves this by itself any more.
@@ -339,15 +317,34 @@ impl ManualClock {
     fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
         State::timers(self.lock()).iter().map(|held| of(&held.lease())).min()
     }
+}
 
-    /// Begins a timer on this clock.
-    pub(crate) fn open(&self, wanted: Wanted) -> TimerLease {
+impl ShowsTime for Inner {
+    fn open(&self, wanted: Wanted) -> TimerLease {
         let mut state = self.lock();
         let timer = TimerLease::make(wanted);
         timer.parking.open_by_hand(state.now);
         begin_at(timer, state.now);
         state.timers.push(timer.hold());
         timer
+    }
+}
+
+impl timer::Builder {
+    /// Puts the timer on a clock that a test moves by hand. Needs the feature `test-util`.
+    ///
+    /// Such a timer has one shard by default, and needs neither a runtime nor a driver: moving the clock fires what is
+    /// due. [`alarm`](Builder::alarm) has no effect on it.
+    ///
+    /// ```
+    /// use hairspring::{Timer, test_util::ManualClock};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(&clock).build().unwrap();
+    /// assert_eq!(timer.now(), clock.now());
+    /// ```
+    pub fn clock(mut self, clock: &ManualClock) -> Self {
+        self.clock = Some(clock.inner.clone());
+        self
     }
 }
 
@@ -360,7 +357,7 @@ fn begin_at(timer: TimerLease, now: Tick) {
 /// The earliest deadline; `Tick::MAX` if there is none. Takes time in proportion to what is out of order near it.
 fn earliest_deadline(timer: &Shards) -> Tick {
     let earliest = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
-    timer.all().iter().filter_map(|shard| earliest(shard)).min().unwrap_or(Tick::MAX)
+    timer.all().iter().filter_map(earliest).min().unwrap_or(Tick::MAX)
 }
 
 /// A clock that may have gone.
@@ -398,10 +395,14 @@ impl Default for ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManualClock")
-            .field("now", &self.now())
-            .field("pending", &self.pending())
-            .finish_non_exhaustive()
+        self.inner.fmt(f)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let now = clock::instant_of(self.lock().now);
+        f.debug_struct("ManualClock").field("now", &now).field("pending", &self.pending()).finish_non_exhaustive()
     }
 }
 

@@ -26,7 +26,7 @@ pub use manual::{Hold, ManualClock};
 use crate::clock;
 use crate::clock::instant::{FAR, Instant};
 use crate::clock::source::LAST;
-use crate::core::alarm::thread;
+use crate::core::by_hand;
 use crate::core::registry;
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerLease, TurnBudget};
@@ -64,7 +64,7 @@ pub fn pause() {
     paused::adopt(runtime.id(), registry::timer_of(&runtime));
     // A thread that reads the time here is known to block on the runtime.
     let _ = Instant::now();
-    thread::wake_all_drivers();
+    by_hand::wake_all_drivers();
 }
 
 /// Lets the clock of the current runtime run again, from what it shows.
@@ -223,7 +223,7 @@ fn move_tokio(duration: Duration) {
 /// The timer of the current runtime, if it has one that goes by tokio's clock.
 fn timer_by_tokio() -> Option<TimerLease> {
     let runtime = Handle::try_current().ok()?;
-    registry::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
+    by_hand::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
 }
 
 /// Has the driver see that the clock is another, or runs at another pace.

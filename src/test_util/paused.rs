@@ -20,7 +20,7 @@ use crate::clock::{
     self,
     source::{self, Course},
 };
-use crate::core::hook;
+use crate::core::by_hand;
 use crate::core::shards::TimerLease;
 use crate::test_util::auto_advance::{Mover, with_runtime};
 use crate::test_util::idle::Threads;
@@ -125,7 +125,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
     if known.is_none() {
         with_runtime(runtime, move || forget(id));
     }
-    hook::install(now, adopt);
+    by_hand::install_hook(now, adopt);
     true
 }
 

@@ -1,19 +1,18 @@
 //! [`Builder`]: makes a timer with settings of your own.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::Timer;
-use crate::core::alarm::Alarm;
-use crate::core::alarm::own::Unfit;
+use crate::core::alarm::{Alarm, Unfit};
+
 use crate::core::driver::Driver;
-use crate::core::settings::{MOST_SHARDS, Settings};
+use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
 use crate::core::shards::TimerLease;
 use crate::core::{registry, task};
-#[cfg(feature = "test-util")]
-use crate::test_util::manual::ManualClock;
 
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
@@ -39,8 +38,8 @@ pub struct Builder {
     resolution: Option<Duration>,
     capacity: Option<usize>,
     alarm: Alarm,
-    #[cfg(feature = "test-util")]
-    clock: Option<ManualClock>,
+    /// Who shows the timer's time, if that is not the runtime.
+    pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
 /// The error of a [`Builder`] that has a setting out of range, or that cannot build here.
@@ -149,23 +148,6 @@ impl Builder {
         self
     }
 
-    /// Puts the timer on a clock that a test moves by hand. Needs the feature `test-util`.
-    ///
-    /// Such a timer has one shard by default, and needs neither a runtime nor a driver: moving the clock fires what is
-    /// due. [`alarm`](Builder::alarm) has no effect on it.
-    ///
-    /// ```
-    /// use hairspring::{Timer, test_util::ManualClock};
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(&clock).build().unwrap();
-    /// assert_eq!(timer.now(), clock.now());
-    /// ```
-    #[cfg(feature = "test-util")]
-    pub fn clock(mut self, clock: &ManualClock) -> Self {
-        self.clock = Some(clock.clone());
-        self
-    }
-
     /// Makes the timer and spawns its driver on the current runtime.
     ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when its last handle is dropped.
@@ -185,7 +167,6 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        #[cfg(feature = "test-util")]
         if self.clock.is_some() {
             // Its driver has nothing to do, and dropping the driver must not end the timer.
             return Ok(Timer::owning(self.by_hand()?));
@@ -258,7 +239,6 @@ impl Builder {
     }
 
     fn make(self) -> Result<(TimerLease, Driver), BuildError> {
-        #[cfg(feature = "test-util")]
         if self.clock.is_some() {
             let timer = self.by_hand()?;
             return Ok((timer, Driver::new(timer, Alarm::Thread, false)));
@@ -267,7 +247,6 @@ impl Builder {
     }
 
     /// A timer on the manual clock that was given.
-    #[cfg(feature = "test-util")]
     fn by_hand(&self) -> Result<TimerLease, BuildError> {
         // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");

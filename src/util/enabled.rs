@@ -19,7 +19,8 @@ use tokio::runtime::Handle;
 pub(crate) struct NotEnabled;
 
 /// Makes what registers with the I/O driver of the current runtime.
-#[cfg(any(target_os = "linux", all(unix, feature = "test-util")))]
+#[cfg(unix)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     if has_no_epoll() { Err(NotEnabled) } else { attempt(make) }
 }
@@ -34,25 +35,23 @@ fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
 }
 
-/// Whether a wrong guess does no harm: the panic is caught, and [`silently`] hides it.
+/// Whether tests are run in which a wrong guess does no harm: the panic is caught, and [`silently`] hides it.
+const GUESSES: bool = cfg!(all(feature = "test-util", panic = "unwind"));
+
+/// Whether a wrong guess does no harm here.
 pub(crate) fn may_guess() -> bool {
-    cfg!(all(feature = "test-util", panic = "unwind")) && !std::thread::panicking()
+    GUESSES && !std::thread::panicking()
 }
 
-/// Calls `code` and prints no panic of it, with the feature `test-util` in a program that does not abort on panics.
-#[cfg(all(feature = "test-util", panic = "unwind"))]
+/// Calls `code` and prints no panic of it, in a program that may guess.
 pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
-    silence::during(code)
-}
-
-#[cfg(not(all(feature = "test-util", panic = "unwind")))]
-pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
-    code()
+    if GUESSES { silence::during(code) } else { code() }
 }
 
 /// Whether no runtime of this process can have an I/O driver, as each has an epoll instance. `false` if the system does
 /// not say.
-#[cfg(any(target_os = "linux", all(unix, feature = "test-util")))]
+#[cfg(unix)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {
     use std::fs::{read_dir, read_link};
     use std::io::ErrorKind::NotFound;
@@ -70,7 +69,6 @@ fn has_no_epoll() -> bool {
 }
 
 /// The only way to keep a panic from being printed is the process's panic hook.
-#[cfg(all(feature = "test-util", panic = "unwind"))]
 mod silence {
     use std::cell::Cell;
     use std::panic::{set_hook, take_hook};

@@ -17,7 +17,6 @@ pub(crate) trait Booker: Send + Sync {
     fn alarm(&'static self, stand_ins: &'static StandIns);
 
     /// Has the driver polled that this books for.
-    #[cfg(feature = "test-util")]
     fn wake_driver(&self) {}
 
     /// Whether this can be called in a process that was just forked off: there is something to book for, and no thread that

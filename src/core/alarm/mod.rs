@@ -10,6 +10,10 @@ pub(crate) mod thread;
 mod timerfd;
 mod tokio_sleep;
 
+use std::io;
+
+use crate::util::enabled::NotEnabled;
+
 /// What wakes a timer's driver when the earliest deadline is reached. Set by
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
@@ -44,4 +48,25 @@ pub enum Alarm {
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
+}
+
+/// Why an alarm cannot be had.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// This system or runtime has no such thing.
+    Lacking,
+    /// It has, and refuses it.
+    InsertError(io::Error),
+}
+
+impl From<NotEnabled> for Unfit {
+    fn from(_: NotEnabled) -> Unfit {
+        Unfit::Lacking
+    }
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::InsertError(error)
+    }
 }

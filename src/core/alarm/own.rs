@@ -5,13 +5,12 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
-use std::io;
 use std::task::Waker;
 
-use super::Alarm;
 use super::tokio_sleep::TokioAlarm;
+use super::{Alarm, Unfit};
 use crate::clock::instant::{self, Instant};
-use crate::util::enabled::{self, NotEnabled};
+use crate::util::enabled;
 
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
 #[derive(Debug)]
@@ -24,27 +23,6 @@ pub(crate) struct OwnAlarm {
     inline: Waker,
     #[cfg(target_os = "linux")]
     timerfd: Option<super::timerfd::TimerfdAlarm>,
-}
-
-/// Why an alarm cannot be had.
-#[derive(Debug)]
-pub(crate) enum Unfit {
-    /// This system or runtime has no such thing.
-    Lacking,
-    /// It has, and refuses it.
-    InsertError(io::Error),
-}
-
-impl From<NotEnabled> for Unfit {
-    fn from(_: NotEnabled) -> Unfit {
-        Unfit::Lacking
-    }
-}
-
-impl From<io::Error> for Unfit {
-    fn from(error: io::Error) -> Unfit {
-        Unfit::InsertError(error)
-    }
 }
 
 impl OwnAlarm {

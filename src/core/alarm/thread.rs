@@ -75,7 +75,7 @@ per_process! {
     /// The alarm thread of this process: a child of a fork has not got its parent's.
     fn alarm() -> &'static AlarmThread = |parents| {
         // What was booked with the parent's is not known. So all are called, and book anew what they need.
-        let inherited = bookers().take_while(|_| parents.is_some()).map(|listed| listed.booker);
+        let inherited = bookers().take_while(|_| parents.is_some());
         AlarmThread::new(inherited.filter(|booker| booker.has_survived()).collect())
     };
 }
@@ -89,8 +89,13 @@ struct Listed {
     next: OnceLock<&'static Listed>,
 }
 
-fn bookers() -> impl Iterator<Item = &'static Listed> {
+fn listed() -> impl Iterator<Item = &'static Listed> {
     std::iter::successors(BOOKERS.get(), |listed| listed.next.get().copied())
+}
+
+/// All that were listed.
+pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
+    listed().map(|listed| listed.booker)
 }
 
 /// Lists a booker, once.
@@ -100,19 +105,13 @@ pub(crate) fn list(booker: &'static dyn Booker) {
     if cfg!(hairspring_loom) {
         return;
     }
-    let listed = || Listed { booker, next: OnceLock::new() };
-    let last = LAST.get(|_| PlainMutex::new(bookers().last()));
+    let new = || Listed { booker, next: OnceLock::new() };
+    let last = LAST.get(|_| PlainMutex::new(listed().last()));
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     *last = Some(match *last {
-        None => BOOKERS.get_or_init(listed),
-        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(listed()))),
+        None => BOOKERS.get_or_init(new),
+        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(new()))),
     });
-}
-
-/// Has all drivers polled, wherever they run, to look at their clocks.
-#[cfg(feature = "test-util")]
-pub(crate) fn wake_all_drivers() {
-    bookers().for_each(|listed| listed.booker.wake_driver());
 }
 
 /// Starts the thread, so that booking cannot fail later. Starts it anew if it is less urgent than the main thread and than

@@ -15,7 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::own::Unfit;
+use super::Unfit;
 use crate::util::enabled;
 
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.

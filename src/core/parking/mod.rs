@@ -12,8 +12,6 @@
 //
 // Must not know: wheels, shards, the driver's work.
 
-#[cfg(feature = "test-util")]
-mod by_hand;
 pub(crate) mod coalesce;
 mod unconfirmed;
 
@@ -48,21 +46,21 @@ const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Parking {
-    parker: Parker<Plan>,
+    pub(super) parker: Parker<Plan>,
     /// No deadline after this tick can have passed; `Tick::MAX` if that is not known.
-    certain: AtomicU64,
+    pub(super) certain: AtomicU64,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) clock: Source,
     /// Whether the timer has no driver, so that stand-ins make all its turns.
-    driverless: AtomicBool,
-    id: BookerId,
+    pub(super) driverless: AtomicBool,
+    pub(super) id: BookerId,
     booker: OnceLock<&'static dyn Booker>,
 }
 
 /// What is kept beside the parker.
-struct Plan {
+pub(super) struct Plan {
     /// Whether there is a timer.
-    is_open: bool,
+    pub(super) is_open: bool,
     waker: Option<DriverWaker>,
     /// Whether the driver was woken, or comes by itself, and has not begun a turn since.
     is_expected: bool,
@@ -171,7 +169,7 @@ impl Parking {
         self.begin()
     }
 
-    fn begin(&self) -> Locked<'_, Plan> {
+    pub(super) fn begin(&self) -> Locked<'_, Plan> {
         let mut plan = self.parker.lock();
         plan.look();
         (plan.is_open, plan.is_expected, plan.coalesce) = (true, false, Coalesce::new());
@@ -255,7 +253,7 @@ impl Parking {
         }
     }
 
-    fn wake_up(&self, mut plan: Locked<'_, Plan>) {
+    pub(super) fn wake_up(&self, mut plan: Locked<'_, Plan>) {
         self.expect_driver(&mut plan);
         wake(plan);
     }

@@ -15,7 +15,7 @@ impl Unconfirmed {
         Unconfirmed(AtomicU64::new(0))
     }
 
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.0.store(0, SeqCst);
     }
 

@@ -56,8 +56,8 @@ pub(crate) struct Shard {
     capacity: &'static Capacity,
 }
 
-struct State {
-    wheel: Wheel<Waker>,
+pub(super) struct State {
+    pub(super) wheel: Wheel<Waker>,
     /// The timer served now, or last where the shard is closed.
     epoch: Epoch,
     open: bool,
@@ -116,7 +116,7 @@ impl Shard {
     }
 
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // No code but our own runs under this lock; a panic of it would leave the wheel as `Wheel::check` finds it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -302,7 +302,7 @@ impl Shard {
     }
 
     /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
-    pub(crate) fn fire(&self, now: Tick, list: &mut WakeList) -> usize {
+    pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         let mut state = self.lock();
         if !state.open {
             // What is left belongs to whoever closes the shard, who has moved the wheel beyond any time.
@@ -311,8 +311,8 @@ impl Shard {
         }
         let State { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
-        let taken = take_due(wheel, now, &mut list.wakers, |deadline| lateness.record(now - deadline));
-        self.capacity.give(list.wakers.len());
+        let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| lateness.record(now - deadline));
+        self.capacity.give(wakes.wakers.len());
         match taken {
             Progress::All => {
                 self.look(&state);
@@ -323,9 +323,9 @@ impl Shard {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
         }
-        state.fired += list.wakers.len() as u64;
+        state.fired += wakes.wakers.len() as u64;
         drop(state);
-        list.wake_all()
+        wakes.wake_all()
     }
 
     pub(crate) fn was_opened_for(&self, epoch: Epoch) -> bool {
@@ -380,7 +380,7 @@ impl Shard {
     /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns
     /// how many there were.
     pub(crate) fn close(&self) -> usize {
-        let mut list = WakeList::default();
+        let mut wakes = WakeList::default();
         let mut pending = 0;
         loop {
             let mut state = self.lock();
@@ -388,10 +388,10 @@ impl Shard {
             // There is no work here any more, and nothing is to be taken to wait.
             self.next.publish(None);
             // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
-            let taken = take_due(&mut state.wheel, Tick::MAX, &mut list.wakers, |_| ());
-            self.capacity.give(list.wakers.len());
+            let taken = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
+            self.capacity.give(wakes.wakers.len());
             drop(state);
-            pending += list.wake_all();
+            pending += wakes.wake_all();
             if let Progress::All = taken {
                 return pending;
             }
@@ -449,21 +449,6 @@ impl WakeList {
             catch_panic(|| waker.wake());
         }
         count
-    }
-}
-
-/// For tests that move a clock.
-#[cfg(feature = "test-util")]
-impl Shard {
-    /// Reads the wheel.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
-        read(&self.lock().wheel)
-    }
-
-    /// The clock shows `now`: what is registered for an earlier tick from here on is refused, though no turn has gone by.
-    pub(crate) fn skip_to(&self, now: Tick) {
-        let next = self.next();
-        self.lock().wheel.skip_to(next.min(now));
     }
 }
 

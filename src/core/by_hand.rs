@@ -1,0 +1,81 @@
+//! What a test does that takes hold of timers: it shows their time, and fires what is due as it moves on.
+//!
+//! Nobody is woken for what is registered with such a timer.
+
+use std::task::Waker;
+
+use tokio::runtime;
+
+use crate::clock::held;
+use crate::clock::source::{self, Course};
+use crate::core::alarm::thread::{self, Booker};
+use crate::core::hook::{ADOPT, Adopt};
+use crate::core::parking::Parking;
+use crate::core::registry;
+use crate::core::shard::Shard;
+use crate::core::shards::TimerLease;
+use crate::util::sync::atomic::Ordering::SeqCst;
+use crate::wheel::{Tick, Wheel};
+
+/// Has `now` asked what the current runtime's clock shows, and `adopt` told of each timer that is on a runtime.
+pub(crate) fn install_hook(now: fn() -> Option<std::time::Instant>, adopt: Adopt) {
+    held::let_show(now);
+    ADOPT.get_or_init(|| adopt);
+    source::one_is_held();
+}
+
+/// A runtime's timer, if it has one already.
+pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
+    registry::live(&registry::timers(), runtime)
+}
+
+/// Has all drivers polled, wherever they run, to look at their clocks.
+pub(crate) fn wake_all_drivers() {
+    thread::bookers().for_each(Booker::wake_driver);
+}
+
+impl Parking {
+    /// A timer begins whose time somebody shows, `now` to begin with.
+    pub(crate) fn open_by_hand(&self, now: Tick) {
+        self.driverless.store(false, SeqCst);
+        self.unconfirmed.forget();
+        self.clock.begin_to_show(now);
+        self.begin().leave();
+    }
+
+    /// From now on somebody shows the time. `false` if the timer has ended.
+    pub(crate) fn take_by_hand(&self, now: Tick) -> bool {
+        let mut plan = self.parker.lock();
+        if !plan.is_open {
+            return false;
+        }
+        self.clock.begin_to_show(now);
+        self.unconfirmed.confirm(now);
+        plan.leave();
+        self.certain.store(u64::MAX, SeqCst);
+        thread::cancel(self.id);
+        true
+    }
+
+    /// From now on the clock runs.
+    pub(crate) fn run(&self, course: Course) {
+        let plan = self.parker.lock();
+        if plan.is_open {
+            self.clock.run(course);
+            self.wake_up(plan);
+        }
+    }
+}
+
+impl Shard {
+    /// Reads the wheel.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
+        read(&self.lock().wheel)
+    }
+
+    /// The clock shows `now`: what is registered for an earlier tick from here on is refused, though no turn has gone by.
+    pub(crate) fn skip_to(&self, now: Tick) {
+        let next = self.next();
+        self.lock().wheel.skip_to(next.min(now));
+    }
+}

@@ -1,0 +1,108 @@
+//! The folders of `src` are the architecture: each uses those before it in this list, and none behind it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FOLDERS: [&str; 9] =
+    ["util", "wheel", "clock", "core", "timer", "future", "collections", "integration", "test_util"];
+
+/// The documentation, the root of the crate, and models, which are tests.
+const APART: [&str; 3] = ["guide.rs", "lib.rs", "models"];
+
+/// A source file, by its path in `src`, with the code that is not of its tests nor a comment.
+struct Source {
+    path: String,
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut folders = vec![src.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let relative: PathBuf = path.strip_prefix(&src).unwrap().components().collect();
+            let names: Vec<_> = relative.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+            let is_apart =
+                |name: &String| APART.iter().any(|apart| name.trim_end_matches(".rs") == apart.trim_end_matches(".rs"));
+            if !names.iter().any(is_apart) {
+                found.push(Source { path: names.join("/"), code: code_of(&fs::read_to_string(&path).unwrap()) });
+            }
+        }
+    }
+    found
+}
+
+fn code_of(source: &str) -> String {
+    let own = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let lines: Vec<&str> = own.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    lines.join("\n")
+}
+
+/// The paths behind each `crate::` of some code: the lists in braces are taken apart.
+fn paths_in(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for after in code.split("crate::").skip(1) {
+        let end = after.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(after.len());
+        let (path, rest) = after.split_at(end);
+        let listed = rest.strip_prefix('{').map_or("", |list| list.split('}').next().unwrap());
+        paths.extend(listed.split(',').map(|item| format!("{path}{}", item.trim())));
+    }
+    paths
+}
+
+fn folder_of(path: &str) -> &str {
+    path.split([':', '/']).next().unwrap()
+}
+
+#[test]
+fn no_folder_uses_one_behind_it() {
+    let place = |name: &str| FOLDERS.iter().position(|folder| *folder == name);
+    let mut arrows = 0;
+    for Source { path, code } in sources() {
+        let at = place(folder_of(&path)).unwrap_or_else(|| panic!("src/{path} is in none of the folders"));
+        // What users look for in one module may be of another.
+        let code: Vec<&str> = code.lines().filter(|line| !line.starts_with("pub use crate::")).collect();
+        for used in paths_in(&code.join("\n")) {
+            let Some(of) = place(folder_of(&used)) else { panic!("src/{path} uses {used}, which is in no folder") };
+            assert!(of <= at, "src/{path} uses {used}, which is in a folder behind its own");
+            arrows += usize::from(of < at);
+        }
+    }
+    assert!(arrows > 100, "{arrows} arrows");
+}
+
+/// The file that a path leads to, if that is another than `from`.
+fn target<'a>(files: &BTreeMap<String, String>, path: &'a str) -> Option<String> {
+    let names: Vec<&'a str> = path.split("::").collect();
+    (1..=names.len()).rev().find_map(|length| files.get(&names[..length].join("/")).cloned())
+}
+
+/// Those of a folder that name one another; a folder's own `mod.rs` gathers its files, so it does not count.
+#[test]
+fn no_two_files_know_each_other() {
+    let sources = sources();
+    let module = |path: &str| path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
+    let files: BTreeMap<String, String> =
+        sources.iter().map(|source| (module(&source.path), source.path.clone())).collect();
+    let mut known: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for Source { path, code } in &sources {
+        let parent = module(path).rsplit_once('/').map_or(String::new(), |(parent, _)| parent.replace('/', "::"));
+        let own = if path.ends_with("/mod.rs") { module(path).replace('/', "::") } else { parent };
+        let beside = code.replace("super::", &format!("crate::{own}::"));
+        let used = paths_in(&beside).into_iter().filter_map(|used| target(&files, &used));
+        known.insert(path, used.filter(|used| used != path && !used.ends_with("/mod.rs")).collect());
+    }
+    for (file, uses) in &known {
+        for used in uses {
+            let back = known.get(used.as_str()).is_some_and(|uses| uses.iter().any(|back| back == file));
+            assert!(!back, "src/{file} and src/{used} know each other");
+        }
+    }
+}
