@@ -10,6 +10,7 @@
 //! Must not know: what the tests outside of the crate check.
 
 mod alarm;
+mod parker;
 mod pool;
 mod timer;
 

@@ -1,0 +1,122 @@
+//! Models of the parker: whoever registers a deadline is heard by whoever sleeps until the earliest.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::{Woken, check, far, race, race_three};
+use crate::core::next::Next;
+use crate::core::parker::{Found, Parker, Phase};
+use crate::util::sync::keep;
+use crate::wheel::Tick;
+
+/// A parker, with the waker of whoever sleeps, and two wheels whose locks nobody else wants.
+struct Place {
+    parker: Parker<Option<Waker>>,
+    wheels: [Next; 2],
+}
+
+impl Place {
+    fn new() -> &'static Place {
+        keep!(Place, Place { parker: Parker::new(None), wheels: [Next::never(), Next::never()] })
+    }
+
+    /// Registers a deadline in a wheel, which has none that is earlier.
+    fn register(&self, wheel: usize, deadline: Tick) {
+        assert!(self.wheels[wheel].registered(deadline));
+        if self.parker.is_too_late_for(deadline) {
+            let mut locked = self.parker.lock();
+            if locked.registered(deadline) == Found::Sleeper {
+                let waker = locked.take();
+                locked.leave();
+                drop(locked);
+                waker.expect("who sleeps has left its waker").wake();
+            }
+        }
+    }
+
+    fn earliest(&self) -> Tick {
+        self.wheels.iter().map(Next::get).min().expect("there are two")
+    }
+
+    fn begin_to_look(&self, woken: &Arc<Woken>) {
+        let mut locked = self.parker.lock();
+        locked.look();
+        *locked = Some(Waker::from(woken.clone()));
+    }
+
+    /// `false` if the look has to be repeated.
+    fn park(&self, earliest: Tick) -> bool {
+        let mut locked = self.parker.lock();
+        // Another that looked as well may know of something earlier.
+        locked.wakes_by(earliest) || locked.park(earliest)
+    }
+
+    /// Looks until it can sleep.
+    fn sleep(&self, woken: &Arc<Woken>) {
+        while {
+            self.begin_to_look(woken);
+            !self.park(self.earliest())
+        } {}
+    }
+
+    /// Whoever slept wakes for a deadline, or was woken.
+    fn assert_wakes_by(&self, deadline: Tick, woken: &[&Arc<Woken>]) {
+        let by_itself = self.parker.lock().phase() == Phase::Parked && self.parker.next_wake() <= deadline;
+        assert!(by_itself || woken.iter().any(|woken| woken.is_woken()), "it sleeps through {deadline:?}");
+    }
+}
+
+#[test]
+fn registering_against_parking() {
+    check("registering against parking", || {
+        let (place, woken) = (Place::new(), Woken::new());
+        let sleeper = woken.clone();
+        race(move || place.sleep(&sleeper), || place.register(0, far(1)));
+        place.assert_wakes_by(far(1), &[&woken]);
+    });
+}
+
+/// It slept before, until later.
+#[test]
+fn two_register_against_parking_again() {
+    check("two register against parking again", || {
+        let (place, woken) = (Place::new(), Woken::new());
+        place.register(0, far(3));
+        place.sleep(&woken);
+        let sleeper = woken.clone();
+        race_three(move || place.sleep(&sleeper), || place.register(0, far(2)), || place.register(1, far(1)));
+        place.assert_wakes_by(far(1), &[&woken]);
+    });
+}
+
+/// As a driver and its stand-in do.
+#[test]
+fn two_that_look_at_the_same_time_against_registering() {
+    check("two that look at the same time against registering", || {
+        let (place, one, other) = (Place::new(), Woken::new(), Woken::new());
+        let sleepers = (one.clone(), other.clone());
+        race_three(move || place.sleep(&sleepers.0), move || place.sleep(&sleepers.1), || place.register(0, far(1)));
+        place.assert_wakes_by(far(1), &[&one, &other]);
+    });
+}
+
+/// Whoever has something to do does not sleep, and is not woken.
+#[test]
+fn leaving_against_registering() {
+    check("leaving against registering", || {
+        let (place, woken) = (Place::new(), Woken::new());
+        place.begin_to_look(&woken);
+        let leave = || {
+            let mut locked = place.parker.lock();
+            let waker = locked.take();
+            locked.leave();
+            drop(locked);
+            drop(waker);
+        };
+        race(leave, || place.register(0, far(1)));
+        assert_eq!((place.parker.next_wake(), woken.take()), (Tick::ZERO, 0));
+        assert!(!woken.is_held(), "no waker is left");
+        place.sleep(&woken);
+        assert_eq!(place.parker.next_wake(), far(1), "what was registered meanwhile is found");
+    });
+}
