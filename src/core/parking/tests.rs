@@ -68,3 +68,34 @@ async fn a_clock_is_found_paused_by_whoever_arms_during_a_turn() {
     let parking = expected();
     assert!(parking.registered(Tick(1)));
 }
+
+/// Notes that the alarm thread has called.
+struct Notes(std::sync::atomic::AtomicBool);
+
+impl Booker for Notes {
+    fn alarm(&'static self, _: &'static crate::core::stand_ins::StandIns) {
+        self.0.store(true, SeqCst);
+    }
+
+    fn wake_driver(&self) {}
+}
+
+/// It slept for nothing, so nothing was booked. If it never came, whatever is registered meanwhile would not fire.
+#[cfg(not(hairspring_loom))]
+#[test]
+fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
+    thread::start();
+    let booker: &'static Notes = Box::leak(Box::new(Notes(false.into())));
+    let parking = Parking::new();
+    parking.open(booker);
+    parking.begin_turn(noop());
+    assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
+    assert_eq!(parking.booked(), None);
+    booker.0.store(false, SeqCst);
+    parking.wake_driver();
+    let start = Instant::now();
+    while !booker.0.load(SeqCst) {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
+        std::thread::yield_now();
+    }
+}
