@@ -70,7 +70,7 @@ async fn a_clock_is_found_paused_by_whoever_arms_during_a_turn() {
 }
 
 /// Notes that the alarm thread has called.
-struct Notes(std::sync::atomic::AtomicBool);
+struct Notes(AtomicBool);
 
 impl Booker for Notes {
     fn alarm(&'static self, _: &'static crate::core::stand_ins::StandIns) {
@@ -85,7 +85,7 @@ impl Booker for Notes {
 #[test]
 fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
     thread::start();
-    let booker: &'static Notes = Box::leak(Box::new(Notes(false.into())));
+    let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
     let parking = Parking::new();
     parking.open(booker);
     parking.begin_turn(noop());
