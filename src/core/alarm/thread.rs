@@ -5,7 +5,8 @@
 //
 // Invariants
 // 1. A booking is called once, at or after its instant, and is then gone.
-// 2. The thread is woken for a new booking only if it would oversleep it, and once until it has looked.
+// 2. A thread that sleeps wakes no later than the first booking. Where only waking it can see to that, it is woken once
+//    until it has looked.
 // 3. Bookers are called with no lock of this module held, and one that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
 // 5. A process that was forked off starts a thread of its own with its first booking, and all bookers are called there
@@ -22,14 +23,15 @@ use std::time::Instant;
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
 use super::priority::{self, Priority};
+use super::sleeper::Sleeper;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::per_process::PerProcess;
-use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
+use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 struct AlarmThread {
     state: Mutex<State>,
-    changed: Condvar,
+    sleeper: Sleeper,
     stand_ins: StandIns,
     /// Who is called first, in a process that was forked off.
     inherited: Vec<&'static dyn Booker>,
@@ -60,15 +62,6 @@ enum Thread {
     Asleep {
         until: Option<Instant>,
     },
-}
-
-impl Thread {
-    fn oversleeps(&self, at: Instant) -> bool {
-        match self {
-            Thread::Awake => false,
-            Thread::Asleep { until } => until.is_none_or(|until| at < until),
-        }
-    }
 }
 
 per_process! {
@@ -148,7 +141,10 @@ pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
 
 /// Takes a booking back, if there is one.
 pub(crate) fn cancel(id: BookerId) {
-    alarm().lock().bookings.cancel(id);
+    let alarm = alarm();
+    let mut state = alarm.lock();
+    state.bookings.cancel(id);
+    alarm.sleep_anew(state);
 }
 
 /// When a booker is to be called.
@@ -190,7 +186,7 @@ impl AlarmThread {
                 serves: Serves::Nobody,
                 latest: 0,
             }),
-            changed: Condvar::new(),
+            sleeper: Sleeper::new(),
             stand_ins: StandIns::new(),
         }
     }
@@ -223,7 +219,7 @@ impl AlarmThread {
             Ok(_) => {
                 state.latest = number;
                 state.serves = Serves::At(here);
-                self.changed.notify_all();
+                self.sleeper.wake_all();
                 drop(state);
                 // They are as urgent as the thread that started them.
                 self.stand_ins.retire();
@@ -238,17 +234,27 @@ impl AlarmThread {
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
-        if oversleeps {
-            state.thread = Thread::Awake;
-        }
-        drop(state);
-        if oversleeps {
-            self.changed.notify_one();
-        }
+        let is_missing = matches!(state.serves, Serves::Nobody);
+        self.sleep_anew(state);
         if is_missing {
             // This process was forked off one that had timers. If the system refuses, the next booking asks again.
             let _ = self.start();
+        }
+    }
+
+    /// The bookings have changed: has a thread that sleeps wake for the first of them. Lets go of the lock.
+    fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
+        let first = state.bookings.first();
+        let Thread::Asleep { until } = state.thread else { return };
+        if until == first {
+            return;
+        }
+        if self.sleeper.set(first) {
+            state.thread = Thread::Asleep { until: first };
+        } else if first.is_some_and(|first| until.is_none_or(|until| first < until)) {
+            state.thread = Thread::Awake;
+            drop(state);
+            self.sleeper.wake();
         }
     }
 
@@ -271,8 +277,7 @@ impl AlarmThread {
             state = self.round(state);
         }
         // What was meant for the thread that serves now may have come here.
-        drop(state);
-        self.changed.notify_all();
+        self.sleeper.wake_all();
     }
 
     /// Calls who is due first; if nobody is, sleeps until somebody may be.
@@ -285,13 +290,7 @@ impl AlarmThread {
         }
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        state = match until {
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let wait = self.changed.wait_timeout(state, until.duration_since(now));
-                wait.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+        state = self.sleeper.sleep(|| self.lock(), state, until, now);
         state.thread = Thread::Awake;
         state
     }
