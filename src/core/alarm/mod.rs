@@ -12,6 +12,8 @@ mod timerfd;
 mod tokio_sleep;
 
 use std::io;
+use std::task::Waker;
+use std::time::Instant;
 
 use crate::util::enabled::NotEnabled;
 
@@ -49,6 +51,15 @@ pub enum Alarm {
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
+}
+
+/// An alarm of a driver's own that any thread can set.
+pub(crate) trait SharedAlarm: Send + Sync {
+    /// Sets it, in place of what was set before.
+    fn set(&self, at: Instant) -> io::Result<()>;
+
+    /// Forgets that it has gone off. It calls `waker` when it does so again.
+    fn forget(&self, waker: &Waker) -> io::Result<()>;
 }
 
 /// Why an alarm cannot be had.

@@ -5,15 +5,15 @@
 //!
 //! Must not know: wheel, shards, the driver.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::tokio_sleep::TokioAlarm;
-use super::{Alarm, Unfit};
+use super::{Alarm, SharedAlarm, Unfit};
 use crate::clock::instant::{self, Instant};
 use crate::util::enabled;
 
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
-#[derive(Debug)]
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
     /// Whether tokio's alarm can be had, so that a paused clock can be followed.
@@ -21,8 +21,7 @@ pub(crate) struct OwnAlarm {
     tokio: TokioAlarm,
     #[cfg(target_os = "linux")]
     inline: Waker,
-    #[cfg(target_os = "linux")]
-    timerfd: Option<super::timerfd::TimerfdAlarm>,
+    timerfd: Option<Arc<dyn SharedAlarm>>,
 }
 
 impl OwnAlarm {
@@ -34,7 +33,6 @@ impl OwnAlarm {
             tokio: TokioAlarm::new(Waker::clone(&inline)),
             #[cfg(target_os = "linux")]
             inline,
-            #[cfg(target_os = "linux")]
             timerfd: None,
         }
     }
@@ -59,48 +57,36 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets one of the driver's own alarms; another than tokio's takes tokio's back. `None` for no alarm at all.
-    pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>) -> Result<(), Unfit> {
-        if alarm != Alarm::Tokio {
-            self.tokio.cancel();
-        }
-        match (alarm, at) {
-            (Alarm::Thread, _) => Ok(()),
-            (Alarm::Tokio, None) => {
+    /// Sets tokio's alarm; `None` for no alarm at all.
+    pub(crate) fn set_tokio(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
+        match at {
+            Some(at) => Ok(self.tokio.set(at)?),
+            None => {
                 self.tokio.cancel();
                 Ok(())
             }
-            (Alarm::Tokio, Some(at)) => Ok(self.tokio.set(at)?),
-            (Alarm::Timerfd, at) => self.set_timerfd(at),
         }
+    }
+
+    /// The alarm that any thread can set, which tokio's then gives way to.
+    pub(crate) fn shared(&mut self) -> Result<Arc<dyn SharedAlarm>, Unfit> {
+        self.tokio.cancel();
+        if self.timerfd.is_none() {
+            self.make_timerfd()?;
+        }
+        Ok(self.timerfd.clone().expect("it was just made"))
     }
 
     #[cfg(target_os = "linux")]
     fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        self.timerfd = Some(super::timerfd::TimerfdAlarm::new()?);
+        let alarm = super::timerfd::TimerfdAlarm::new()?;
+        alarm.forget(&self.inline)?;
+        self.timerfd = Some(Arc::new(alarm));
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
-    fn set_timerfd(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
-        let alarm = match &mut self.timerfd {
-            Some(alarm) => alarm,
-            none => none.insert(super::timerfd::TimerfdAlarm::new()?),
-        };
-        // Forgets that it has gone off before it is set again.
-        while let std::task::Poll::Ready(forgotten) = alarm.poll(&self.inline) {
-            forgotten?;
-        }
-        Ok(alarm.set(at.map(Instant::into_std))?)
-    }
-
     #[cfg(not(target_os = "linux"))]
     fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        Err(Unfit::Lacking)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn set_timerfd(&mut self, _: Option<Instant>) -> Result<(), Unfit> {
         Err(Unfit::Lacking)
     }
 
@@ -114,7 +100,7 @@ impl OwnAlarm {
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time`, nobody has said.
         let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
-        if made.is_err() || self.set(Alarm::Tokio, at).is_err() {
+        if made.is_err() || self.set_tokio(at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }

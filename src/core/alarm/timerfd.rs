@@ -15,7 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::Unfit;
+use super::{SharedAlarm, Unfit};
 use crate::util::enabled;
 
 /// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
@@ -40,9 +40,17 @@ impl TimerfdAlarm {
         Ok(TimerfdAlarm { fd })
     }
 
-    /// Sets the alarm, in place of what was set before; `None` for none.
-    pub(super) fn set(&self, at: Option<Instant>) -> io::Result<()> {
-        let wait = at.map_or(Duration::ZERO, |at| at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST));
+    /// Has `waker` called from within the I/O driver when the alarm goes off, and says whether it has.
+    fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        // The driver's own budget is no business of its alarm.
+        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    }
+}
+
+impl SharedAlarm for TimerfdAlarm {
+    fn set(&self, at: Instant) -> io::Result<()> {
+        let wait = at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST);
         let value = Timespec {
             tv_sec: wait.as_secs().try_into().expect("ten years at most"),
             tv_nsec: wait.subsec_nanos().into(),
@@ -52,10 +60,10 @@ impl TimerfdAlarm {
         Ok(())
     }
 
-    /// Has `waker` called from within the I/O driver when the alarm goes off, and says whether it has.
-    pub(super) fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
-        // The driver's own budget is no business of its alarm.
-        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    fn forget(&self, waker: &Waker) -> io::Result<()> {
+        while let Poll::Ready(forgotten) = self.poll(waker) {
+            forgotten?;
+        }
+        Ok(())
     }
 }
