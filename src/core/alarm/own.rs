@@ -59,13 +59,12 @@ impl OwnAlarm {
 
     /// Sets tokio's alarm; `None` for no alarm at all.
     pub(crate) fn set_tokio(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
-        match at {
-            Some(at) => Ok(self.tokio.set(at)?),
-            None => {
-                self.tokio.cancel();
-                Ok(())
-            }
+        if let Some(at) = at {
+            self.tokio.set(at)?;
+        } else {
+            self.tokio.cancel();
         }
+        Ok(())
     }
 
     /// The alarm that any thread can set, which tokio's then gives way to.
