@@ -105,7 +105,7 @@ impl Driver {
         let watches = is_the_systems && self.alarm.watches_for_pause();
         // Before the look, which is not to find what was cancelled.
         if !is_the_systems || watches {
-            self.timer.move_clock();
+            self.timer.drive_clock();
         }
         let earliest = self.timer.earliest();
         let wait = if self.coalesces { coalesce::wait_after(self.woken) } else { Ticks(0) };

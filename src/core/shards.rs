@@ -124,8 +124,8 @@ impl Shards {
     }
 
     /// From now on the timer's clock jumps to what waits here, as one does that a test has paused.
-    pub(crate) fn move_clock(&self) {
-        self.all().iter().filter(|shard| !shard.moves_clock()).for_each(|shard| shard.move_clock());
+    pub(crate) fn drive_clock(&self) {
+        self.all().iter().filter(|shard| !shard.drives_clock()).for_each(|shard| shard.drive_clock());
     }
 
     /// Fires what is due now, as far as the budget reaches.
@@ -207,7 +207,7 @@ impl TimerLease {
         let timer = Lease::make(wanted);
         timer.parking.open(timer.get());
         if !instant::clock_is_the_systems() || instant::tokio_clock_may_pause() {
-            timer.move_clock();
+            timer.drive_clock();
         }
         timer
     }

@@ -350,7 +350,7 @@ impl timer::Builder {
 
 /// A timer's clock is moved by hand from here on.
 fn begin_at(timer: TimerLease, now: Tick) {
-    timer.move_clock();
+    timer.drive_clock();
     timer.all().iter().for_each(|shard| shard.skip_to(now));
 }
 

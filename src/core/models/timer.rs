@@ -144,7 +144,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
 fn cancel_against_going_to_sleep_on_a_paused_clock() {
     check("cancel against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.move_clock();
+        world.timer.drive_clock();
         let (sleep, _) = world.sleeping(far(1));
         let _later = world.arm_in(1, far(2));
         let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
@@ -159,7 +159,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
 fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
     check("cancel and arm against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.move_clock();
+        world.timer.drive_clock();
         let (mut sleep, _) = world.sleeping(far(1));
         let (woken, _armed, _sleep) = race_three(
             move || turn_on_a_paused_clock(world),

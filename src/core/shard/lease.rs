@@ -100,10 +100,10 @@ impl ShardLease {
         self.shard.holds(self.epoch, key, deadline)
     }
 
-    /// See [`Shard::moves_clock`].
+    /// See [`Shard::drives_clock`].
     #[inline]
-    pub(crate) fn moves_clock(self) -> bool {
-        self.shard.moves_clock()
+    pub(crate) fn drives_clock(self) -> bool {
+        self.shard.drives_clock()
     }
 
     #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock. Of what was taken out or
-//!    put off it keeps nothing where `moves_clock` is set.
+//!    put off it keeps nothing where `drives_clock` is set.
 //! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
 //!    wheel has gone by, so what is taken out comes in order. Neither holds where the parking has become doubtful.
 //! 3. At most [`STEPS`] steps of the wheel are made per hold of the lock.
@@ -51,7 +51,7 @@ pub(crate) struct Shard {
     fraction: AtomicU64,
     /// Whether a clock jumps to what waits here, as one does that a test has paused. Changes only under the lock.
     // Beside what each cancellation reads.
-    moves_clock: AtomicBool,
+    drives_clock: AtomicBool,
     parking: &'static Parking,
     capacity: &'static Capacity,
 }
@@ -109,7 +109,7 @@ impl Shard {
             serves: AtomicU32::new(0),
             default: AtomicU32::new(0),
             fraction: AtomicU64::new(0),
-            moves_clock: AtomicBool::new(false),
+            drives_clock: AtomicBool::new(false),
             parking,
             capacity,
         }
@@ -227,14 +227,14 @@ impl Shard {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest && self.parking.registered(deadline) {
-            self.move_clock();
+            self.drive_clock();
         }
     }
 
     /// Lets go of the lock where an entry was taken out or put off. No clock may then jump to where it was.
     #[inline]
     fn unlock_later(&self, state: MutexGuard<'_, State>) {
-        if self.moves_clock() {
+        if self.drives_clock() {
             self.publish_later(state);
         }
     }
@@ -256,14 +256,14 @@ impl Shard {
 
     /// Whether a clock jumps to what waits here.
     #[inline]
-    pub(crate) fn moves_clock(&self) -> bool {
-        self.moves_clock.load(Ordering::Relaxed)
+    pub(crate) fn drives_clock(&self) -> bool {
+        self.drives_clock.load(Ordering::Relaxed)
     }
 
     /// From now on, and until another timer is served, a clock jumps to what waits here.
-    pub(crate) fn move_clock(&self) {
+    pub(crate) fn drive_clock(&self) {
         let state = self.lock();
-        self.moves_clock.store(true, Ordering::Relaxed);
+        self.drives_clock.store(true, Ordering::Relaxed);
         self.look(&state);
     }
 
@@ -353,7 +353,7 @@ impl Shard {
     pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
         self.fraction.store((1 << grain) - 1, Ordering::Relaxed);
-        self.moves_clock.store(false, Ordering::Relaxed);
+        self.drives_clock.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;

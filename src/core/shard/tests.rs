@@ -164,5 +164,5 @@ fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belo
 fn whether_a_clock_is_moved_is_kept_beside_what_a_cancellation_reads() {
     let line = |offset| offset / 64;
     let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, fraction)];
-    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, moves_clock))), "{beside:?}");
+    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, drives_clock))), "{beside:?}");
 }
