@@ -10,9 +10,9 @@
 //! # }
 //! ```
 //!
-//! Timers stand in hierarchical timing wheels, one for each worker thread, turned by a tokio task. Arming and cancelling
-//! takes the same time on any number of threads and beside any number of timers; what ends does so a fraction
-//! of a millisecond after its deadline, and never before it.
+//! Timers stand in hierarchical timing wheels, one for each worker thread, turned by a tokio task. Arming and
+//! cancelling takes the same time on any number of threads and beside any number of timers; what ends does so a
+//! fraction of a millisecond after its deadline, and never before it.
 //!
 //! # What there is
 //!
@@ -31,7 +31,8 @@
 //!
 //! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful shutdown.
+//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful
+//!   shutdown.
 //! - Testing with time: the module `test_util`.
 //!
 //! # Features

@@ -166,8 +166,8 @@ pub(crate) fn clock_is_the_systems() -> bool {
     before <= tokio && tokio <= std::time::Instant::now()
 }
 
-/// Whether a test may pause tokio's clock in the middle of a run: that of the current runtime, if it is a current-thread
-/// one. Without the feature `test-util` a clock that is paused so is noticed now and then.
+/// Whether a test may pause tokio's clock in the middle of a run: that of the current runtime, if it is a
+/// current-thread one. Without the feature `test-util` a clock that is paused so is noticed now and then.
 pub(crate) fn tokio_clock_may_pause() -> bool {
     let is_current_thread = |on: Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
     cfg!(feature = "test-util") && Handle::try_current().is_ok_and(is_current_thread)

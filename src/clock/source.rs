@@ -4,7 +4,8 @@
 //! timer's clock by hand, and let it run again afterwards, ahead of the system's or behind it.
 //
 // Invariants
-// 1. `shown` names one of three: the runtime's clock, a clock that was let go and runs, or the tick that somebody shows.
+// 1. `shown` names one of three: the runtime's clock, a clock that was let go and runs, or the tick that somebody
+//    shows.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -38,8 +39,8 @@ pub(crate) fn system_now() -> Tick {
     tick_of(Instant::from_std(std::time::Instant::now()))
 }
 
-/// How a clock runs that was held once: as far ahead of the system's as it was then, or behind it. It is kept as what the
-/// clock would have shown at [`BEGIN`], which has no sign and saturates.
+/// How a clock runs that was held once: as far ahead of the system's as it was then, or behind it. It is kept as what
+/// the clock would have shown at [`BEGIN`], which has no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Course(pub(super) Tick);
 

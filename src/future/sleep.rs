@@ -2,8 +2,8 @@
 //
 // Invariants
 // 1. Never early: ready only if a clock was read at or after the deadline, here or by whoever turned the wheel.
-// 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies on
-//    the alarm thread instead of a clock, and may be wrong by the thread's lateness at most.
+// 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies
+//    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most.
 // 3. A sleep that finds no runtime, or one that was shut down, waits on the process's own timer.
 // 4. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
 // 5. Only a poll that is ready spends the task's budget.
@@ -27,12 +27,12 @@ use crate::wheel::Tick;
 
 /// Waits until `duration` has passed since this call.
 ///
-/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll. A duration
-/// of more than 500 years is treated as 500 years.
+/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll. A
+/// duration of more than 500 years is treated as 500 years.
 ///
 /// You can make and poll it anywhere. It waits on the timer of the runtime that polls it, which needs neither
-/// `enable_time` nor `enable_io`. Outside a runtime it waits on the timer that it was on before, or else on the process's
-/// own timer, which threads of this crate turn.
+/// `enable_time` nor `enable_io`. Outside a runtime it waits on the timer that it was on before, or else on the
+/// process's own timer, which threads of this crate turn.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds at once.
@@ -84,8 +84,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`, unlike tokio's: you can await `&mut sleep` in a `select!` again and again without pinning. Once it has
-/// completed, every poll is ready until you reset it.
+/// It is `Unpin`, unlike tokio's: you can await `&mut sleep` in a `select!` again and again without pinning. Once it
+/// has completed, every poll is ready until you reset it.
 ///
 /// ```
 /// use hairspring::{Duration, sleep};
@@ -106,7 +106,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
-    /// The timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first poll.
+    /// The timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first
+    /// poll.
     timer: Option<ShardLease>,
     stage: Stage,
     spans: Spans,
@@ -170,8 +171,8 @@ impl Sleep {
     /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
     ///
     /// A sleep is not registered before its first poll, after a reset once it has completed, or after a reset to a
-    /// deadline that has passed. Then this returns `true` only after a poll that is ready. If the timer was shut down, or
-    /// ended with its runtime, before the sleep fired, this returns whether the deadline has passed.
+    /// deadline that has passed. Then this returns `true` only after a poll that is ready. If the timer was shut down,
+    /// or ended with its runtime, before the sleep fired, this returns whether the deadline has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -193,9 +194,9 @@ impl Sleep {
 
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
     ///
-    /// A waiting sleep goes on waiting, on the same timer: its task is woken at the new deadline without another poll, or
-    /// at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_to`](Sleep::reset_to) needs no
-    /// pin.
+    /// A waiting sleep goes on waiting, on the same timer: its task is woken at the new deadline without another poll,
+    /// or at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_to`](Sleep::reset_to)
+    /// needs no pin.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
@@ -358,8 +359,8 @@ impl Sleep {
         }
     }
 
-    /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must not
-    /// wait there for long.
+    /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must
+    /// not wait there for long.
     #[cold]
     fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if own.has_come(self.deadline) {

@@ -67,7 +67,7 @@ impl BuildError {
     fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
         BuildError(match unfit {
             Unfit::Lacking => Wrong::Alarm(alarm),
-            Unfit::InsertError(error) => Wrong::AlarmRefused(alarm, error.to_string()),
+            Unfit::Refused(error) => Wrong::AlarmRefused(alarm, error.to_string()),
         })
     }
 }

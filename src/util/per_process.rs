@@ -1,7 +1,7 @@
 //! [`PerProcess`]: a static whose value is another in each process that was forked off.
 //!
-//! A child of a fork has the memory of its parent and one of its threads. What the others did for the parent nobody does
-//! in the child, and a lock that one of them held stays locked. So the child has values of its own.
+//! A child of a fork has the memory of its parent and one of its threads. What the others did for the parent nobody
+//! does in the child, and a lock that one of them held stays locked. So the child has values of its own.
 //!
 //! Must not know: what the value is.
 

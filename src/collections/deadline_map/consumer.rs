@@ -3,9 +3,9 @@
 // Invariants
 // 1. While nobody waits, inserts find the parker `Away`.
 // 2. No waker is woken, cloned or dropped under the lock, and no sleep is dropped under it.
-// 3. A consumer whose sleep drives a clock leaves the sleep here. So whoever removes or puts off the entry that it waits
-//    for can move the sleep, even if the consumer is never polled again. That is a look of its own: take the sleep and
-//    begin to look, look at the shards, park. It ends early if the consumer looks meanwhile.
+// 3. A consumer whose sleep drives a clock leaves the sleep here. So whoever removes or puts off the entry that it
+//    waits for can move the sleep, even if the consumer is never polled again. That is a look of its own: take the
+//    sleep and begin to look, look at the shards, park. It ends early if the consumer looks meanwhile.
 
 use std::task::Waker;
 
@@ -57,7 +57,8 @@ impl Consumer {
         }
     }
 
-    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep that it left here.
+    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep that it left
+    /// here.
     pub(super) fn look(&self, waker: Waker) -> Option<Sleep> {
         let mut left = self.parker.lock();
         let before = left.waker.replace(waker);
@@ -69,8 +70,8 @@ impl Consumer {
         sleep
     }
 
-    /// The consumer has looked, and sleeps until the earliest tick that it found. It leaves `sleep` here if that drives a
-    /// clock, and gets it back if it has to look again.
+    /// The consumer has looked, and sleeps until the earliest tick that it found. It leaves `sleep` here if that drives
+    /// a clock, and gets it back if it has to look again.
     pub(super) fn park(&self, earliest: Tick, sleep: Option<Sleep>) -> Result<(), Option<Sleep>> {
         let mut left = self.parker.lock();
         if !left.park(earliest) {

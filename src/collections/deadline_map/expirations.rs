@@ -33,8 +33,9 @@ const HOLDS: usize = 64;
 /// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
 ///
 /// If nothing is due, a poll waits with a [`Sleep`]: on the timer given to
-/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the timer of the polling task's
-/// runtime, or outside a runtime on the one that it last waited on or the process's own. A poll that finds a due entry, or an empty map, needs no sleep.
+/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the timer of the polling task's runtime, or
+/// outside a runtime on the one that it last waited on or the process's own. A poll that finds a due entry, or an empty
+/// map, needs no sleep.
 ///
 /// # Cancel safety
 /// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.

@@ -13,8 +13,8 @@
 //! # }
 //! ```
 
-// Keys are spread by hash over shards, each with a lock, a hash table and timers. The hot operation is a touch that puts
-// a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
+// Keys are spread by hash over shards, each with a lock, a hash table and timers. The hot operation is a touch that
+// puts a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
 //
 // Invariants
 // 1. Keys are hashed outside any lock, with a hasher seeded anew for each map.
@@ -62,8 +62,8 @@ const DISCARDED: usize = 2;
 
 /// A map from keys to values that expire, such as sessions, leases or connections whose heartbeats stop.
 ///
-/// Any thread can insert, [touch](DeadlineMap::touch) and remove by key, through `&self`; clones are handles on the same
-/// map. Expired entries come out of [`Expirations`], a stream for one consumer.
+/// Any thread can insert, [touch](DeadlineMap::touch) and remove by key, through `&self`; clones are handles on the
+/// same map. Expired entries come out of [`Expirations`], a stream for one consumer.
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -105,13 +105,13 @@ const DISCARDED: usize = 2;
 /// deadlock. If you insert a key that is already in the map, the map keeps the old key and drops the new one.
 ///
 /// # Cost
-/// Each operation on a key locks one of a few shards (four for each processor, and at most 64) for about ten nanoseconds
-/// plus cache misses. A touch that puts a deadline off only finds the entry and writes to it. The stream moves the entry
-/// later: once in each period that the entry was given, not once for each touch.
+/// Each operation on a key locks one of a few shards (four for each processor, and at most 64) for about ten
+/// nanoseconds plus cache misses. A touch that puts a deadline off only finds the entry and writes to it. The stream
+/// moves the entry later: once in each period that the entry was given, not once for each touch.
 ///
-/// An empty map takes about 500 bytes and 24 for each shard, so at most 2 kilobytes. A map with one entry takes 400 bytes
-/// more, so you can have one for each connection. The hash tables of the shards grow with their entries. A shard with
-/// more than 16 entries also takes 12 kilobytes for a timing wheel, until the map is cleared.
+/// An empty map takes about 500 bytes and 24 for each shard, so at most 2 kilobytes. A map with one entry takes 400
+/// bytes more, so you can have one for each connection. The hash tables of the shards grow with their entries. A shard
+/// with more than 16 entries also takes 12 kilobytes for a timing wheel, until the map is cleared.
 /// [`builder`](DeadlineMap::builder) makes maps with fewer shards.
 pub struct DeadlineMap<K, V> {
     shared: Arc<Shared<K, V>>,
@@ -194,8 +194,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         DeadlineMap::of(default_shards(), Some(timer.clone()))
     }
 
-    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value and
-    /// deadline, and the old value is returned.
+    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
+    /// and deadline, and the old value is returned.
     ///
     /// Wakes the consumer if this entry expires before all others.
     ///
@@ -224,8 +224,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         replaced
     }
 
-    /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false` if
-    /// the map does not have the key.
+    /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
+    /// if the map does not have the key.
     ///
     /// Use this for heartbeats. If it puts the deadline off, as it nearly always does, it costs no more than a look-up.
     /// An expired entry that is touched before it is handed out waits for the new deadline.
@@ -331,7 +331,8 @@ impl<K, V> DeadlineMap<K, V> {
 
     /// Returns the number of entries, including those that have expired and were not handed out yet.
     ///
-    /// Locks one shard after another. If other threads insert or remove meanwhile, the result may match no single moment.
+    /// Locks one shard after another. If other threads insert or remove meanwhile, the result may match no single
+    /// moment.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};

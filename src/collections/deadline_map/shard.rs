@@ -9,8 +9,8 @@
 // 3. `next` is never later than the earliest timer, and is `Tick::MAX` exactly if the shard is empty. It changes only
 //    under the lock.
 // 4. At most `STEPS` steps of a wheel are made per hold of the lock.
-// 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and values
-//    are dropped outside it, and nobody is woken under it.
+// 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and
+//    values are dropped outside it, and nobody is woken under it.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -48,8 +48,8 @@ pub(super) struct Shards<K, V> {
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
-    /// Whether a clock jumps to `next`. Then `next` is exact: it follows what is removed or put off. Read under the lock
-    /// of a shard.
+    /// Whether a clock jumps to `next`. Then `next` is exact: it follows what is removed or put off. Read under the
+    /// lock of a shard.
     drives_clock: AtomicBool,
 }
 
@@ -281,7 +281,8 @@ impl<K, V> Shard<'_, K, V> {
         Some(taken)
     }
 
-    /// Takes the earliest entry out if it is due at `now`. After `None` there is more to do if `next` is not after `now`.
+    /// Takes the earliest entry out if it is due at `now`. After `None` there is more to do if `next` is not after
+    /// `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         guard.timers.skip_to(self.next().min(now));
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+    fn unordered_entries_after_a_long_rest_cascade_once() {
         const COUNT: u64 = 1_000;
         let shards = Shards::new(1);
         let shard = shards.of(0);

@@ -1,7 +1,7 @@
 //! The timers of a shard's entries: a few in a row that is searched, many in a wheel.
 //!
-//! A wheel takes eleven kilobytes for its first entry, and there may be a map for each connection. To search a short row
-//! takes no longer than a wheel does.
+//! A wheel takes eleven kilobytes for its first entry, and there may be a map for each connection. To search a short
+//! row takes no longer than a wheel does.
 //
 // Invariants
 // 1. Every key passed in names an entry that is here; the shard ensures that.

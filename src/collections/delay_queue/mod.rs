@@ -17,8 +17,8 @@
 // Invariants
 // 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
 //    which the sleep has completed.
-// 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it in
-//    time.
+// 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it
+//    in time.
 // 3. While the last poll is `Pending`, the sleep is registered for `until`, and nothing in the wheel is due before. A
 //    sleep that drives a clock is never registered for an entry that is gone.
 // 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
