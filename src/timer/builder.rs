@@ -287,9 +287,9 @@ impl fmt::Display for BuildError {
                 f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
             }
             Wrong::Alarm(alarm) => write!(f, "alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
-            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refuses it: {said}"),
+            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refused it: {said}"),
             Wrong::NoRuntime => {
-                f.write_str("there is no tokio runtime here to spawn the driver on: build inside one, or with a driver")
+                f.write_str("no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`")
             }
         }
     }
