@@ -40,8 +40,7 @@
 //! No feature is on by default.
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It costs nothing on multi-thread runtimes. On a
-//!   current-thread runtime, timers also watch for a paused clock, which makes them slower, and no stand-in fires them
-//!   while the runtime's thread is blocked.
+//!   current-thread runtime it makes timers slower, because they also watch for a test that pauses the clock.
 //! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
 //!   `hairspring`.

@@ -334,7 +334,7 @@ impl timer::Builder {
     /// Builds the timer on a clock that a test moves by hand. Needs the feature `test-util`.
     ///
     /// Such a timer has one shard by default. It needs neither a runtime nor a driver: advancing the clock fires what
-    /// is due. [`alarm`](Builder::alarm) has no effect on it.
+    /// is due. [`alarm`](timer::Builder::alarm) has no effect on it.
     ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
