@@ -255,10 +255,9 @@ fn a_far_timer_costs_no_turns_while_it_waits() {
     });
 }
 
-#[cfg(not(feature = "test-util"))] // There the driver looks each time whether the clock is paused.
 #[test]
 fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
-    current_thread().block_on(async {
+    multi_thread(1).block_on(async {
         let timer = Timer::builder().build().unwrap();
         tokio::task::yield_now().await;
         let mut sleeps: Vec<_> = (0..1_000).map(|n| timer.sleep(Duration::from_secs(10_000 - n))).collect();
@@ -273,11 +272,10 @@ fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
 }
 
 /// A turn costs time on two threads, so after a turn that fired many timers the next one waits, for at least 0.4 ms.
-#[cfg(not(feature = "test-util"))] // There an earlier timer wakes the driver, and a driver that comes looks.
 #[test]
 fn where_timers_are_dense_they_are_gathered() {
     const MANY: u64 = 100;
-    current_thread().block_on(async {
+    multi_thread(1).block_on(async {
         let timer = Timer::builder().build().unwrap();
         for _ in 0..20 {
             let before = timer.metrics().fired();

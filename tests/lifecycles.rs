@@ -172,7 +172,6 @@ impl Wake for Blocks {
 }
 
 /// Nobody drives the runtime that it waits on, so a stand-in wakes it.
-#[cfg_attr(feature = "test-util", ignore = "no stand-in turns for a driver then")]
 #[test]
 fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
     must_end(|| {

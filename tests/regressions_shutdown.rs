@@ -55,7 +55,7 @@ fn a_driver_ends_whenever_it_is_shut_down() {
 }
 
 /// The alarm thread did not send a stand-in for a driver that sets an alarm of its own.
-#[cfg(all(target_os = "linux", not(feature = "test-util")))]
+#[cfg(target_os = "linux")]
 #[test]
 fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {
     must_end(|| {

@@ -176,7 +176,6 @@ fn a_sleep_may_move_from_runtime_to_runtime_as_it_waits() {
 }
 
 /// Nobody drives the runtime that the sleep waits on, so a stand-in fires it.
-#[cfg(not(feature = "test-util"))]
 #[test]
 fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {
@@ -206,7 +205,6 @@ fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
 }
 
 /// The same for a runtime that was driven before, was left with timers waiting, and is then driven again.
-#[cfg(not(feature = "test-util"))]
 #[test]
 fn a_runtime_that_is_driven_now_and_then_loses_and_doubles_nothing() {
     must_end(|| {

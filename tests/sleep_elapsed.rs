@@ -107,7 +107,6 @@ fn one_whose_timer_has_gone_has_elapsed_where_its_deadline_has_passed() {
 }
 
 /// The alarm thread fires it in place of a late driver.
-#[cfg(not(feature = "test-util"))]
 #[test]
 fn one_on_a_runtime_that_nobody_drives_has_elapsed_once_it_was_woken() {
     use common::{Wakes, current_thread, inside};

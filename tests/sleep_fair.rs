@@ -184,7 +184,6 @@ fn an_eager_poller_sees_the_deadline_pass() {
 
 /// tokio 4730: a blocked worker held the driver, and with it the timers of all other tasks.
 #[test]
-#[cfg_attr(feature = "test-util", ignore = "nobody stands in for a driver queued behind the task that blocks")]
 fn a_blocked_worker_does_not_hold_up_the_others() {
     for round in 0..10 {
         must_end(move || {
@@ -222,7 +221,6 @@ fn a_blocked_worker_does_not_hold_up_the_others() {
     }
 }
 
-#[cfg(not(feature = "test-util"))]
 fn block_a_worker(runtime: &tokio::runtime::Runtime) -> mpsc::Sender<()> {
     let (unblock, blocked) = mpsc::channel();
     runtime.spawn(async move {
@@ -232,7 +230,6 @@ fn block_a_worker(runtime: &tokio::runtime::Runtime) -> mpsc::Sender<()> {
 }
 
 /// All workers are blocked, or the only one: the wakers of others are still woken, without the driver.
-#[cfg(not(feature = "test-util"))]
 #[test]
 fn wakers_elsewhere_are_woken_while_every_worker_is_blocked() {
     for runtime in [current_thread(), multi_thread(1), multi_thread(2)] {

@@ -165,11 +165,11 @@ pub(crate) fn clock_is_the_systems() -> bool {
     before <= tokio && tokio <= std::time::Instant::now()
 }
 
-/// Whether a test may pause tokio's clock in the middle of a run: that of the current runtime, if it is a
-/// current-thread one. Without the feature `test-util`, the driver notices such a pause only now and then.
-pub(crate) fn tokio_clock_may_pause() -> bool {
-    let is_current_thread = |on: Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
-    cfg!(feature = "test-util") && Handle::try_current().is_ok_and(is_current_thread)
+/// The current runtime, if a test may pause its clock in the middle of a run: tokio can pause that of a current-thread
+/// runtime. Without the feature `test-util`, the driver notices such a pause only now and then.
+pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
+    let is_current_thread = |on: &Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
+    if cfg!(feature = "test-util") { Handle::try_current().ok().filter(is_current_thread) } else { None }
 }
 
 /// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.

@@ -180,7 +180,7 @@ impl Shards {
 
     fn turn_once(&self) {
         let now = self.parking.clock.now();
-        if !self.parking.begin_turn_as_stand_in(now) {
+        if self.parking.is_paused() || !self.parking.begin_turn_as_stand_in(now) {
             return;
         }
         let fired = self.fire_at(now, &mut WakeList::default(), TurnBudget::OF_A_TURN);
@@ -204,7 +204,7 @@ impl TimerLease {
         thread::start();
         let timer = Lease::make(wanted);
         timer.parking.open(timer.get());
-        if !instant::clock_is_the_systems() || instant::tokio_clock_may_pause() {
+        if !instant::clock_is_the_systems() || instant::runtime_that_may_pause().is_some() {
             timer.drive_clock();
         }
         timer

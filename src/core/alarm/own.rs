@@ -104,7 +104,7 @@ impl OwnAlarm {
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
     pub(crate) fn watches_for_pause(&self) -> bool {
-        self.paused_clocks && enabled::may_guess() && instant::tokio_clock_may_pause()
+        self.paused_clocks && enabled::may_guess() && instant::runtime_that_may_pause().is_some()
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of

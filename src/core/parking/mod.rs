@@ -20,6 +20,8 @@ use std::sync::atomic::AtomicU64 as Counter;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
+
 use self::coalesce::Coalesce;
 pub(crate) use self::unconfirmed::Unconfirmed;
 use crate::clock::instant;
@@ -64,8 +66,8 @@ pub(super) struct Plan {
     /// Whether the driver was woken, or will turn by itself, and has not begun a turn since.
     is_expected: bool,
     wakes_by: WakesBy,
-    /// Whether a stand-in turns if the driver is late.
-    stands_in: bool,
+    /// The driver's runtime, if a test may pause its clock without the driver noticing.
+    runtime: Option<Handle>,
     coalesce: Coalesce,
     /// When the driver was last woken.
     woken_at: Instant,
@@ -120,7 +122,7 @@ impl Parking {
                 waker: None,
                 is_expected: false,
                 wakes_by: WakesBy::Thread,
-                stands_in: false,
+                runtime: None,
                 coalesce: Coalesce::new(),
                 woken_at: sync::now(),
             }),
@@ -143,11 +145,13 @@ impl Parking {
     /// Begins a timer whose driver is about to be spawned. The alarm thread calls `booker` for it.
     pub(crate) fn open(&self, booker: &'static dyn Booker) {
         let mut plan = self.prepare(booker, false);
-        plan.stands_in = !instant::tokio_clock_may_pause();
+        let before = std::mem::replace(&mut plan.runtime, instant::runtime_that_may_pause());
         self.expect_driver(&mut plan);
         if instant::clock_is_the_systems() {
             self.watch_driver(&mut plan);
         }
+        drop(plan);
+        drop(before);
     }
 
     /// Begins a timer without a driver: a stand-in turns whenever something is due.
@@ -189,7 +193,9 @@ impl Parking {
         plan.is_open = false;
         self.certain.store(u64::MAX, SeqCst);
         thread::cancel(self.id);
+        let runtime = plan.runtime.take();
         wake(plan);
+        drop(runtime);
     }
 
     /// A deadline was registered that is the earliest of its shard, and the shard has published it. Returns whether the
@@ -213,7 +219,7 @@ impl Parking {
                     self.set_alarm_earlier(&mut plan, deadline);
                     return false;
                 }
-                if by == WakesBy::OwnAlarm {
+                if matches!(by, WakesBy::OwnAlarm | WakesBy::ThreadOrTokio) {
                     self.watch_driver(&mut plan);
                 }
                 self.wake_up(plan);
@@ -254,6 +260,11 @@ impl Parking {
     }
 
     pub(super) fn wake_up(&self, mut plan: Locked<'_, Plan>) {
+        // If the driver sleeps until a tick, the booking for that tick checks whether it turns.
+        let is_booked = plan.phase() == Phase::Parked && self.next_wake() < Tick::MAX;
+        if !is_booked && !matches!(plan.wakes_by, WakesBy::NowAndThen | WakesBy::Itself) {
+            self.watch_driver(&mut plan);
+        }
         self.expect_driver(&mut plan);
         wake(plan);
     }
@@ -267,9 +278,6 @@ impl Parking {
 
     /// Makes the alarm thread check that the driver turns.
     fn watch_driver(&self, plan: &mut Locked<'_, Plan>) {
-        if !plan.stands_in {
-            return;
-        }
         plan.woken_at = sync::now();
         // If timers are dense the next booking is known, and need not wake the thread.
         let next = plan.coalesce.likely_next().map(|next| self.clock.instant_of(next).into_std());
@@ -287,7 +295,7 @@ impl Parking {
             }
             (Phase::Parked, WakesBy::Thread | WakesBy::ThreadOrTokio) => {
                 // There is no driver, or it was woken the last time and has not turned since.
-                if self.is_driverless() || (plan.stands_in && plan.waker.is_none()) {
+                if self.is_driverless() || plan.waker.is_none() {
                     return Due::StandIn;
                 }
                 plan.coalesce.woken_for(self.next_wake());
@@ -299,13 +307,11 @@ impl Parking {
                 self.expect_driver(&mut plan);
                 plan.waker.take().map_or(Due::Nothing, Due::Wake)
             }
-            (Phase::Parked, WakesBy::OwnAlarm) if plan.stands_in && self.next_wake() < Tick::MAX => {
+            (Phase::Parked, WakesBy::OwnAlarm) if self.next_wake() < Tick::MAX => {
                 self.stand_in_from(self.clock.instant_of(self.next_wake()).into_std() + PATIENCE_WITH_OWN_ALARM)
             }
             (Phase::Looking { .. }, _) if plan.is_expected && self.is_driverless() => Due::StandIn,
-            (Phase::Looking { .. }, _) if plan.is_expected && plan.stands_in => {
-                self.stand_in_from(plan.woken_at + PATIENCE)
-            }
+            (Phase::Looking { .. }, _) if plan.is_expected => self.stand_in_from(plan.woken_at + PATIENCE),
             (Phase::Away | Phase::Looking { .. } | Phase::Parked, _) => Due::Nothing,
         }
     }
@@ -347,6 +353,13 @@ impl Parking {
         true
     }
 
+    /// Whether a test has paused the clock of the driver's runtime, which a stand-in has to check before it turns.
+    pub(crate) fn is_paused(&self) -> bool {
+        let Some(runtime) = self.parker.lock().runtime.clone() else { return false };
+        let _entered = runtime.enter();
+        !instant::clock_is_the_systems()
+    }
+
     /// A stand-in has more to do. The alarm thread calls it again, after other bookings that are due. Other turns may
     /// have missed what is left.
     pub(crate) fn call_again(&self) {
@@ -378,7 +391,6 @@ impl Parking {
             plan.leave();
             return Some(earliest);
         }
-        plan.stands_in = by != WakesBy::ThreadOrTokio;
         plan.wakes_by = by;
         plan.coalesce.wait_until(not_before, wait);
         let certain = if by == WakesBy::Thread { earliest + ALARM_MAY_LAG } else { Tick::MAX };

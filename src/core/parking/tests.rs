@@ -68,3 +68,34 @@ async fn a_registration_during_a_turn_finds_that_the_clock_is_paused() {
     let parking = expected();
     assert!(parking.registered(Tick(1)));
 }
+
+/// Records that the alarm thread has called.
+struct Notes(AtomicBool);
+
+impl Booker for Notes {
+    fn alarm(&'static self, _: &'static crate::core::stand_ins::StandIns) {
+        self.0.store(true, SeqCst);
+    }
+
+    fn wake_driver(&self) {}
+}
+
+/// It slept without a deadline, so nothing was booked. If it never turned, later registrations would not fire.
+#[cfg(not(hairspring_loom))]
+#[test]
+fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
+    thread::start();
+    let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
+    let parking = Parking::new();
+    parking.open(booker);
+    parking.begin_turn(noop());
+    assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
+    assert_eq!(parking.booked(), None);
+    booker.0.store(false, SeqCst);
+    parking.wake_driver();
+    let start = Instant::now();
+    while !booker.0.load(SeqCst) {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
+        std::thread::yield_now();
+    }
+}
