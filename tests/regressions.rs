@@ -60,7 +60,7 @@ fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
 /// If a driver waits on the alarm thread, nothing tells it that a clock was paused: its timers did not fire.
 #[cfg(feature = "test-util")]
 #[test]
-fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
+fn a_clock_paused_in_mid_run_drives_timers_that_were_registered_before() {
     must_end(|| {
         current_thread().block_on(async {
             let task = tokio::spawn(sleep(HOUR));
@@ -76,7 +76,7 @@ fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
 /// As above, but this hung until the system's clock reached the hour.
 #[cfg(feature = "test-util")]
 #[test]
-fn a_clock_paused_in_mid_run_drives_timers_that_are_armed_after() {
+fn a_clock_paused_in_mid_run_drives_timers_that_are_registered_after() {
     must_end(|| {
         current_thread().block_on(async {
             let _task = tokio::spawn(sleep(HOUR));

@@ -38,7 +38,7 @@ pub struct Builder {
     resolution: Option<Duration>,
     capacity: Option<usize>,
     alarm: Alarm,
-    /// Who shows the timer's time, if that is not the runtime.
+    /// The clock that a test moves, if the timer is on one.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
