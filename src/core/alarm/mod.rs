@@ -3,6 +3,7 @@
 mod bookings;
 pub(crate) mod own;
 mod priority;
+mod sleeper;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;

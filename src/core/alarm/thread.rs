@@ -5,7 +5,8 @@
 //
 // Invariants
 // 1. A booking is called once, at or after its instant, and then removed.
-// 2. A new booking wakes the thread only if the thread would oversleep it, and only once until the thread has looked.
+// 2. A sleeping thread wakes no later than the first booking. If only a notification can ensure that, there is one, and
+//    no other until the thread has looked.
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
 // 5. A forked process starts a thread of its own at its first booking. Stand-ins then call all bookers once, to book
@@ -20,14 +21,15 @@ use std::time::Instant;
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
 use super::priority::{self, Priority};
+use super::sleeper::Sleeper;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::per_process::PerProcess;
-use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
+use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 struct AlarmThread {
     state: Mutex<State>,
-    changed: Condvar,
+    sleeper: Sleeper,
     stand_ins: StandIns,
     /// The bookers that are called first, in a forked process.
     inherited: Vec<&'static dyn Booker>,
@@ -58,15 +60,6 @@ enum Thread {
     Asleep {
         until: Option<Instant>,
     },
-}
-
-impl Thread {
-    fn oversleeps(&self, at: Instant) -> bool {
-        match self {
-            Thread::Awake => false,
-            Thread::Asleep { until } => until.is_none_or(|until| at < until),
-        }
-    }
 }
 
 per_process! {
@@ -146,7 +139,10 @@ pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
 
 /// Cancels a booking, if there is one.
 pub(crate) fn cancel(id: BookerId) {
-    alarm().lock().bookings.cancel(id);
+    let alarm = alarm();
+    let mut state = alarm.lock();
+    state.bookings.cancel(id);
+    alarm.sleep_anew(state);
 }
 
 /// When a booker will be called.
@@ -188,7 +184,7 @@ impl AlarmThread {
                 serves: Serves::Nobody,
                 latest: 0,
             }),
-            changed: Condvar::new(),
+            sleeper: Sleeper::new(),
             stand_ins: StandIns::new(),
         }
     }
@@ -221,7 +217,7 @@ impl AlarmThread {
             Ok(_) => {
                 state.latest = number;
                 state.serves = Serves::At(here);
-                self.changed.notify_all();
+                self.sleeper.wake_all();
                 drop(state);
                 // Each is as urgent as the thread that started it.
                 self.stand_ins.retire();
@@ -236,17 +232,27 @@ impl AlarmThread {
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let (oversleeps, is_missing) = (state.thread.oversleeps(at), matches!(state.serves, Serves::Nobody));
-        if oversleeps {
-            state.thread = Thread::Awake;
-        }
-        drop(state);
-        if oversleeps {
-            self.changed.notify_one();
-        }
+        let is_missing = matches!(state.serves, Serves::Nobody);
+        self.sleep_anew(state);
         if is_missing {
             // This process was forked from one that had timers. If the system refuses, the next booking tries again.
             let _ = self.start();
+        }
+    }
+
+    /// The bookings have changed: makes a sleeping thread wake for the first of them. Unlocks.
+    fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
+        let first = state.bookings.first();
+        let Thread::Asleep { until } = state.thread else { return };
+        if until == first {
+            return;
+        }
+        if self.sleeper.set(first) {
+            state.thread = Thread::Asleep { until: first };
+        } else if first.is_some_and(|first| until.is_none_or(|until| first < until)) {
+            state.thread = Thread::Awake;
+            drop(state);
+            self.sleeper.wake();
         }
     }
 
@@ -269,8 +275,7 @@ impl AlarmThread {
             state = self.round(state);
         }
         // A notification for the thread that serves now may have come here.
-        drop(state);
-        self.changed.notify_all();
+        self.sleeper.wake_all();
     }
 
     /// Calls the booker that is due first. If none is due, sleeps until one may be.
@@ -283,13 +288,7 @@ impl AlarmThread {
         }
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        state = match until {
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let wait = self.changed.wait_timeout(state, until.duration_since(now));
-                wait.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+        state = self.sleeper.sleep(|| self.lock(), state, until, now);
         state.thread = Thread::Awake;
         state
     }
