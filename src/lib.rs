@@ -1,4 +1,4 @@
-//! Timers for tokio programs, to be used in place of `tokio::time`: change the `use` line.
+//! Timers for tokio programs that replace `tokio::time`: change the `use` line.
 //!
 //! ```
 //! use hairspring::{Duration, sleep, timeout};
@@ -10,44 +10,46 @@
 //! # }
 //! ```
 //!
-//! Timers stand in hierarchical timing wheels, one for each worker thread, turned by a tokio task. Arming and cancelling
-//! takes the same time on any number of threads and beside any number of timers; what ends does so a fraction
-//! of a millisecond after its deadline, and never before it.
+//! Timers wait in hierarchical timing wheels, one for each worker thread, which a tokio task turns. Registering and
+//! cancelling a timer takes the same time whatever the number of threads and timers. A timer fires a fraction of a
+//! millisecond after its deadline, and never before it.
 //!
-//! # What there is
+//! # Overview
 //!
-//! | to | take |
+//! | to | use |
 //! |---|---|
 //! | wait | [`sleep`](sleep()), [`sleep_until`] |
 //! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
-//! | do something again and again | [`interval`](interval()), [`interval_at`] |
-//! | have items come back when they are due | [`DelayQueue`] |
-//! | have keys expire unless they are touched | [`DeadlineMap`] |
-//! | set up a timer, count what it does, limit it, end it | [`Timer`], [`Timer::builder`] |
-//! | test it without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
+//! | do something periodically | [`interval`](interval()), [`interval_at`] |
+//! | get values back when they are due | [`DelayQueue`] |
+//! | let keys expire unless they are touched | [`DeadlineMap`] |
+//! | configure, measure, limit or end a timer | [`Timer`], [`Timer::builder`] |
+//! | test without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
 //! | build a timer of your own | [`wheel::Wheel`] |
 //!
-//! # Where to read on
+//! # Further reading
 //!
 //! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful shutdown.
+//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful
+//!   shutdown.
 //! - Testing with time: the module `test_util`.
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
-//! - `test-util`: control over time in tests. For `[dev-dependencies]`: with it tokio is asked for the runtime in each
-//!   first poll, and no stand-in turns for a driver that is held up.
+//! - `test-util`: control over time in tests, for `[dev-dependencies]`. It costs nothing on multi-thread runtimes. On a
+//!   current-thread runtime it makes timers slower, because they also watch for a test that pauses the clock.
 //! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
-//! - `tracing`: sleeps, timeouts and intervals in tokio-console and its like, with the target `hairspring`.
+//! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
+//!   `hairspring`.
 //! - `metrics`: counts and lateness for the crate `metrics`.
 //!
 //! # Panics
 //!
 //! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`]
-//! gives an error instead. It never panics for want of a runtime: outside of any, it waits on the process's own timer.
+//! returns an error instead. No future panics for lack of a runtime: outside one, it waits on the process's own timer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

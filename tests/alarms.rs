@@ -100,7 +100,7 @@ fn a_crowd_is_fired_together_and_all_of_it() {
 }
 
 #[test]
-fn timers_armed_from_another_thread_fire() {
+fn timers_registered_from_another_thread_fire() {
     each(|timer| async move {
         let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(ms(3))));
         while !elsewhere.is_finished() {
@@ -256,7 +256,7 @@ fn a_far_timer_costs_no_turns_while_it_waits() {
 }
 
 #[test]
-fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
+fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
     multi_thread(1).block_on(async {
         let timer = Timer::builder().build().unwrap();
         tokio::task::yield_now().await;
@@ -274,7 +274,7 @@ fn arming_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
 /// A turn costs time on two threads, so after a turn that fired many timers the next one waits, for at least 0.4 ms.
 #[cfg(not(feature = "test-util"))] // There a current-thread runtime's driver sets its alarm anew for each that is earlier.
 #[test]
-fn where_timers_are_dense_they_are_gathered() {
+fn dense_timers_are_coalesced() {
     const MANY: u64 = 100;
     current_thread().block_on(async {
         let timer = Timer::builder().build().unwrap();

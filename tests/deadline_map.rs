@@ -594,7 +594,7 @@ fn a_key_of_ones_own_can_be_looked_up_by_a_part() {
 
 /// Like a sleep, a stream without a timer waits on the runtime that polls it.
 #[test]
-fn a_stream_that_is_polled_outside_of_every_runtime_waits_on_the_one_where_the_map_was_made() {
+fn a_stream_that_is_polled_outside_every_runtime_still_waits() {
     must_end(|| {
         let home = common::multi_thread(1);
         let (map, mut expirations) = common::inside(&home, DeadlineMap::new);

@@ -138,7 +138,7 @@ fn poll_tick(ticks: &mut hairspring::Interval) -> Option<Instant> {
 
 /// A waker that uses the clock and the timer in the middle of an advance.
 #[test]
-fn a_waker_may_arm_and_advance() {
+fn a_waker_may_register_and_advance() {
     let clock = ManualClock::new();
     let timer = timer_on(&clock);
     let armed = Arc::new(Mutex::new(None));

@@ -37,11 +37,11 @@ fn made_in_a_task_it_runs_where_there_is_no_runtime() {
     });
 }
 
-/// A hub that served one runtime serves the next. The next one's clock completed a sleep that the first left behind.
+/// The memory of one runtime's timer serves the next. The next one's clock completed a sleep that the first left behind.
 #[test]
 fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
     must_end(|| {
-        // Several, as other tests' runtimes take hubs at the same time.
+        // Several, because the runtimes of other tests reuse memory at the same time.
         let homes: Vec<_> = (0..8).map(|_| current_thread()).collect();
         let mut left_behind: Vec<_> = homes.iter().map(|home| waiting_on(home, HOUR)).collect();
         drop(homes);
@@ -60,7 +60,7 @@ fn a_sleep_left_behind_is_not_early_where_the_next_runtime_is_ahead_of_time() {
 /// If a driver waits on the alarm thread, nothing tells it that a clock was paused: its timers did not fire.
 #[cfg(feature = "test-util")]
 #[test]
-fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
+fn a_clock_paused_in_mid_run_drives_timers_that_were_registered_before() {
     must_end(|| {
         current_thread().block_on(async {
             let task = tokio::spawn(sleep(HOUR));
@@ -76,7 +76,7 @@ fn a_clock_paused_in_mid_run_drives_timers_that_were_armed_before() {
 /// As above, but this hung until the system's clock reached the hour.
 #[cfg(feature = "test-util")]
 #[test]
-fn a_clock_paused_in_mid_run_drives_timers_that_are_armed_after() {
+fn a_clock_paused_in_mid_run_drives_timers_that_are_registered_after() {
     must_end(|| {
         current_thread().block_on(async {
             let _task = tokio::spawn(sleep(HOUR));
@@ -138,9 +138,9 @@ fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
 }
 
 /// The alarm thread took a booking out, the driver ended a turn with nothing left to wait for, and only then did the
-/// thread ring.
+/// thread call.
 #[test]
-fn a_bell_that_rings_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
+fn an_alarm_that_goes_off_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
     must_end(|| {
         let runtime = multi_thread(1);
         let timer = runtime.block_on(async { hairspring::Timer::current() });

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{HOUR, multi_thread, must_end, poll};
 use hairspring::Timer;
 
-/// The next timer got a hub while the previous timer was still shutting down.
+/// The next timer got the memory of the previous one, which was still shutting down.
 #[test]
 fn a_shutdown_does_not_touch_the_timers_of_others() {
     must_end(|| {

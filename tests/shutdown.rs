@@ -43,7 +43,7 @@ fn a_shutdown_tells_how_many_waited_and_each_of_them_is_told() {
 }
 
 #[test]
-fn what_is_armed_after_a_shutdown_is_refused_and_what_is_over_is_ready() {
+fn what_is_registered_after_a_shutdown_is_refused_and_what_is_over_is_ready() {
     must_end(|| {
         current_thread().block_on(async {
             let timer = Timer::builder().build().unwrap();
@@ -60,7 +60,7 @@ fn what_is_armed_after_a_shutdown_is_refused_and_what_is_over_is_ready() {
 
 /// netty 14081, folly 3a06d042d: some timers were neither fired nor cancelled.
 #[test]
-fn every_timer_ends_in_one_way_though_threads_arm_and_drop_during_the_shutdown() {
+fn every_timer_ends_in_one_way_though_threads_register_and_drop_during_the_shutdown() {
     must_end(|| {
         let runtime = multi_thread(2);
         for round in 0..40 {

@@ -61,7 +61,7 @@ fn none_of_100_000_sleeps_is_early_by_a_nanosecond() {
 
 /// Linux 30c66fc30ee7: arming in the past moved the wheel's clock back, and later timers fired early.
 #[tokio::test]
-async fn arming_in_the_past_makes_no_other_early() {
+async fn registering_in_the_past_makes_no_other_early() {
     for past in [ms(1), HOUR, YEAR, Duration::MAX] {
         let start = std::time::Instant::now();
         let mut soon = sleep(ms(5));

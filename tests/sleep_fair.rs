@@ -43,7 +43,7 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
 
 /// The same with almost no pause between registering and the driver going to sleep, from threads that are not workers.
 #[test]
-fn very_short_sleeps_armed_as_the_driver_goes_to_sleep_all_fire() {
+fn very_short_sleeps_registered_as_the_driver_goes_to_sleep_all_fire() {
     must_end(|| {
         let runtime = Arc::new(multi_thread(2));
         runtime.spawn(sleep(10 * HUNG));
@@ -66,7 +66,7 @@ fn very_short_sleeps_armed_as_the_driver_goes_to_sleep_all_fire() {
 /// the next sleep at about the moment when the driver ends the turn that fired the previous one, and nothing else makes
 /// the driver look again.
 #[test]
-fn a_sleep_armed_as_a_turn_of_the_driver_ends_fires() {
+fn a_sleep_registered_as_a_turn_of_the_driver_ends_fires() {
     must_end(|| {
         let runtime = multi_thread(1);
         let timer = runtime.block_on(async { hairspring::Timer::current() });
@@ -96,7 +96,7 @@ fn a_sleep_armed_as_a_turn_of_the_driver_ends_fires() {
 
 /// libuv 4245, akka 32271: a zero delay that was registered again as it fired never let anything else run.
 #[test]
-fn a_zero_sleep_armed_again_and_again_lets_others_progress() {
+fn a_zero_sleep_registered_again_and_again_lets_others_progress() {
     for runtime in [current_thread(), multi_thread(1)] {
         must_end(move || {
             let rounds = Arc::new(AtomicUsize::new(0));

@@ -169,7 +169,7 @@ fn polled_under_the_handle_of_a_runtime_that_was_shut_down_it_fires_all_the_same
 }
 
 #[test]
-fn arming_while_the_runtime_shuts_down_does_not_panic() {
+fn registering_while_the_runtime_shuts_down_does_not_panic() {
     must_end(|| {
         let panics = Arc::new(AtomicUsize::new(0));
         for round in 0..40 {

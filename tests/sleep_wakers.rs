@@ -217,7 +217,7 @@ fn use_the_timer(timer: &Timer) {
 }
 
 #[test]
-fn a_waker_may_arm_reset_and_cancel_on_the_timer_that_wakes_it() {
+fn a_waker_may_register_reset_and_cancel_on_the_timer_that_wakes_it() {
     for runtime in both_flavours() {
         must_end(move || {
             let timer = runtime.block_on(async { Timer::current() });
@@ -250,7 +250,7 @@ fn a_waker_may_arm_reset_and_cancel_on_the_timer_that_wakes_it() {
 
 /// tokio 5429: a deadlock when dropping a waker called back into the timer.
 #[test]
-fn the_drop_of_a_waker_may_arm_reset_and_cancel_on_the_same_timer() {
+fn the_drop_of_a_waker_may_register_reset_and_cancel_on_the_same_timer() {
     fn nosy_of(drops: &Arc<AtomicUsize>) -> Waker {
         let drops = drops.clone();
         holding(OnDrop(move || {

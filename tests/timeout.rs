@@ -307,7 +307,7 @@ async fn the_shortest_of_nested_limits_holds() {
 
 /// A server's usual day: thousands of timeouts are registered and cancelled, and only the few that are due end.
 #[test]
-fn of_many_armed_and_cancelled_only_those_due_end() {
+fn of_many_registered_and_cancelled_only_those_due_end() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {

@@ -1,11 +1,11 @@
-//! What a test does that takes hold of a clock.
+//! What a test does when it holds a clock: it shows the time, moves it, and lets it run again.
 
 use super::instant::SHOWN;
 use super::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::Tick;
 
-/// Has `now` asked from now on what the current runtime's clock shows.
+/// From now on `now` says what the current runtime's clock shows.
 pub(crate) fn let_show(now: fn() -> Option<std::time::Instant>) {
     SHOWN.get_or_init(|| now);
 }
@@ -19,17 +19,17 @@ impl Course {
 }
 
 impl Source {
-    /// From now on somebody shows the time, `now` to begin with.
+    /// From now on a test shows the time, at first `now`.
     pub(crate) fn begin_to_show(&self, now: Tick) {
         self.shown.store(now.0, SeqCst);
     }
 
-    /// Another time is shown. Time does not go back.
+    /// Shows a time, unless it is earlier than the last.
     pub(crate) fn show(&self, now: Tick) {
         self.shown.fetch_max(now.0, SeqCst);
     }
 
-    /// From now on the clock runs.
+    /// From now on the clock runs on `course`.
     pub(crate) fn run(&self, course: Course) {
         self.course.store(course.0.0, SeqCst);
         self.shown.store(RUNS, SeqCst);

@@ -1,11 +1,9 @@
 //! [`Instant`]: the standard library's, read from tokio's clock, with sums that saturate.
-//!
-//! Invariants
-//! 1. Nothing here panics, whatever the duration.
-//! 2. `now` is tokio's: where a test has paused tokio's clock, this one stands still with it. With the feature
-//!    `test-util` a runtime may have a clock of ours in its place.
-//!
-//! Must not know: ticks, timers.
+//
+// Invariants
+// 1. Nothing here panics, whatever the duration.
+// 2. `now` is tokio's: while a test has paused tokio's clock, this one is paused too. With the feature `test-util` a
+//    runtime may have a clock of ours instead.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -15,13 +13,14 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::source::any_is_held;
 
-/// The furthest that a duration reaches: 500 years. Longer ones are taken as this.
+/// The longest duration: 500 years. Longer ones are treated as this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 
-/// A point in time, as in [`tokio::time::Instant`]: it stands still while a test has paused tokio's clock.
+/// A point in time, like [`tokio::time::Instant`]: while a test has paused tokio's clock, [`now`](Instant::now) stands
+/// still.
 ///
-/// It wraps [`std::time::Instant`] and converts to and from it and tokio's. Differences saturate to zero, as in tokio.
-/// Sums saturate too, at the last and the first instant that the platform can tell; tokio's panic there.
+/// It wraps [`std::time::Instant`], and converts to and from it and tokio's. Differences saturate at zero, as in tokio.
+/// Sums saturate at the first and the last instant that the platform can represent; tokio's panic there.
 ///
 /// ```
 /// use hairspring::{Duration, Instant};
@@ -39,7 +38,7 @@ pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// The current time: that of the current runtime's clock, which is the system's unless a test has paused it.
+    /// Returns the time on the current runtime's clock, which is the system's unless a test has paused it.
     ///
     /// ```
     /// let now = hairspring::Instant::now();
@@ -56,7 +55,7 @@ impl Instant {
         Instant(tokio::time::Instant::now().into_std())
     }
 
-    /// Wraps the standard library's instant.
+    /// Wraps an instant of the standard library.
     ///
     /// ```
     /// let std = std::time::Instant::now();
@@ -67,7 +66,7 @@ impl Instant {
         Instant(std)
     }
 
-    /// The standard library's instant.
+    /// Returns the instant of the standard library.
     ///
     /// ```
     /// let now = hairspring::Instant::now();
@@ -78,7 +77,7 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// Returns how long after `earlier` this is, or zero if it is not after it.
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -90,7 +89,7 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// How long after `earlier` this is; `None` where it is before it.
+    /// Returns how long after `earlier` this is, or `None` if it is before it.
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -102,7 +101,7 @@ impl Instant {
         self.0.checked_duration_since(earlier.0)
     }
 
-    /// How long after `earlier` this is; zero where it is not after it. The same as
+    /// Returns how long after `earlier` this is, or zero if it is not after it. The same as
     /// [`duration_since`](Self::duration_since).
     ///
     /// ```
@@ -115,7 +114,7 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// How long ago this was; zero where it is in the future.
+    /// Returns how long ago this was, or zero if it is in the future.
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -126,7 +125,7 @@ impl Instant {
         Instant::now().duration_since(*self)
     }
 
-    /// This plus `duration`; `None` where the platform cannot tell so late an instant.
+    /// Returns this plus `duration`, or `None` if the platform cannot represent that instant.
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -137,7 +136,7 @@ impl Instant {
         self.0.checked_add(duration).map(Instant)
     }
 
-    /// This less `duration`; `None` where the platform cannot tell so early an instant.
+    /// Returns this minus `duration`, or `None` if the platform cannot represent that instant.
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -149,31 +148,31 @@ impl Instant {
         self.0.checked_sub(duration).map(Instant)
     }
 
-    /// The deadline of a timer made at this instant: `duration` later, or 500 years where that is less.
+    /// The deadline of a timer made at this instant: `duration` later, but at most 500 years.
     #[inline]
     pub(crate) fn deadline_after(self, duration: Duration) -> Instant {
         self + duration.min(FAR)
     }
 }
 
-/// Tells what the current runtime's clock shows, if that is not tokio's; set by the first such.
+/// Says what the current runtime's clock shows, if that is not tokio's. Set when the first such clock is paused.
 pub(super) static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
 
-/// Reads the system's clock on both sides of tokio's: between them it lies, unless a test has paused or moved it.
+/// Whether tokio's clock is the system's: unless a test has paused or moved it, it lies between two readings of that.
 pub(crate) fn clock_is_the_systems() -> bool {
     let before = std::time::Instant::now();
     let tokio = tokio::time::Instant::now().into_std();
     before <= tokio && tokio <= std::time::Instant::now()
 }
 
-/// The current runtime, if a test may pause its clock in the middle of a run: tokio's can be paused on current-thread
-/// runtimes. Without the feature `test-util` a clock that is paused so is noticed now and then.
+/// The current runtime, if a test may pause its clock in the middle of a run: tokio can pause that of a current-thread
+/// runtime. Without the feature `test-util`, the driver notices such a pause only now and then.
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
     let is_current_thread = |on: &Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
     if cfg!(feature = "test-util") { Handle::try_current().ok().filter(is_current_thread) } else { None }
 }
 
-/// As near to `from` plus (or less) `duration` as `step` can go, found a bit at a time. Only for sums that overflow.
+/// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.
 #[cold]
 fn saturate(
     from: std::time::Instant,

@@ -1,15 +1,13 @@
-//! From instants to the wheel's ticks and back.
+//! Conversions between instants and the wheel's ticks.
 //!
-//! A tick is a nanosecond, counted from an origin that all timers of the process share. The levels of the wheel that
-//! stay empty cost nothing, so there is nothing to gain from coarser ticks, and nothing is rounded.
-//!
-//! Invariants
-//! 1. A deadline's tick is at or after the deadline, so a timer that fires at its tick is never early.
-//! 2. The tick of the present is at or before it.
-//! 3. Both saturate: what is before the origin is tick 0, what is too far is the last tick, 584 years later. In between
-//!    they agree to the nanosecond.
-//!
-//! Must not know: the wheel.
+//! A tick is a nanosecond, counted from an origin that all timers of the process share. Empty levels of the wheel cost
+//! nothing, so coarser ticks would gain nothing, and nothing is rounded.
+//
+// Invariants
+// 1. A deadline's tick is at or after the deadline, so a timer that fires at its tick is never early.
+// 2. The tick of the present is at or before the present.
+// 3. Both saturate: an instant before the origin is tick 0, and one that is too far is the last tick, 584 years later.
+//    In between they agree to the nanosecond.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -24,8 +22,8 @@ pub use instant::Instant;
 use crate::wheel::{Tick, Ticks};
 use instant::FAR;
 
-/// How long before its first use the origin lies: 50 years, or what the platform can tell. Instants earlier than that
-/// are as good as any in the past.
+/// How long before its first use the origin lies: 50 years, or as far as the platform can represent. Earlier instants
+/// need not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// [`FAR`] in ticks.
@@ -38,13 +36,13 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
-/// The deadline of a timer that is made now: `duration` later, or 500 years where that is less.
+/// The deadline of a timer that is made now: `duration` later, but at most 500 years.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Tick {
     later(now(), duration)
 }
 
-/// The deadline of a timer that is made at a tick: `duration` later, or 500 years where that is less.
+/// The deadline of a timer that is made at a tick: `duration` later, but at most 500 years.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
     now + Ticks(ticks_in(duration).0.min(FAR_TICKS))
@@ -56,13 +54,13 @@ pub(crate) fn tick_of(instant: Instant) -> Tick {
     Tick::ZERO + ticks_in(since)
 }
 
-/// A duration in ticks, none of it rounded away; the longest are cut to what there is.
+/// A duration in ticks, without rounding. Saturates.
 #[inline]
 pub(crate) fn ticks_in(duration: Duration) -> Ticks {
     Ticks(duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into()))
 }
 
-/// What [`ticks_in`] is of.
+/// The inverse of [`ticks_in`].
 pub(crate) fn duration_of(Ticks(nanos): Ticks) -> Duration {
     Duration::from_nanos(nanos)
 }

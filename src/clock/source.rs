@@ -1,10 +1,10 @@
-//! [`Source`]: where a timer's time comes from. And whether any test has taken hold of a clock.
+//! [`Source`]: where a timer's time comes from, and whether any test holds a clock.
 //!
 //! A timer goes by the clock of its runtime, which is the system's unless a test has paused it. A test may also move a
-//! timer's clock by hand, and let it run again afterwards, ahead of the system's or behind it.
+//! timer's clock by hand, and let it run again later, ahead of the system's clock or behind it.
 //
 // Invariants
-// 1. `shown` names one of three: the runtime's clock, a clock that was let go and runs, or the tick that somebody shows.
+// 1. `shown` is one of three: the runtime's clock, a clock that was held and runs again, or the tick that a test shows.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use super::{Instant, instant_of, now, tick_of};
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-/// Whether a test has, or may have, taken hold of a clock of this process.
+/// Whether a test holds, or may have held, a clock of this process.
 static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
 
 /// Whether a clock of this process was ever found paused, or is moved by hand. Only then does it matter which runtime's
@@ -30,7 +30,7 @@ pub(crate) fn one_is_held() {
     }
 }
 
-/// The last tick that a clock shows. The one after it, at which "never" is, does not come.
+/// The last tick that a clock shows. The next one stands for "never".
 pub(crate) const LAST: Tick = Tick(u64::MAX - 1);
 
 /// The system's time, whatever clock the current runtime has.
@@ -38,8 +38,8 @@ pub(crate) fn system_now() -> Tick {
     tick_of(Instant::from_std(std::time::Instant::now()))
 }
 
-/// How a clock runs that was held once: as far ahead of the system's as it was then, or behind it. It is kept as what the
-/// clock would have shown at [`BEGIN`], which has no sign and saturates.
+/// How a clock runs after a test has held it: ahead of the system's clock, or behind it, by a constant. Stored as what
+/// the clock would have shown at [`BEGIN`], which needs no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Course(pub(super) Tick);
 
@@ -53,7 +53,7 @@ impl Course {
         (self.0 + (system_now() - begin)).min(LAST)
     }
 
-    /// When the clock comes to `tick`, by the system's.
+    /// The system's time when the clock shows `tick`.
     pub(super) fn system_tick(self, tick: Tick) -> Tick {
         *BEGIN + (tick - self.0)
     }
@@ -62,7 +62,7 @@ impl Course {
 /// Where a timer's time comes from.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What somebody shows, or one of the two below.
+    /// The tick that a test shows, or one of the two constants below.
     pub(super) shown: AtomicU64,
     /// How the clock runs, if `shown` is [`RUNS`].
     pub(super) course: AtomicU64,
@@ -70,7 +70,7 @@ pub(crate) struct Source {
 
 /// The runtime's clock.
 const RUNTIME: u64 = u64::MAX;
-/// A clock that was held and runs again. No clock shows the first tick: it lies 50 years in the past.
+/// A clock that was held and runs again. No clock shows tick 0: it lies 50 years in the past.
 pub(super) const RUNS: u64 = 0;
 
 impl Source {
@@ -79,7 +79,7 @@ impl Source {
         Source { shown: AtomicU64::new(RUNTIME), course: AtomicU64::new(0) }
     }
 
-    /// From now on the clock of the runtime.
+    /// From now on uses the clock of the runtime.
     pub(crate) fn follow_runtime(&self) {
         self.shown.store(RUNTIME, SeqCst);
     }
@@ -100,12 +100,12 @@ impl Source {
         self.shown.load(SeqCst) == RUNTIME
     }
 
-    /// Whether somebody shows the time.
+    /// Whether a test shows the time.
     pub(crate) fn is_shown(&self) -> bool {
         !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
     }
 
-    /// When a tick comes by the system's clock. Nobody knows when one comes that somebody shows.
+    /// When a tick comes, by the system's clock. Not meaningful while a test shows the time.
     pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
         let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;
         instant_of(if runs { self.course().system_tick(tick) } else { tick })

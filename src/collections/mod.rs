@@ -1,4 +1,4 @@
-//! Collections whose entries come due.
+//! Collections of entries with deadlines.
 
 pub mod deadline_map;
 pub mod delay_queue;

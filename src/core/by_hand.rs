@@ -1,6 +1,6 @@
-//! What a test does that takes hold of timers: it shows their time, and fires what is due as it moves on.
+//! Timers whose clock a test holds: the test shows their time, and fires what is due when it moves that time.
 //!
-//! Nobody is woken for what is registered with such a timer.
+//! A registration with such a timer wakes nobody.
 
 use std::task::Waker;
 
@@ -17,7 +17,7 @@ use crate::core::shards::TimerLease;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
-/// Has `now` asked what the current runtime's clock shows, and `adopt` told of each timer that is on a runtime.
+/// From now on `now` says what the current runtime's clock shows, and `adopt` is called for each timer on a runtime.
 pub(crate) fn install_hook(now: fn() -> Option<std::time::Instant>, adopt: Adopt) {
     held::let_show(now);
     ADOPT.get_or_init(|| adopt);
@@ -29,13 +29,13 @@ pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
     registry::live(&registry::timers(), runtime)
 }
 
-/// Has all drivers polled, wherever they run, to look at their clocks.
+/// Wakes all drivers, wherever they run, to look at their clocks.
 pub(crate) fn wake_all_drivers() {
     thread::bookers().for_each(Booker::wake_driver);
 }
 
 impl Parking {
-    /// A timer begins whose time somebody shows, `now` to begin with.
+    /// Begins a timer whose time a test shows, at first `now`.
     pub(crate) fn open_by_hand(&self, now: Tick) {
         self.driverless.store(false, SeqCst);
         self.unconfirmed.forget();
@@ -43,7 +43,7 @@ impl Parking {
         self.begin().leave();
     }
 
-    /// From now on somebody shows the time. `false` if the timer has ended.
+    /// From now on a test shows the time. Returns `false` if the timer has ended.
     pub(crate) fn take_by_hand(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open {
@@ -73,7 +73,7 @@ impl Shard {
         read(&self.lock().wheel)
     }
 
-    /// The clock shows `now`: what is registered for an earlier tick from here on is refused, though no turn has gone by.
+    /// The clock shows `now`. From now on the wheel refuses earlier deadlines, though no turn has gone by them.
     pub(crate) fn skip_to(&self, now: Tick) {
         let next = self.next();
         self.lock().wheel.skip_to(next.min(now));

@@ -1,12 +1,12 @@
 //! [`Capacity`]: how many entries a timer may have over all its shards.
 //
 // Invariants
-// 1. Of a timer with a limit, `taken` is never less than its entries, and equal to them while no shard is locked.
-// 2. A timer without one is not counted here: its threads share no memory for it.
+// 1. If a timer has a limit, `taken` is never less than its entries, and equals them while no shard is locked.
+// 2. A timer without a limit is not counted here: its threads share no memory for it.
 
 use crate::util::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit of this many is none.
+/// Stands for no limit.
 const NONE: usize = usize::MAX;
 
 pub(crate) struct Capacity {
@@ -19,13 +19,13 @@ impl Capacity {
         Capacity { most: AtomicUsize::new(NONE), taken: AtomicUsize::new(0) }
     }
 
-    /// A timer begins, with none of its entries in a shard yet.
+    /// Begins a timer, which has no entries yet.
     pub(crate) fn open(&self, most: Option<usize>) {
         self.most.store(most.unwrap_or(NONE), Ordering::SeqCst);
         self.taken.store(0, Ordering::SeqCst);
     }
 
-    /// Takes room for an entry that is about to be inserted. If there is none, says how many there are.
+    /// Takes room for an entry that is about to be inserted. If there is none, returns the number of entries.
     #[inline]
     pub(crate) fn take(&self) -> Result<(), usize> {
         match self.most.load(Ordering::Relaxed) {

@@ -1,11 +1,10 @@
-//! The task that turns a timer's wheels: fires what is due, then sleeps until the earliest of what is left.
-//!
-//! Invariants
-//! 1. One poll wakes some 1024 tasks, and each of its [`LOOKS`] holds locks 256 times at most, before other tasks get
-//!    their turn.
-//! 2. When the driver is dropped its timer ends, and everything that waited is woken to see it.
-//!
-//! Must not know: futures that sleep.
+//! [`Driver`]: the task that turns a timer's wheels. It fires what is due, then sleeps until the earliest deadline
+//! left.
+//
+// Invariants
+// 1. One poll wakes about 1024 tasks at most, and each of its `LOOKS` takes locks at most 256 times. Then other tasks
+//    run.
+// 2. Dropping the driver ends its timer, and wakes everything that waits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,12 +23,12 @@ use crate::core::shards::{TimerHold, TimerLease, TurnBudget};
 use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use crate::wheel::{Tick, Ticks};
 
-/// How far beyond a deadline tokio moves a paused clock: it rounds up to its ticks of a millisecond.
+/// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
-/// How often one poll looks again, because something earlier was armed while it looked.
+/// How often one poll looks, if earlier deadlines are registered while it does.
 const LOOKS: usize = 8;
 
-/// Turns a timer's wheels: the future that has to be polled for its sleeps to end. Made by
+/// Turns a timer's wheels: a future that you spawn or poll, so that the timer's sleeps complete. Made by
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
 ///
 /// It completes when the timer is shut down. Dropping it ends the timer.
@@ -47,20 +46,20 @@ const LOOKS: usize = 8;
 pub struct Driver {
     timer: TimerLease,
     list: WakeList,
-    /// What wakes it, where that is not the alarm thread.
+    /// What wakes it, if that is not the alarm thread.
     alarm: OwnAlarm,
     inline: Arc<FireInline>,
-    /// Whether it lets timers gather where they are dense.
+    /// Whether it coalesces dense timers.
     coalesces: bool,
     /// How many it has woken since it last slept, over all looks and polls.
     woken: usize,
     was_polled: bool,
-    /// Whether this crate spawned it, so that tokio wakes it. What others do there is not known.
+    /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
     is_a_task: bool,
 }
 
-/// Fires what is due from inside tokio's own drivers, then has the timer's driver set the next alarm. A worker that parks
-/// there wakes another once for all that it fires, not once for each as a task would.
+/// Fires what is due from inside tokio's own drivers, then makes the timer's driver set the next alarm. A worker that
+/// fires there wakes another worker once for all, not once for each timer as a task would.
 struct FireInline {
     timer: TimerHold,
     /// How many it has woken since the driver last asked.
@@ -84,19 +83,19 @@ impl Driver {
         }
     }
 
-    /// For whoever spawns this on a runtime, as the whole of a task.
+    /// Call this before spawning it on a runtime, as the whole of a task.
     pub(crate) fn in_a_task(mut self) -> Self {
         self.is_a_task = true;
         self
     }
 
-    /// Makes the alarm that the timer was built with, on the current runtime. Without this the first poll does, and takes
-    /// the alarm thread where it cannot be had.
+    /// Makes the alarm that the timer was built with, on the current runtime. Otherwise the first poll does, and uses
+    /// the alarm thread if it cannot.
     pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
         self.alarm.make()
     }
 
-    /// Goes to sleep after a look by the time `now`. `false` if something has come up meanwhile.
+    /// Goes to sleep after a look at the time `now`. Returns `false` if it has to look again.
     fn sleep_after(&mut self, now: Tick) -> bool {
         let parking = self.timer.parking;
         let is_the_systems = instant::clock_is_the_systems();
@@ -104,9 +103,9 @@ impl Driver {
             source::one_is_held();
         }
         let watches = is_the_systems && self.alarm.watches_for_pause();
-        // Before the look, which is not to find what was cancelled.
+        // Before the look, so that it does not find cancelled entries.
         if !is_the_systems || watches {
-            self.timer.move_clock();
+            self.timer.drive_clock();
         }
         let earliest = self.timer.earliest();
         let wait = if self.coalesces { coalesce::wait_after(self.woken) } else { Ticks(0) };
@@ -148,7 +147,7 @@ impl Future for Driver {
         let this = self.get_mut();
         let timer = this.timer;
         if !std::mem::replace(&mut this.was_polled, true) {
-            // Whoever polls it may be more urgent than whoever made the first timer.
+            // The polling thread may be more urgent than the one that made the first timer.
             thread::start();
         }
         this.woken += this.inline.wakes.swap(0, Ordering::Relaxed);
@@ -231,8 +230,8 @@ impl Wake for FireInline {
         let (at, budget) = if instant::clock_is_the_systems() {
             (now, TurnBudget::OF_A_TURN)
         } else {
-            // What a paused clock has moved beyond the deadline by rounding, tasks see only after those of the deadline
-            // ran; and no test is to see that some of what is due is left to the driver.
+            // A paused clock overshoots the deadline by rounding. Tasks see the later time only after those of the
+            // deadline ran. And a test must not see that some of what is due is left to the driver.
             (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
         };
         let fired = timer.fire_at(at, &mut WakeList::default(), budget);
@@ -248,10 +247,10 @@ mod tests {
     use crate::core::shards::Wanted;
     use std::sync::OnceLock;
 
-    /// Arms another timer, due at once, when it is woken.
-    struct ArmsAnother(TimerLease, OnceLock<()>);
+    /// Registers another deadline, due at once, when it is woken.
+    struct RegistersAnother(TimerLease, OnceLock<()>);
 
-    impl Wake for ArmsAnother {
+    impl Wake for RegistersAnother {
         fn wake(self: Arc<Self>) {
             if self.1.set(()).is_ok() {
                 let due = Tick(1 << 20);
@@ -262,19 +261,19 @@ mod tests {
     }
 
     #[test]
-    fn timers_gather_by_all_that_a_turn_has_fired_over_all_its_looks() {
+    fn timers_are_coalesced_by_all_that_a_turn_has_fired_over_all_its_looks() {
         const DENSE: u64 = 100;
         let timer = TimerLease::open(Wanted { shards: 1, grain: 0, capacity: None });
         let mut driver = Driver::new(timer, Alarm::Thread, true);
         let shard = timer.shard(|| 0);
-        let arms = Waker::from(Arc::new(ArmsAnother(timer, OnceLock::new())));
+        let registers = Waker::from(Arc::new(RegistersAnother(timer, OnceLock::new())));
         for number in 0..DENSE {
-            shard.insert(Tick(1 << 20 | number), arms.clone()).unwrap();
+            shard.insert(Tick(1 << 20 | number), registers.clone()).unwrap();
         }
         let before = clock::now();
         assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         shard.insert(clock::now(), Waker::noop().clone()).unwrap();
-        // Half the longest pause from now on, at least. The pause of a look that fired one is shorter by far.
+        // At least half the longest wait from now on. The wait after a look that fired one timer is far shorter.
         assert!(timer.parking.next_wake() >= before + Ticks(400_000));
     }
 }

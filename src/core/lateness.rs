@@ -1,25 +1,24 @@
 //! [`Lateness`]: how long after their deadlines timers fired.
 //!
-//! A histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`, cut down to what recording under
-//! a shard's lock can pay for: an index from the highest bits of the value, and one addition.
-//!
-//! Must not know: shards, clocks.
+//! A histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`. It is recorded under a shard's
+//! lock, so recording only takes an index from the highest bits of the value and one addition.
 
 use std::time::Duration;
 
 use crate::wheel::Ticks;
 
-/// Each power of two is divided into two to the power of this many buckets.
+/// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
-/// The last bucket is the last of those below two to the power of this many nanoseconds, 18 minutes, and takes all above.
+/// Buckets reach up to 2^`WIDEST` nanoseconds, 18 minutes. The last one also takes everything above.
 const WIDEST: u32 = 40;
 const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 
-/// How long after their deadlines timers fired: a snapshot, from [`Metrics::lateness`](crate::timer::Metrics::lateness).
+/// How long after their deadlines timers fired: a snapshot, from
+/// [`Metrics::lateness`](crate::timer::Metrics::lateness).
 ///
-/// It counts from the deadline, rounded up to the timer's resolution, to the turn of the wheels that took the timer out.
-/// What the runtime then takes to poll the woken task is not in it. Sleeps whose poll found the deadline passed before
-/// they were fired are not counted.
+/// Lateness counts from the deadline, rounded up to the timer's resolution, to the turn that fired the timer. The time
+/// until the runtime polls the woken task is not included. A sleep is not counted if a poll found that its deadline had
+/// passed before it was fired.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -56,18 +55,18 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// What came in since `before` was read: how late, rounded up as in [`quantile`](Lateness::quantile), and how many.
+    /// What was recorded since `before`: how late, rounded up as in [`quantile`](Lateness::quantile), and how many.
     #[cfg(feature = "metrics")]
     pub(crate) fn since(&self, before: &Lateness) -> impl Iterator<Item = (Duration, usize)> {
         let counts = self.counts.iter().zip(&before.counts).enumerate();
         counts.filter_map(|(bucket, (now, before))| {
-            // Less than before where the timer has ended and its place was taken.
+            // Less than before if the timer has ended and its memory was reused.
             let count = usize::try_from(now.saturating_sub(*before)).unwrap_or(usize::MAX);
             (count > 0).then(|| (Duration::from_nanos(last_of(bucket).min(self.max).0), count))
         })
     }
 
-    /// How many timers fired.
+    /// Returns how many timers fired.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -81,13 +80,13 @@ impl Lateness {
         self.counts.iter().sum()
     }
 
-    /// How late the given share of the timers was at most: with 0.99, one in a hundred was later.
+    /// Returns how late the given share of the timers was at most: with 0.99, one in a hundred was later.
     ///
-    /// Rounded up, by a sixteenth at most, and never above [`max`](Lateness::max); what was more than 18 minutes late
-    /// is told as the latest. Zero where none has fired.
+    /// The result is rounded up, by a sixteenth at most, and is never above [`max`](Lateness::max). If it is more than
+    /// 18 minutes, it is `max`. It is zero if no timer has fired.
     ///
     /// # Panics
-    /// Where `share` is not from 0 to 1.
+    /// If `share` is not from 0 to 1.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -99,7 +98,7 @@ impl Lateness {
     #[must_use]
     #[track_caller]
     pub fn quantile(&self, share: f64) -> Duration {
-        assert!((0.0..=1.0).contains(&share), "the quantile asked for is {share}: it is from 0 to 1");
+        assert!((0.0..=1.0).contains(&share), "quantile({share}): the share must be from 0 to 1");
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -111,7 +110,7 @@ impl Lateness {
         Duration::from_nanos(late.0)
     }
 
-    /// How late the latest was, to the nanosecond.
+    /// Returns how late the latest timer was, to the nanosecond.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -130,7 +129,7 @@ impl Lateness {
 #[inline]
 fn bucket(late: Ticks) -> usize {
     let late = late.0.min((1 << WIDEST) - 1);
-    // How far the value is shifted so that one bit more than `FINE` is left, or what there is.
+    // Leaves `FINE` + 1 bits of the value, or all if it has fewer.
     let shift = (u64::BITS - 1 - FINE).saturating_sub(late.leading_zeros());
     #[allow(clippy::cast_possible_truncation)] // It is less than `BUCKETS`.
     let bucket = ((u64::from(shift) << FINE) + (late >> shift)) as usize;
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_a_sixteenth_wide_and_holds_what_falls_in_it() {
+    fn a_bucket_is_a_sixteenth_wide_and_holds_its_values() {
         for value in values() {
             let bucket = bucket(Ticks(value));
             let last = last_of(bucket).0;
@@ -189,8 +188,8 @@ mod tests {
         values.sort_unstable();
         for (share, rank) in [(0.0, 1), (0.001, 1), (0.5, 500), (0.99, 990), (0.999, 999), (1.0, 1000)] {
             let exact = values[rank - 1];
-            let told = u64::try_from(lateness.quantile(share).as_nanos()).unwrap();
-            assert!(told >= exact && told - exact <= exact / 16, "{share}: {told} for {exact}");
+            let reported = u64::try_from(lateness.quantile(share).as_nanos()).unwrap();
+            assert!(reported >= exact && reported - exact <= exact / 16, "{share}: {reported} for {exact}");
         }
         assert_eq!(lateness.quantile(1.0), lateness.max());
         assert_eq!(lateness.max(), Duration::from_nanos(999 * 999 * 37));
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the quantile asked for is 99: it is from 0 to 1")]
+    #[should_panic(expected = "quantile(99): the share must be from 0 to 1")]
     fn a_share_above_one_is_refused() {
         let _ = Lateness::new().quantile(99.0);
     }

@@ -1,5 +1,5 @@
-//! What arms, waits and fires, below every future: a timer's shards, the parking of its driver, the alarms, and the registry
-//! that knows which timer a thread's runtime has.
+//! The engine below every future: a timer's shards, the parking of its driver, the alarms, and the registry that knows
+//! the timer of each runtime.
 
 pub(crate) mod alarm;
 #[cfg(feature = "test-util")]

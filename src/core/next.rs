@@ -1,4 +1,4 @@
-//! [`Next`]: when a wheel next has work, published for those who do not hold its lock.
+//! [`Next`]: when a wheel next has work, readable without its lock.
 //
 // Invariants
 // 1. It changes only under the lock of the wheel, and is never later than the wheel's earliest deadline.
@@ -11,7 +11,7 @@ use crate::wheel::Tick;
 pub(crate) struct Next(AtomicU64);
 
 impl Next {
-    /// Of a wheel with no entries.
+    /// For a wheel with no entries.
     pub(crate) fn never() -> Self {
         Next(AtomicU64::new(u64::MAX))
     }
@@ -22,7 +22,7 @@ impl Next {
         Tick(self.0.load(SeqCst))
     }
 
-    /// An entry was registered: publishes its deadline if no other is as early, and says whether that is so.
+    /// An entry was registered. Publishes its deadline if it is the earliest, and returns whether it is.
     #[inline]
     pub(crate) fn registered(&self, deadline: Tick) -> bool {
         let is_earliest = deadline.0 < self.0.load(Relaxed);
@@ -32,7 +32,7 @@ impl Next {
         is_earliest
     }
 
-    /// Publishes what the wheel says.
+    /// Publishes the wheel's next expiration.
     pub(crate) fn publish(&self, next: Option<Tick>) -> Tick {
         let next = next.unwrap_or(Tick::MAX);
         self.0.store(next.0, SeqCst);

@@ -1,18 +1,18 @@
-//! [`Parker`]: the handshake between one who sleeps until the earliest deadline and those who register deadlines.
+//! [`Parker`]: the handshake between a sleeper that waits for the earliest deadline and those that register deadlines.
 //!
-//! The one place where a mistake hangs a program. Whoever sleeps publishes the tick at which it will wake (`next_wake`);
-//! whoever has registered an earlier deadline wakes it, or moves its alarm. While it looks for the earliest it publishes
-//! "never", so that all who register come to the lock, where they have it look again.
+//! A mistake here hangs a program. The sleeper publishes the tick at which it will wake (`next_wake`). Whoever
+//! registers an earlier deadline wakes it or moves its alarm. While the sleeper looks for the earliest deadline it
+//! publishes "never", so every registration takes the lock and makes it look again.
 //!
-//! It serves a timer's driver and a map's consumer. What each keeps beside it, under the same lock, is `P`.
+//! A timer's driver and a map's consumer each use one. `P` is what they keep under the same lock.
 //
 // Invariants
 // 1. Order of a look: publish "never", look, publish the earliest. Order of a registration: publish the new earliest
-//    deadline where the look finds it, then read `next_wake`. All four are sequentially consistent, so a registration
-//    that the look missed reads "never", and comes to the lock.
+//    deadline where the look finds it, then read `next_wake`. All of these are sequentially consistent, so a
+//    registration that the look missed reads "never" and takes the lock.
 // 2. `next_wake` changes only under the lock; reading it is a filter in front of the lock.
 // 3. If two looks overlap, the one that ends last only makes the wake-up earlier.
-// 4. A registration during a look is not lost: the look does not end in sleep, unless another has begun since.
+// 4. A registration during a look is not lost: the look does not end in sleep, unless another look has begun since.
 // 5. Nobody is woken, and no waker is cloned or dropped, under the lock.
 
 use std::ops::{Deref, DerefMut};
@@ -34,11 +34,11 @@ struct State<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is nobody, or somebody who will look without being woken. `next_wake` lets nobody through.
+    /// Nobody sleeps, or the sleeper will look without being woken. `next_wake` lets no registration through.
     Away,
-    /// Somebody looks, or is about to. `again`: something was registered since, which the look may have missed.
+    /// The sleeper looks, or is about to. `again`: a deadline was registered since, which the look may have missed.
     Looking { again: bool },
-    /// Somebody sleeps until `next_wake`.
+    /// The sleeper sleeps until `next_wake`.
     Parked,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Locked<'a, P> {
 }
 
 impl<P> Parker<P> {
-    /// Nobody is there yet.
+    /// A parker on which nobody sleeps yet.
     pub(crate) fn new(beside: P) -> Self {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(State { phase: Phase::Away, beside }) }
     }
@@ -66,15 +66,15 @@ impl<P> Parker<P> {
         Locked { next_wake: &self.next_wake, state }
     }
 
-    /// For a process that was just forked off: `None` if a thread of the parent's held the lock, which stays locked.
+    /// For a process that was just forked: `None` if a thread of the parent held the lock, which then stays locked.
     #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
     pub(crate) fn try_lock(&self) -> Option<Locked<'_, P>> {
         let state = self.state.try_lock().ok()?;
         Some(Locked { next_wake: &self.next_wake, state })
     }
 
-    /// A deadline was registered and can be found. If it is earlier than what is slept for, or that is not known yet, this
-    /// is the lock, under which [`Locked::registered`] says what is to be done.
+    /// A deadline was registered and a look can find it. Returns whether the sleeper may wake too late for it. If so,
+    /// take the lock: [`Locked::registered`] says what to do.
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
         deadline < self.next_wake()
@@ -84,7 +84,7 @@ impl<P> Parker<P> {
 /// What a registration finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It need do nothing: the sleeper wakes in time, or looks again.
+    /// Nothing to do: the sleeper wakes in time, or looks again.
     Served,
     /// The sleeper would sleep too long.
     Sleeper,
@@ -105,13 +105,13 @@ impl<P> Locked<'_, P> {
         self.state.phase = Phase::Looking { again: false };
     }
 
-    /// Has whoever looks look again.
+    /// Makes the current look repeat.
     pub(crate) fn look_again(&mut self) {
         self.publish(Tick::MAX);
         self.state.phase = Phase::Looking { again: true };
     }
 
-    /// A look has found `earliest`. `false` if it has to be repeated.
+    /// A look has found `earliest`. Returns `false` if it has to repeat.
     pub(crate) fn park(&mut self, earliest: Tick) -> bool {
         if let Phase::Looking { again: true } = self.state.phase {
             return false;
@@ -121,12 +121,12 @@ impl<P> Locked<'_, P> {
         true
     }
 
-    /// Whether somebody sleeps, and wakes no later than `earliest`.
+    /// Whether the sleeper sleeps, until `earliest` at most.
     pub(crate) fn wakes_by(&self, earliest: Tick) -> bool {
         self.state.phase == Phase::Parked && self.next_wake.load(SeqCst) <= earliest.0
     }
 
-    /// The sleeper wakes earlier than it was to, by an alarm that has been moved.
+    /// The sleeper's alarm was moved, so it wakes earlier.
     pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
         self.publish(deadline);
     }
@@ -137,7 +137,7 @@ impl<P> Locked<'_, P> {
         self.state.phase = Phase::Away;
     }
 
-    /// What whoever has registered `deadline` finds.
+    /// `deadline` was registered: what it finds here.
     pub(crate) fn registered(&mut self, deadline: Tick) -> Found {
         match &mut self.state.phase {
             Phase::Looking { again } => *again = true,

@@ -1,14 +1,12 @@
-//! [`Pool`]: memory that is never freed, but used by one owner after the other.
+//! [`Pool`]: memory that is never freed, but reused by one owner after another.
 //!
-//! A sleep points to its shard without counting references, which would cost as much as the shard's lock. So what it
-//! points to stays, and waits for its next use. A [`Lease`] names one use: it serves, or it does not.
+//! A sleep points to its shard without counting references, which would cost as much as the shard's lock. So shards are
+//! never freed, and wait in a pool for their next use. A [`Lease`] names one use, which serves until it ends.
 //
 // Invariants
-// 1. A use is named by an epoch that no other use of the same memory has. It begins with one holder, who ends it.
-// 2. What has ended is put back when its last holder leaves, once a use.
-// 3. Nobody joins the holders of a use when none is left.
-//
-// Must not know: what is pooled.
+// 1. Each use has an epoch of its own among the uses of the same memory. It begins with one holder, who ends it.
+// 2. Memory goes back to the pool when the last holder of an ended use leaves: once for each use.
+// 3. Nobody joins the holders of a use that has none left.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,44 +15,44 @@ use std::sync::PoisonError;
 use crate::util::sync::Mutex;
 use crate::util::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// Names one use of pooled memory among all that it has.
+/// The number of a use among all uses of the same memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch(pub(crate) u32);
 
 impl Epoch {
-    /// That of the next use.
+    /// The epoch of the next use.
     pub(crate) fn next(self) -> Epoch {
         Epoch(self.0.wrapping_add(1))
     }
 }
 
-/// What comes from a pool.
+/// Memory that can be pooled.
 pub(crate) trait Pooling: Sized + Sync + 'static {
     /// The pool that it goes back to.
     fn pool() -> &'static Pool<Self>;
 
-    /// How large it is: a use gets memory of the size that it asks for.
+    /// The size, by which memory is pooled.
     fn size(&self) -> usize;
 }
 
-/// Memory that serves no use at present, by its size.
+/// Memory without a use at present, by its size.
 pub(crate) struct Pool<T: 'static>(Mutex<BTreeMap<usize, Vec<&'static Pooled<T>>>>);
 
-/// Memory with the use that it serves.
+/// Memory, with its present use.
 pub(crate) struct Pooled<T> {
-    /// That of the use served now, or of the next.
+    /// The epoch of the present use, or of the next.
     epoch: AtomicU32,
     holders: Holders,
     value: T,
 }
 
-/// One use. It serves until it is ended; then the memory may have another.
+/// One use. It serves until it ends; then the memory may get another.
 pub(crate) struct Lease<T: 'static> {
     of: &'static Pooled<T>,
     epoch: Epoch,
 }
 
-/// Keeps memory from being used anew as long as it lives.
+/// Keeps memory from being reused as long as it lives.
 pub(crate) struct Hold<T: Pooling>(Lease<T>);
 
 impl<T> Pool<T> {
@@ -76,7 +74,7 @@ impl<T: Pooling> Pooled<T> {
         Pooled { epoch: AtomicU32::new(0), holders: Holders::none(), value }
     }
 
-    /// A use begins. Only for whoever has the memory to itself.
+    /// Begins a use. The caller must have the memory to itself.
     pub(crate) fn begin(&'static self) -> Lease<T> {
         let epoch = Epoch(self.epoch.load(SeqCst));
         self.holders.begin(epoch);
@@ -85,7 +83,7 @@ impl<T: Pooling> Pooled<T> {
 }
 
 impl<T: Pooling> Lease<T> {
-    /// A use of memory of a size, which `make` makes if none is spare.
+    /// Begins a use of pooled memory of a size, or of what `make` returns if the pool has none.
     pub(crate) fn take(size: usize, make: impl FnOnce() -> &'static Pooled<T>) -> Lease<T> {
         T::pool().take(size).unwrap_or_else(make).begin()
     }
@@ -100,8 +98,8 @@ impl<T: Pooling> Lease<T> {
         self.of.epoch.load(SeqCst) == self.epoch.0
     }
 
-    /// Ends the use, and leaves to the caller, as the holder that it began with, to [let go](Lease::let_go) when it has
-    /// cleared up. `false` if it has ended before.
+    /// Ends the use. The caller is then the holder that it began with, and must [let go](Lease::let_go) after clearing
+    /// up. Returns `false` if the use has ended before.
     pub(crate) fn end(self) -> bool {
         let next = self.epoch.next();
         self.of.epoch.compare_exchange(self.epoch.0, next.0, SeqCst, SeqCst).is_ok()
@@ -113,19 +111,19 @@ impl<T: Pooling> Lease<T> {
         }
     }
 
-    /// Keeps the memory for this use. `None` if it has ended and nobody else keeps it.
+    /// Keeps the memory for this use. Returns `None` if the use has ended and has no other holder.
     pub(crate) fn try_hold(self) -> Option<Hold<T>> {
         self.of.holders.join(self.epoch).then(|| Hold(self))
     }
 
-    /// Keeps the memory for this use, which certainly serves or is kept by others.
+    /// Keeps the memory for this use, which must serve or have another holder.
     pub(crate) fn hold(self) -> Hold<T> {
         self.try_hold().expect("the use has not ended")
     }
 }
 
 impl<T> Lease<T> {
-    /// What is leased, or was: it may have another use by now.
+    /// The memory, which may have another use by now.
     #[inline]
     pub(crate) fn get(self) -> &'static T {
         &self.of.value
@@ -175,7 +173,7 @@ impl<T: Pooling> Drop for Hold<T> {
     }
 }
 
-/// Who may still use memory: the epoch of the use in the upper half, how many in the lower.
+/// The holders of a use: its epoch in the upper half, their number in the lower.
 struct Holders(AtomicU64);
 
 fn pack(epoch: Epoch, holders: u32) -> u64 {
@@ -187,18 +185,18 @@ impl Holders {
         Holders(AtomicU64::new(0))
     }
 
-    /// A use begins, with one holder.
+    /// Begins a use, with one holder.
     fn begin(&self, epoch: Epoch) {
         self.0.store(pack(epoch, 1), SeqCst);
     }
 
-    /// One more; `false` if the use has no holder left.
+    /// Adds a holder. Returns `false` if the use has none left.
     fn join(&self, epoch: Epoch) -> bool {
         let one_more = |now| (now > pack(epoch, 0) && now < pack(epoch, u32::MAX)).then(|| now + 1);
         self.0.fetch_update(SeqCst, SeqCst, one_more).is_ok()
     }
 
-    /// One less. Whether that was the last, who puts the memory back.
+    /// Removes a holder. Returns whether it was the last, which puts the memory back.
     fn leave(&self) -> bool {
         // The lower half is not zero: whoever leaves is counted there.
         let before = self.0.fetch_sub(1, SeqCst);

@@ -1,25 +1,23 @@
-//! Finding the timer of the runtime that a poll runs on, and a thread's shard of it.
+//! The timers of all runtimes: finds the timer of the current runtime, and a thread's shard of it.
 //!
-//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share: 18 ns alone, and more as
-//! soon as two threads do it. So a thread remembers the answer, for as long as that is surely right:
-//! - a worker thread of a multi-thread runtime belongs to it for life, so it remembers for good. A thread is known to be
-//!   a worker when a task spawned through the runtime's own handle ran on it: no entering or blocking makes that happen
-//!   on another;
-//! - elsewhere, inside a task, for that task: a task never changes its runtime.
+//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share: 18 ns alone, and more if
+//! two threads do it. So a thread remembers the answer as long as it is surely right:
+//! - A worker thread of a multi-thread runtime belongs to that runtime for life, so it remembers for good. A thread is
+//!   known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on no
+//!   other thread, even if that has entered the runtime or blocks on it.
+//! - Elsewhere, a thread remembers for the current task: a task never changes its runtime.
 //!
-//! If tokio has to be asked, a thread remembers what it found for the runtime that it asked last, which saves the lock
-//! on the list of all timers.
+//! If it has to ask tokio, a thread remembers the timer of the runtime that it last found, which saves the lock on the
+//! list of all timers. If there is no runtime, or it was shut down, the process's own timer serves.
 //!
-//! Where there is no runtime, or one that has been shut down, the process's own timer serves.
-//!
-//! Invariants
-//! 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
-//! 2. A closed timer is never remembered as the answer, nor is one that another was installed for.
-//!
-//! What this does not see: a runtime that was entered or blocked on from inside a task. A sleep polled there may go to
-//! the timer of the task's runtime, or one of the task to the entered runtime's. Either fires on time, as a stand-in
-//! turns for a runtime that nobody drives; only a paused clock would make a difference, so with the feature `test-util`
-//! tokio is asked every time.
+//! A runtime that is entered or blocked on from inside a task is not seen. A sleep polled there may go to the timer of
+//! the task's runtime, or a sleep of the task to the timer of the entered runtime. Either fires on time, because a
+//! stand-in turns for a runtime that nobody drives. Only the clocks may differ, so once a test holds a clock remembered
+//! answers are not used.
+//
+// Invariants
+// 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
+// 2. A closed timer is never remembered, nor is one that another was installed in place of.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -41,37 +39,37 @@ use crate::core::shards::TimerLease;
 use crate::core::task as tasks;
 use crate::util::per_process::PerProcess;
 
-/// What a console calls the task of a timer's driver.
+/// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
 
-/// How long a thread that blocks the shutdown of its runtime may go on sleeping.
+/// How long a thread that delays the shutdown of its runtime may go on sleeping.
 const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// A timer that this thread asked for, as long as it is its runtime's, and how often the thread has asked since.
+    /// The timer that this thread last asked for, and how often it has asked while that was its runtime's.
     static ASKED: Cell<Option<(TimerLease, u32)>> = const { Cell::new(None) };
-    /// A runtime that was found shut down on this thread, in a task, and when.
+    /// A runtime that was found to be shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// The timers of all runtimes. A child of a fork takes over its parent's, unless another thread was changing them.
+/// The timers of all runtimes. A forked process copies its parent's, unless another thread was changing them.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(super) type Timers = HashMap<runtime::Id, TimerLease>;
 
-/// The process's own, for sleeps that no runtime serves.
+/// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<TimerLease> = PerProcess::new();
 
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
 struct Remembered {
     lease: ShardLease,
-    /// The task that it is right for; `None` if it is right for the whole thread.
+    /// The task for which this is right; `None` if it is right for the thread.
     task: Option<task::Id>,
 }
 
@@ -82,17 +80,17 @@ struct Found {
     timer: TimerLease,
 }
 
-/// The timer of the current runtime; `None` outside of any.
+/// The timer of the current runtime; `None` outside any.
 pub(crate) fn timer() -> Option<TimerLease> {
     Some(timer_of(&Handle::try_current().ok()?))
 }
 
-/// The process's own timer, for whoever is outside of any runtime.
+/// The process's own timer, for use outside any runtime.
 ///
 /// # Panics
 /// If it is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> TimerLease {
-    // There is one for all threads, of whatever urgency.
+    // The calling thread may be more urgent than the one that made it.
     alarm::start_for_this_thread();
     *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
@@ -100,7 +98,7 @@ pub(crate) fn own() -> TimerLease {
     })
 }
 
-/// The shard that this thread's sleeps go to: of the current runtime's timer, or outside of any of the process's own.
+/// The shard for this thread's sleeps: of the current runtime's timer, or outside any of the process's own.
 #[inline]
 pub(crate) fn shard() -> ShardLease {
     shard_of_runtime().unwrap_or_else(own_shard)
@@ -111,7 +109,7 @@ pub(crate) fn own_shard() -> ShardLease {
     shard_of(own())
 }
 
-/// This thread's shard of the current runtime's timer; `None` outside of any runtime.
+/// This thread's shard of the current runtime's timer; `None` outside any runtime.
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
@@ -125,7 +123,7 @@ fn ask() -> Option<ShardLease> {
     let runtime = Handle::try_current().ok()?;
     let timer = find(&runtime);
     if !timer.serves() {
-        // The runtime takes no tasks any more, so it has been shut down.
+        // The runtime has dropped the driver's task, so it was shut down.
         note_shutdown(runtime.id());
         return Some(own_shard());
     }
@@ -156,7 +154,7 @@ pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     }
 }
 
-/// The shard that this thread keeps to. No two workers of a runtime share one, if there are as many.
+/// This thread's shard of a timer. No two workers of a runtime share one if there are enough.
 fn shard_here(timer: TimerLease) -> ShardLease {
     timer.shard(|| runtime::worker_index().unwrap_or_else(thread_number))
 }
@@ -171,8 +169,8 @@ fn note_shutdown(runtime: runtime::Id) {
 
 /// How long from now a sleep on the process's own timer may wait; `None` if there is no limit.
 ///
-/// There is one if this is part of a runtime that has been shut down. Its tasks are dropped, so the limit does not
-/// matter to them. But a thread that blocks in it is not, and whoever drops the runtime waits for that thread.
+/// There is a limit if this is part of a runtime that was shut down. Its tasks are dropped, so they do not matter. But
+/// dropping the runtime waits for a thread that blocks in it.
 pub(crate) fn may_wait() -> Option<Duration> {
     let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
     let runtime = Handle::try_current().ok()?;
@@ -195,8 +193,8 @@ fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Spawns a task that marks the worker thread it runs on, which is most often this one. The longer that takes, the more
-/// rarely it is tried.
+/// Spawns a task that marks the worker thread it runs on, which is most often this one. Tried more and more rarely
+/// until that has happened.
 fn probe(runtime: &Handle, timer: TimerLease) {
     if source::any_is_held() || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
@@ -229,7 +227,7 @@ pub(super) fn live(timers: &Timers, runtime: runtime::Id) -> Option<TimerLease> 
     timers.get(&runtime).copied().filter(|timer| timer.serves())
 }
 
-/// Finds a runtime's timer, or makes one and spawns its driver there. It is over at once if the runtime has been shut
+/// Finds a runtime's timer, or makes one and spawns its driver there. A new timer ends at once if the runtime was shut
 /// down.
 pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
     let id = runtime.id();
@@ -243,7 +241,7 @@ pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
     timer
 }
 
-/// Makes a timer the one that a runtime's sleeps go to.
+/// Makes a timer the one for a runtime's sleeps.
 pub(crate) fn install(runtime: &Handle, timer: TimerLease, driver: Driver) {
     list(timers(), runtime, timer, driver);
 }
@@ -254,7 +252,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: TimerLease,
     if let Some(replaced) = timers.insert(id, timer) {
         replaced.replace();
     }
-    // Unlocked first: a runtime that is shutting down drops the task at once, which asks for the list.
+    // Unlock first: a runtime that is shutting down drops the task at once, which locks the list.
     drop(timers);
     let unlist = Unlist(id, timer);
     tasks::spawn(runtime, DRIVER, async move {
@@ -285,7 +283,7 @@ mod tests {
 
     const WORKERS: usize = 3;
 
-    /// Has a task on each worker of a runtime arm its first timer, one after the other, and other threads in between, as
+    /// Makes a task on each worker of a runtime find its shard, one after another, and starts other threads in between:
     /// threads are numbered in that order.
     fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
@@ -305,7 +303,7 @@ mod tests {
         assert_eq!(shards.len(), WORKERS, "two workers share a shard");
     }
 
-    /// A task that holds one worker until its channels go: says which shard it has, each time it is asked.
+    /// A task that blocks one worker until its channels are dropped. Sends the worker's shard each time it is asked.
     fn worker(
         runtime: &runtime::Runtime,
         find: impl Fn() -> ShardLease + Send + 'static,
@@ -327,13 +325,13 @@ mod tests {
 
     /// tokio 6504, kafka 6431: one lock for all threads.
     #[test]
-    fn no_two_workers_arm_timers_under_one_lock() {
+    fn no_two_workers_register_under_one_lock() {
         shards_of_workers(shard);
     }
 
-    /// By the numbers of their threads they would, where other threads have numbers in between.
+    /// By the numbers of their threads they would, as other threads have numbers in between.
     #[test]
-    fn nor_do_they_on_a_timer_that_they_have_a_handle_on() {
+    fn nor_do_they_on_a_timer_to_which_they_have_a_handle() {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
         let lease = timer.lease;
         shards_of_workers(move || shard_of(lease));
@@ -344,25 +342,25 @@ mod tests {
         runtime.block_on(runtime.spawn(async move { code() })).unwrap()
     }
 
-    /// Whether the thread knows its timer for good.
-    fn knows_for_good() -> bool {
+    /// Whether the thread remembers its shard for good.
+    fn remembers_for_good() -> bool {
         shard();
         remembered().is_some_and(|known| known.task.is_none())
     }
 
     #[test]
-    fn a_worker_forgets_nothing_when_another_runtime_gets_a_timer_and_learns_of_each_of_its_own() {
+    fn a_worker_forgets_its_shard_only_when_its_own_runtime_gets_another_timer() {
         let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (runtime, other) = (one_worker(), one_worker());
-        let learns = || (0..1_000).any(|_| on_the_worker(&runtime, knows_for_good));
-        assert!(learns());
+        let marked = || (0..1_000).any(|_| on_the_worker(&runtime, remembers_for_good));
+        assert!(marked());
         for _ in 0..10 {
             on_the_worker(&other, || drop(Timer::builder().install().unwrap()));
             assert!(on_the_worker(&runtime, || remembered().is_some_and(|known| known.task.is_none())));
         }
         for _ in 0..10 {
             let installed = on_the_worker(&runtime, || Timer::builder().install().unwrap());
-            assert!(learns());
+            assert!(marked());
             let knows = runtime.block_on(runtime.spawn(async { shard_of_runtime() })).unwrap().unwrap();
             assert!(installed.lease.all().iter().any(|shard| std::ptr::eq(*shard, knows.shard())));
         }

@@ -1,4 +1,4 @@
-//! What a timer is made with.
+//! [`Settings`]: what a timer is made with.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -12,9 +12,9 @@ use crate::core::shards::{TimerLease, Wanted};
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
-/// Shows the time of timers, and moves it.
+/// A clock that a test moves, which shows the time of its timers.
 pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Begins a timer whose time this shows.
+    /// Makes a timer on this clock.
     fn open(&self, wanted: Wanted) -> TimerLease;
 }
 

@@ -1,12 +1,10 @@
-//! [`Shards`]: one timer's wheels, each under a lock of its own, and the turn that fires what is due in them.
+//! [`Shards`]: the shards of one timer, and the turn that fires what is due in them.
 //
 // Invariants
-// 1. Whoever fires what is due holds the memory for its timer meanwhile, stand-ins aside: they go by the system's clock,
-//    and what they fire in memory that has changed hands is due there, too.
-// 2. A shard with nothing due is not locked.
-// 3. The driver and one stand-in may turn at the same time; each entry is fired by one of them.
-//
-// Must not know: tasks, futures.
+// 1. Whoever fires holds the memory for its timer meanwhile. Stand-ins do not: they go by the system's clock, so what
+//    they fire in memory that another timer has by now is due there too.
+// 2. A turn does not lock a shard with nothing due.
+// 3. The driver and one stand-in may turn at the same time. Each entry is fired by one of them.
 
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
@@ -23,7 +21,7 @@ use crate::wheel::{Tick, Ticks};
 /// A timer, which may have ended.
 pub(crate) type TimerLease = Lease<Shards>;
 
-/// Keeps a timer's memory, also when it has ended.
+/// Keeps a timer's memory, even after the timer has ended.
 pub(crate) type TimerHold = Hold<Shards>;
 
 pub(crate) struct Shards {
@@ -33,7 +31,7 @@ pub(crate) struct Shards {
     /// How many of the shards the timer uses.
     used: AtomicUsize,
     turns: AtomicU64,
-    /// What a stand-in does here, and in which process: a child of a fork has not got its parent's.
+    /// What a stand-in does here, and in which process: a forked process does not have its parent's stand-ins.
     stand_in: AtomicU64,
 }
 
@@ -42,7 +40,7 @@ pub(crate) struct Shards {
 enum StandIn {
     Away,
     Turns,
-    /// It was called again meanwhile.
+    /// It turns, and was called again meanwhile.
     TurnsAgain,
 }
 
@@ -56,14 +54,14 @@ impl StandIn {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) shards: usize,
-    /// Deadlines are rounded up to multiples of two to the power of this many ticks.
+    /// Deadlines are rounded up to multiples of 2^`grain` ticks.
     pub(crate) grain: u32,
-    /// How many entries there may be, if that is limited.
+    /// The maximum number of entries, if it is limited.
     pub(crate) capacity: Option<usize>,
 }
 
 per_process! {
-    // A child of a fork leaves its parent's alone.
+    // A forked process does not use its parent's.
     fn pool() -> &'static Pool<Shards> = |_| Pool::new();
 }
 
@@ -88,7 +86,7 @@ pub(crate) struct TurnBudget {
 
 /// What a turn has done.
 pub(crate) struct Fired {
-    /// The time that the turn went by.
+    /// The time of the turn.
     pub(crate) at: Tick,
     pub(crate) wakes: usize,
     /// Whether everything due was fired.
@@ -96,7 +94,7 @@ pub(crate) struct Fired {
 }
 
 impl TurnBudget {
-    /// What is done before other tasks, or other timers' alarms, get their turn.
+    /// The limits of one turn, after which other tasks, or the alarms of other timers, go first.
     pub(crate) const OF_A_TURN: TurnBudget = TurnBudget { wakes: 1024, holds: 256 };
     pub(crate) const UNBOUNDED: TurnBudget = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
 }
@@ -123,22 +121,22 @@ impl Shards {
         &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
-    /// From now on the timer's clock jumps to what waits here, as one does that a test has paused.
-    pub(crate) fn move_clock(&self) {
-        self.all().iter().filter(|shard| !shard.moves_clock()).for_each(|shard| shard.move_clock());
+    /// From now on the timer drives its clock, which a test has paused: the clock jumps to deadlines here.
+    pub(crate) fn drive_clock(&self) {
+        self.all().iter().filter(|shard| !shard.drives_clock()).for_each(|shard| shard.drive_clock());
     }
 
-    /// Fires what is due now, as far as the budget reaches.
+    /// Fires what is due now, within the budget.
     pub(crate) fn fire_due(&self, list: &mut WakeList, budget: TurnBudget) -> Fired {
         self.fire_at(self.parking.clock.now(), list, budget)
     }
 
-    /// Fires what is due at a tick that has been reached, as far as the budget reaches.
+    /// Fires what is due at a tick that has been reached, within the budget.
     pub(crate) fn fire_at(&self, at: Tick, list: &mut WakeList, budget: TurnBudget) -> Fired {
         self.turns.fetch_add(1, Ordering::Relaxed);
         let mut fired = Fired { at, wakes: 0, all: true };
         let mut holds = 0;
-        // A hold of each shard at a time, so that a crowd in one does not keep the others waiting.
+        // One hold of each shard in turn, so that many due entries in one do not delay the others.
         loop {
             let before = holds;
             for shard in self.all().iter().filter(|shard| shard.next() <= fired.at) {
@@ -154,13 +152,13 @@ impl Shards {
         }
     }
 
-    /// When there next is something to do.
+    /// When a shard next has work.
     pub(crate) fn earliest(&self) -> Tick {
         self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Calls a stand-in, for a timer without a driver, or for a driver that does not come round: its runtime is blocked,
-    /// or nobody drives it. One at a time: a waker that blocks it holds up this timer, and takes no more threads.
+    /// Calls a stand-in, for a timer without a driver or with a late one, whose runtime is blocked or not driven. One
+    /// at a time: a waker that blocks a stand-in delays this timer, but takes no more threads.
     fn call_stand_in(&'static self, stand_ins: &'static StandIns) {
         let turns = [StandIn::Turns.here(), StandIn::TurnsAgain.here()];
         let called = |now| Some(if turns.contains(&now) { turns[1] } else { turns[0] });
@@ -170,7 +168,7 @@ impl Shards {
         }
     }
 
-    /// Turns, and again as long as that was asked for meanwhile.
+    /// Turns, and again if it was called meanwhile.
     fn stand_in(&self) {
         let (turns, away) = (StandIn::Turns.here(), StandIn::Away.here());
         while {
@@ -186,19 +184,19 @@ impl Shards {
             return;
         }
         let fired = self.fire_at(now, &mut WakeList::default(), TurnBudget::OF_A_TURN);
-        // In a model time does not pass, so nothing would ever be coalesced.
+        // In a model time does not pass, so coalesced timers would never fire.
         let coalesces = self.parking.is_driverless() && cfg!(not(hairspring_loom));
         let wait = if coalesces { coalesce::wait_after(fired.wakes) } else { Ticks(0) };
         let slept = fired.all.then(|| self.parking.end_turn(fired.at, self.earliest(), wait, WakesBy::Thread));
         if slept.flatten().is_none() {
-            // There is more to do, after what else the alarm thread has to call.
+            // There is more to do, after the other calls of the alarm thread.
             self.parking.call_again();
         }
     }
 }
 
 impl TimerLease {
-    /// A new timer.
+    /// Begins a timer with a driver.
     ///
     /// # Panics
     /// If the system refuses the alarm thread.
@@ -207,15 +205,15 @@ impl TimerLease {
         let timer = Lease::make(wanted);
         timer.parking.open(timer.get());
         if !instant::clock_is_the_systems() || instant::runtime_that_may_pause().is_some() {
-            timer.move_clock();
+            timer.drive_clock();
         }
         timer
     }
 
-    /// The process's own timer, which stand-ins turn.
+    /// Begins a timer without a driver, which stand-ins turn.
     ///
     /// # Panics
-    /// As [`open`](Lease::open).
+    /// If the system refuses the alarm thread.
     pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted);
@@ -224,7 +222,7 @@ impl TimerLease {
     }
 
     pub(crate) fn make(wanted: Wanted) -> TimerLease {
-        // Powers of two, so that timers of all sizes can use each other's memory.
+        // Powers of two, so that timers of similar sizes can reuse memory.
         let room = wanted.shards.next_power_of_two();
         Lease::take(room, || Shards::new(room)).prepared(wanted)
     }
@@ -239,7 +237,7 @@ impl TimerLease {
         self
     }
 
-    /// A timer of a model, whose memory no timer gets after it. The alarm thread calls `booker`, or the shards themselves.
+    /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
         let timer = Shards::new(2).begin().prepared(Wanted { shards: 2, grain: 0, capacity: None });
@@ -248,7 +246,7 @@ impl TimerLease {
         timer
     }
 
-    /// Ends the timer: what waits is woken to see that it has gone, and counted. `None` if it has ended before.
+    /// Ends the timer, wakes everything that waits, and returns how many that were. `None` if it has ended before.
     pub(crate) fn close(self) -> Option<usize> {
         if !self.end() {
             return None;
@@ -260,33 +258,33 @@ impl TimerLease {
         Some(pending)
     }
 
-    /// Another timer was installed in the place of this one, or it has ended.
+    /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
         self.all().iter().for_each(|shard| shard.replace(self.epoch()));
     }
 
-    /// Whether this is its runtime's timer still. One that was never a runtime's is as long as it lives.
+    /// Whether this is still its runtime's timer. For a timer that was never a runtime's: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
         self.all()[0].is_default(self.epoch())
     }
 
-    /// The shard that a thread keeps to, which has a `number` among the runtime's workers, or among all threads.
+    /// The shard of a thread, by its `number` among the runtime's workers or among all threads.
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.get().all();
-        // One wheel if somebody shows the time: what is due at one instant is fired in the order in which it was armed.
+        // One wheel if a test shows the time, so that equal deadlines fire in the order of registration.
         let is_alone = shards.len() == 1 || source::any_is_held() && self.parking.clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch())
     }
 
-    /// How often the wheels were turned for this timer; zero if another has the memory by now.
+    /// The number of turns for this timer; zero if another timer has the memory by now.
     pub(crate) fn turns(self) -> u64 {
         let turns = self.turns.load(Ordering::Relaxed);
         if self.all()[0].was_opened_for(self.epoch()) { turns } else { 0 }
     }
 
-    /// What was done for this timer and is held for it; nothing if another has the memory by now.
+    /// The counts of this timer; all zero if another timer has the memory by now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
         self.all().iter().for_each(|shard| shard.add_to(&mut sum, self.epoch()));

@@ -1,14 +1,11 @@
-//! The stand-ins: threads that do what may block or is not ours, so that the alarm thread need not.
+//! [`StandIns`]: threads that do what may block, or is not our code, in place of the alarm thread.
 //!
 //! They turn the wheels of a timer whose driver is late or that has none, and wake drivers that foreign executors poll.
-//!
-//! Invariants
-//! 1. Work that was sent is begun at once: by a thread that is idle, or by a new one. So work that blocks holds up no
-//!    other.
-//! 2. If the system refuses a thread, whoever sent the work does it.
-//! 3. An idle thread ends after a while, and when it is retired. A program that needs no stand-in has none.
-//!
-//! Must not know: timers, alarms.
+//
+// Invariants
+// 1. Work begins as soon as it is sent, on an idle thread or on a new one. So work that blocks delays no other work.
+// 2. If the system refuses a thread, the sender does the work.
+// 3. An idle thread ends after a while, or when it is retired. A program that needs no stand-in has none.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -29,7 +26,7 @@ pub(crate) struct StandIns {
 
 struct State {
     work: VecDeque<Work>,
-    /// Threads that wait. Of those that were notified and have not come round yet, the work is in the queue still.
+    /// Threads that wait. One that was notified and has not run yet counts too, and its work is still in the queue.
     idle: usize,
     /// How often all were retired.
     retired: u64,
@@ -45,14 +42,14 @@ impl StandIns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `work` done on another thread.
+    /// Does `work` on another thread.
     pub(crate) fn send(&'static self, work: Work) {
         if self.queue(work) && !self.spawn() {
             self.work_off();
         }
     }
 
-    /// Queues `work`, and says whether that takes another thread.
+    /// Queues `work`. Returns whether that takes another thread.
     fn queue(&self, work: Work) -> bool {
         let mut state = self.lock();
         state.work.push_back(work);
@@ -64,9 +61,9 @@ impl StandIns {
         all_busy
     }
 
-    /// Starts a thread; `false` if the system refuses it.
+    /// Starts a thread. Returns `false` if the system refuses it.
     fn spawn(&'static self) -> bool {
-        // A model runs the work itself.
+        // In a model the caller does the work.
         if cfg!(hairspring_loom) {
             return false;
         }
@@ -84,7 +81,7 @@ impl StandIns {
         }
     }
 
-    /// A thread's life: does what is sent, until nothing has come for a while or it is retired.
+    /// The life of a thread: works until nothing has come for a while or it is retired.
     fn serve(&self, retired: u64) {
         loop {
             self.work_off();
@@ -98,13 +95,13 @@ impl StandIns {
         }
     }
 
-    /// Ends all threads, as soon as they have done what they are at.
+    /// Ends all threads, each after its current work.
     pub(crate) fn retire(&self) {
         self.lock().retired += 1;
         self.sent.notify_all();
     }
 
-    /// Waits for work; `false` if none has come for a while.
+    /// Waits for work. Returns `false` if none has come for a while.
     fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +112,7 @@ impl StandIns {
 
 #[cfg(all(test, hairspring_loom))]
 impl StandIns {
-    /// As [`send`](StandIns::send), in a model: says whether it was left to another thread.
+    /// [`send`](StandIns::send) in a model. Returns whether the work was left to another thread.
     pub(crate) fn send_in_a_model(&self, work: Work) -> bool {
         let all_busy = self.queue(work);
         if all_busy {
@@ -124,7 +121,7 @@ impl StandIns {
         !all_busy
     }
 
-    /// A thread's life in a model, until it is `done`.
+    /// The life of a thread in a model, until it is `done`.
     pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
         loop {
             self.work_off();
@@ -138,7 +135,7 @@ impl StandIns {
         }
     }
 
-    /// Has all threads look whether they are done.
+    /// Wakes all threads, to see whether they are done.
     pub(crate) fn look_again(&self) {
         drop(self.lock());
         self.sent.notify_all();
@@ -150,7 +147,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// One waker that blocks must not hold up what comes after it.
+    /// One waker that blocks must not delay the next.
     #[test]
     fn work_that_blocks_holds_up_no_other() {
         const BLOCKED: usize = 5;
@@ -174,7 +171,7 @@ mod tests {
         assert_eq!(all.iter().count(), BLOCKED);
     }
 
-    /// Both were sent before it woke.
+    /// Both pieces of work are sent before the thread wakes.
     #[test]
     fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
         let stand_ins: &'static StandIns = Box::leak(Box::new(StandIns::new()));

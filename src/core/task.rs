@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::runtime::Handle;
 
-/// Spawns a task of ours. It has a name where tokio tells of tasks at all, which takes `--cfg tokio_unstable`.
+/// Spawns a task. It has a name if tokio records tasks at all, which takes `--cfg tokio_unstable`.
 #[track_caller]
 pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
     #[cfg(all(tokio_unstable, feature = "tracing"))]

@@ -1,14 +1,12 @@
 //! [`Sleep`]: a future that completes at a deadline.
-//!
-//! Invariants
-//! 1. Never early: ready only where a clock was read at or after the deadline, here or by whoever turned the wheel.
-//! 2. A poll at or after the deadline is ready, whether or not the driver has come round. That a far deadline has not
-//!    passed is taken on the alarm thread's word, which is out by the thread's lateness at most.
-//!    A sleep that found no runtime, or one that has been shut down, waits on the process's own timer.
-//! 3. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
-//! 4. A task's budget is spent by a poll that is ready, and by no other.
-//!
-//! Must not know: the wheel's or the shard's inside, the driver.
+//
+// Invariants
+// 1. Never early: ready only if a clock was read at or after the deadline, here or by whoever turned the wheel.
+// 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies
+//    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most.
+// 3. A sleep that finds no runtime, or one that was shut down, waits on the process's own timer.
+// 4. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
+// 5. Only a poll that is ready spends the task's budget.
 
 use std::fmt;
 use std::future::Future;
@@ -27,25 +25,25 @@ use crate::future::spans::Spans;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-/// Waits until `duration` has passed since now: since this call, not since the first poll.
+/// Waits until `duration` has passed since this call.
 ///
-/// Completes at or after that, never before, to the nanosecond. A zero `duration` is ready at the first poll. Durations
-/// of more than 500 years are taken as 500 years.
+/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll. A
+/// duration of more than 500 years is treated as 500 years.
 ///
-/// May be made and polled anywhere. It waits on the timer of the runtime that polls it, which needs neither `enable_time`
-/// nor `enable_io`; outside of any runtime it waits on the timer where it was made, or on the process's own, which
-/// threads of this crate turn.
+/// You can make and poll it anywhere. It waits on the timer of the runtime that polls it, which needs neither
+/// `enable_time` nor `enable_io`. Outside a runtime it waits on the timer that it was on before, or else on the
+/// process's own timer, which threads of this crate turn.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds at once.
 ///
 /// # Panics
-/// When polled on a runtime whose timer is [full](crate::timer::Builder::capacity), which only a timer with a limit can
-/// be. When it is made or polled, if that takes the first timer of the process and the system refuses to start a thread.
+/// A poll panics if the runtime's timer is [full](crate::timer::Builder::capacity); only a timer with a limit can be.
+/// Making or polling a sleep panics if it starts the first timer of the process and the system refuses a thread.
 ///
-/// Also in a thread that blocks on it inside a runtime (in `spawn_blocking` or `block_in_place`), if it is to wait for
-/// more than a second after that thread finds the runtime shut down: whoever drops a runtime waits for such threads.
-/// tokio's sleeps panic there at once.
+/// A poll in `spawn_blocking` or `block_in_place` panics if the runtime was shut down and the sleep would wait for more
+/// than a second after that thread found out: dropping a runtime waits for such threads. tokio's sleeps panic there at
+/// once.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep};
@@ -63,10 +61,10 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`; one that has passed is ready at the first poll. As [`sleep`] otherwise.
+/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise the same as [`sleep`].
 ///
 /// # Panics
-/// As [`sleep`].
+/// In the same cases as [`sleep`].
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep_until};
@@ -84,10 +82,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(clock::tick_of(deadline))
 }
 
-/// The future of [`sleep`] and [`sleep_until`].
+/// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`, unlike tokio's: `&mut sleep` can be awaited in a `select!` again and again without pinning. Once it
-/// has completed it stays ready, however often it is polled, until it is reset.
+/// It is `Unpin`, unlike tokio's: you can await `&mut sleep` in a `select!` again and again without pinning. Once it
+/// has completed, every poll is ready until you reset it.
 ///
 /// ```
 /// use hairspring::{Duration, sleep};
@@ -108,7 +106,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
-    /// The timer that this waits on or waited on last, or the one of the caller's choice. `None` before the first poll.
+    /// The timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first
+    /// poll.
     timer: Option<ShardLease>,
     stage: Stage,
     spans: Spans,
@@ -127,12 +126,12 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        // The first poll looks for the timer. A test's clock is kept from here on, whoever polls.
+        // The first poll finds the timer. If a test holds a clock, the sleep keeps to that clock from here on.
         let timer = source::any_is_held().then(registry::shard);
         Sleep::at(timer, deadline)
     }
 
-    /// A sleep on a timer of the caller's choice.
+    /// A sleep on the timer that the caller chose.
     #[track_caller]
     pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
         Sleep::at(Some(timer.as_chosen()), deadline)
@@ -147,17 +146,17 @@ impl Sleep {
         sleep
     }
 
-    /// Where this is registered, and as what.
+    /// The shard in which this is registered, and its key.
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
         let Stage::Waiting(key) = self.stage else { return None };
         self.timer.map(|timer| (timer, key))
     }
 
-    /// The instant at which this completes.
+    /// Returns the instant at which this completes.
     ///
-    /// It is the one asked for, to the nanosecond, as long as that is within 50 years before and 500 years after the
-    /// program's first timer; beyond, the bound.
+    /// This is the requested instant, to the nanosecond, if it is from 50 years before to 500 years after the program's
+    /// first timer. Otherwise it is the nearer of these bounds.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep_until};
@@ -169,11 +168,11 @@ impl Sleep {
         clock::instant_of(self.deadline)
     }
 
-    /// Whether this has fired, as in tokio: whether or not it was polled since. A reset makes it false.
+    /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
     ///
-    /// Nothing is armed before the first poll, after a reset of a sleep that has completed, and after one to a deadline
-    /// that has passed: there it becomes true with a poll that is ready. A sleep whose timer was shut down, or went with
-    /// its runtime, before it fired has elapsed when its deadline has passed.
+    /// A sleep is not registered before its first poll, after a reset once it has completed, or after a reset to a
+    /// deadline that has passed. Then this returns `true` only after a poll that is ready. If the timer was shut down,
+    /// or ended with its runtime, before the sleep fired, this returns whether the deadline has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -189,15 +188,15 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done) };
-        // What is neither fired nor here was fired by a clock that is in doubt, or is of a timer that has gone.
+        // An entry that neither fired nor is here was fired by a stand-in and is unconfirmed, or its timer has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
     }
 
-    /// Gives this another deadline, whether it is waiting, was never polled, or has completed.
+    /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
     ///
-    /// A sleep that is waiting stays so: its task is woken at the new deadline without another poll, and at once where
-    /// that has passed. It stays with the timer that it waits on, wherever it is reset. For a pinned sleep, as in tokio;
-    /// [`reset_to`](Sleep::reset_to) needs no pin.
+    /// A waiting sleep goes on waiting, on the same timer: its task is woken at the new deadline without another poll,
+    /// or at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_to`](Sleep::reset_to)
+    /// needs no pin.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
@@ -213,7 +212,7 @@ impl Sleep {
         self.get_mut().reset_to(deadline);
     }
 
-    /// Gives this another deadline: [`reset`](Sleep::reset) without the pin.
+    /// Sets a new deadline: [`reset`](Sleep::reset) without the pin.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
@@ -229,10 +228,10 @@ impl Sleep {
         self.reset_to_tick(clock::tick_of(deadline));
     }
 
-    /// [`reset_to`](Sleep::reset_to), for a deadline that is a tick already.
+    /// [`reset_to`](Sleep::reset_to), for a tick.
     pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            // A wait that is to be cut short is looked at again by whoever waits.
+            // If the wait has a limit now, the task is woken to poll again, which applies it.
             let cut_short = lease.is_driverless() && registry::may_wait().is_some();
             let until = if cut_short { Tick::ZERO } else { deadline };
             if deadline == self.deadline || lease.reset(key, until) {
@@ -243,14 +242,14 @@ impl Sleep {
         self.reset_idle(deadline);
     }
 
-    /// Gives this another deadline that counts from the next poll on: nothing waits for it before.
+    /// Sets a new deadline. Nothing is registered until the next poll.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
         self.stage = Stage::Idle;
     }
 
-    /// Keeps a deadline, and tells of it where it is another.
+    /// Stores a deadline, and records the reset in the spans if it differs.
     fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
@@ -259,25 +258,27 @@ impl Sleep {
         }
     }
 
-    /// Whether this waits, on a clock that jumps to what is waited for.
-    pub(crate) fn moves_clock(&self) -> bool {
-        self.entry().is_some_and(|(lease, _)| lease.moves_clock())
+    /// Whether this is registered and drives a clock: one that a test has paused jumps to its deadline.
+    pub(crate) fn drives_clock(&self) -> bool {
+        self.entry().is_some_and(|(lease, _)| lease.drives_clock())
     }
 
-    /// Whether a clock jumps to `deadline` because this waits.
+    /// Whether this drives a clock to `deadline`.
     #[inline]
-    pub(crate) fn moves_clock_to(&self, deadline: Tick) -> bool {
-        deadline == self.deadline && self.moves_clock()
+    pub(crate) fn drives_clock_to(&self, deadline: Tick) -> bool {
+        deadline == self.deadline && self.drives_clock()
     }
 
-    /// Gives this a deadline that never comes, and takes it out of its shard.
-    pub(crate) fn disarm(&mut self) {
-        if let Stage::Waiting(..) = self.stage {
+    /// Waits for the earliest deadline of many, or for nothing if that is `Tick::MAX`.
+    pub(crate) fn wait_for(&mut self, earliest: Tick) {
+        if earliest < Tick::MAX {
+            self.reset_to_tick(earliest);
+        } else if let Stage::Waiting(..) = self.stage {
             self.reset_idle(Tick::MAX);
         }
     }
 
-    /// Takes this out of its shard, if it is in one. Leaves the stage as it is.
+    /// Removes this from its shard, if it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&mut self) {
         if let Some((lease, key)) = self.entry() {
@@ -287,10 +288,10 @@ impl Sleep {
         }
     }
 
-    /// Polls, with an error in place of a panic.
+    /// Polls, and returns an error instead of a panic.
     #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Only what is ready takes of the task's budget, so what waits need not ask for any.
+        // Only a poll that is ready spends budget, so one that waits need not ask for it.
         let was_idle = matches!(self.stage, Stage::Idle);
         let elapsed = ready!(self.poll_without_budget(cx));
         let Poll::Ready(budget) = coop::poll_proceed(cx) else {
@@ -303,10 +304,10 @@ impl Sleep {
         Poll::Ready(elapsed)
     }
 
-    /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that keep to the task's budget themselves.
+    /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that spend the task's budget themselves.
     #[inline]
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Taken out meanwhile, so that the poll can borrow the sleep.
+        // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
         let elapsed = spans.poll("poll_elapsed", || match self.stage {
             Stage::Idle => self.poll_idle(cx),
@@ -317,7 +318,7 @@ impl Sleep {
         elapsed
     }
 
-    // Apart, so that a first poll does not pay for its registers.
+    // Not inlined, so that a first poll does not save the registers that this uses.
     #[inline(never)]
     fn poll_waiting(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let (lease, deadline) = (self.timer.expect("it waits on one"), self.deadline);
@@ -330,7 +331,7 @@ impl Sleep {
         }
         match lease.set_waker(key, cx.waker()) {
             EntryState::Waiting => Poll::Pending,
-            // By another clock than this poll's, or just now, or when the wait was to be cut short: looked at once more.
+            // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
             EntryState::Fired | EntryState::Gone => {
                 self.stage = Stage::Idle;
                 self.poll_idle(cx)
@@ -352,13 +353,13 @@ impl Sleep {
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
-            // It ended just now, with its runtime or by a shutdown.
+            // The timer ended just now, with its runtime or by a shutdown.
             Err(InsertError::Closed) if !timer.is_chosen() => self.register_with_own(registry::own_shard(), cx),
             Err(refusal) => self.refused(timer, &refusal),
         }
     }
 
-    /// Registers with the process's own timer, which never ends. Only threads that hold up the shutdown of their runtime may
+    /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must
     /// not wait there for long.
     #[cold]
     fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -398,7 +399,7 @@ impl Sleep {
         self.complete()
     }
 
-    /// The time on the clock of the timer that this is on.
+    /// The time on the timer's clock, or on the current runtime's before the timer is known.
     pub(crate) fn now(&self) -> Tick {
         self.timer.map_or_else(clock::now, ShardLease::now)
     }
@@ -409,7 +410,7 @@ impl Sleep {
     }
 }
 
-/// The timer that a sleep waited on last, for a poll outside of any runtime; or the process's own.
+/// For a poll outside a runtime: the timer that the sleep last waited on, or else the process's own.
 #[cold]
 fn last_or_own(last: Option<ShardLease>) -> ShardLease {
     last.unwrap_or_else(registry::own_shard)

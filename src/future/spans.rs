@@ -1,13 +1,11 @@
-//! [`Spans`]: what a `tracing` subscriber is told of a sleep or an interval, and that nothing is told without the feature.
+//! [`Spans`]: the `tracing` spans and events of a sleep or an interval. Without the feature it does nothing.
 //!
 //! The names and fields are those of tokio's own timers, which tokio-console knows. The target is the crate's name, for
 //! filters and for the console's column.
-//!
-//! Invariants
-//! 1. Where no subscriber wants the spans nothing is allocated, and no clock is read.
-//! 2. Nothing is told while a lock is held: a subscriber's code is not ours.
-//!
-//! Must not know: shards, futures.
+//
+// Invariants
+// 1. If no subscriber wants the spans, nothing is allocated and no clock is read.
+// 2. No event is recorded while a lock is held: a subscriber's code is not ours.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::Spans;
@@ -27,7 +25,7 @@ mod on {
     const NANOS_PER_MILLI: u64 = 1_000_000;
     const TARGET: &str = "hairspring";
 
-    /// The spans of one sleep or interval, where a subscriber wants them.
+    /// The spans of one sleep or interval, if a subscriber wants them.
     // Boxed, so that a sleep stays small.
     #[derive(Debug)]
     pub(crate) struct Spans(Option<Box<Open>>);
@@ -35,22 +33,22 @@ mod on {
     #[derive(Debug)]
     struct Open {
         poll: Span,
-        /// What is done with the timer: wait from its creation or last reset on, or for one tick.
+        /// The wait since the creation or the last reset, or for one tick.
         operation: Span,
         resource: Span,
     }
 
-    // With the feature or without, a timer may be seen after a panic. A subscriber sees to itself.
+    // So that a timer is unwind safe with the feature as without. A subscriber looks after itself.
     impl std::panic::UnwindSafe for Spans {}
     impl std::panic::RefUnwindSafe for Spans {}
 
     impl Spans {
-        /// The spans of nothing.
+        /// No spans.
         pub(crate) const fn none() -> Self {
             Spans(None)
         }
 
-        /// Tells that a timer of this type was made, at the caller's line.
+        /// Records that a timer of this type was made, at the caller's line.
         #[track_caller]
         pub(crate) fn new(concrete_type: &'static str) -> Self {
             let location = Location::caller();
@@ -74,14 +72,14 @@ mod on {
         pub(crate) fn operation(&self, source: &'static str) -> Self {
             let Some(open) = &self.0 else { return Spans::none() };
             let resource = open.resource.clone();
-            // Entered, not only named as the parent: a console goes by what is entered.
+            // Entered, not only named as the parent: tokio-console looks at what is entered.
             let operation =
                 resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
             let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");
             Spans(Some(Box::new(Open { poll, operation, resource })))
         }
 
-        /// Tells how long a timer has to go from `now` on; nothing of one that is never due.
+        /// Records how long a timer has to wait from `now` on. Records nothing if it is never due.
         pub(crate) fn due(&self, deadline: Tick, now: impl FnOnce() -> Tick) {
             let Some(open) = self.0.as_ref().filter(|_| deadline != Tick::MAX) else { return };
             let Ticks(to_go) = deadline - now();
@@ -95,7 +93,7 @@ mod on {
             });
         }
 
-        /// Tells of a poll, by its name, and what came of it.
+        /// Records a poll and whether it was ready.
         pub(crate) fn poll<T>(&self, name: &'static str, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
             let Some(open) = &self.0 else { return poll() };
             let _resource = open.resource.enter();
@@ -114,7 +112,7 @@ mod off {
 
     use crate::wheel::Tick;
 
-    /// Stands for spans that nobody asked for.
+    /// Does nothing.
     #[derive(Debug)]
     pub(crate) struct Spans;
 

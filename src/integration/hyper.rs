@@ -26,8 +26,9 @@ use crate::timer::Timer;
 /// HTTP/2 connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
 ///
 /// # Panics
-/// A connection panics when polled in the same cases as [`sleep`], and on a [`Timer`] that was shut down before the limit.
-/// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as it does for `Duration::MAX`.
+/// A connection panics when polled in the same cases as [`sleep`], and on a [`Timer`] that was shut down before the
+/// limit. hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as it does for
+/// `Duration::MAX`.
 ///
 /// ```
 /// use hairspring::Duration;

@@ -184,16 +184,16 @@ impl Reporter {
 
 /// Describes the metrics. It does so each time, because nothing says when a recorder is installed.
 fn describe() {
-    describe_counter!(REGISTERED, Unit::Count, "Timers that were armed: sleeps, timeouts and ticks that had to wait.");
-    describe_counter!(FIRED, Unit::Count, "Timers that were fired at their deadlines.");
+    describe_counter!(REGISTERED, Unit::Count, "Timers registered: sleeps, timeouts and ticks that had to wait.");
+    describe_counter!(FIRED, Unit::Count, "Timers fired at their deadlines.");
     describe_counter!(
         CANCELLED,
         Unit::Count,
         "Timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down."
     );
-    describe_counter!(TURNS, Unit::Count, "Times that the timer was looked at for something due.");
-    describe_counter!(CASCADED, Unit::Count, "Times that a waiting timer was moved to a finer level of its wheel.");
-    describe_gauge!(PENDING, Unit::Count, "Timers that wait now.");
+    describe_counter!(TURNS, Unit::Count, "Turns: looks for due timers.");
+    describe_counter!(CASCADED, Unit::Count, "Moves of a waiting timer to a finer level of its wheel.");
+    describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
     // Without a unit: exporters that add it to the name would repeat it.
     describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");
 }

@@ -1,4 +1,4 @@
-//! For other crates: each with a feature of its own.
+//! Integrations with other crates, each behind a feature.
 
 #[cfg(feature = "hyper")]
 pub mod hyper;

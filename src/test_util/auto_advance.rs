@@ -1,11 +1,9 @@
-//! What moves a manual clock on by itself: a thread that looks whether a runtime is quiet.
-//!
-//! Invariants
-//! 1. The clock moves only where the runtime was found quiet and nobody held the clock.
-//! 2. The thread ends with the runtime, with the clock, or when it is told to.
-//! 3. Where nothing moves for long, it says why, once.
-//!
-//! Must not know: signals, shards, futures.
+//! [`AutoAdvance`]: a thread that advances a manual clock whenever a runtime is idle.
+//
+// Invariants
+// 1. The clock moves only if the runtime was found idle and nobody holds the clock.
+// 2. The thread ends with the runtime, with the clock, or when it is stopped.
+// 3. If the clock does not move for long, the thread reports why, once.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,19 +16,19 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::clock;
 use crate::core::task;
-use crate::test_util::idle::{Quiet, Threads};
+use crate::test_util::idle::{IdleDetector, Threads};
 use crate::test_util::manual::{ManualClock, WeakClock};
 
-/// How long it looks again and again, giving way to other threads, before it sleeps in between.
+/// How long it looks without a break, only yielding to other threads, before it sleeps between looks.
 const EAGER: Duration = Duration::from_micros(500);
-/// How long it sleeps in between, at most.
+/// How long it sleeps between looks, at most.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// How long nothing may move before it says why, in real time.
+/// How long the clock may stand still before it reports why, in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What moves a clock on until it is told to stop, or the runtime ends.
+/// Advances a clock until it is stopped or the runtime ends.
 #[derive(Debug)]
-pub(crate) struct Mover(Arc<AtomicBool>);
+pub(crate) struct AutoAdvance(Arc<AtomicBool>);
 
 /// Calls `code` when a runtime is shut down.
 pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'static) {
@@ -48,15 +46,14 @@ pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'stati
 }
 
 impl ManualClock {
-    /// Has the clock move on by itself from now on, whenever the current runtime is quiet: to the next deadline, firing
-    /// exactly what is due there, and only on from there when the runtime is quiet again. It ends with the runtime.
+    /// From now on advances the clock whenever the current runtime is idle. It moves to the next deadline and fires
+    /// exactly what is due there, and moves on when the runtime is idle again. This ends with the runtime.
     ///
-    /// When a runtime counts as quiet is told in [`test_util`](crate::test_util). Works on every runtime; the runtime's
-    /// own timers stay as they are.
+    /// [`test_util`](crate::test_util) says when a runtime counts as idle. This works on every runtime, and does not
+    /// change the runtime's own timers.
     ///
     /// # Panics
-    /// Outside a tokio runtime, where the clock moves by itself already, and where the system refuses the thread that
-    /// moves it.
+    /// Outside a tokio runtime, if the clock already moves by itself, or if the system refuses a thread for this.
     ///
     /// ```
     /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -74,41 +71,41 @@ impl ManualClock {
     #[track_caller]
     pub fn auto_advance(&self) {
         let runtime = Handle::current();
-        assert!(self.begin_to_move(), "this clock moves by itself already");
+        assert!(self.begin_auto_advance(), "this clock moves by itself already");
         let threads = Arc::<Threads>::default();
-        // A worker waits for sockets, too; it is known by its counts.
+        // A worker also waits for sockets. It is observed by its counts.
         if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
             threads.add_current();
         }
-        Mover::start(self, &runtime, threads);
+        AutoAdvance::start(self, &runtime, threads);
     }
 }
 
-impl Mover {
-    /// Has `clock` moved on whenever `runtime` is quiet and none of the `threads` that block on it runs.
+impl AutoAdvance {
+    /// Advances `clock` whenever `runtime` is idle and none of the `threads` that block on it runs.
     ///
     /// # Panics
-    /// Where the system refuses another thread.
-    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, threads: Arc<Threads>) -> Mover {
+    /// If the system refuses a thread.
+    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, threads: Arc<Threads>) -> AutoAdvance {
         let stopped = Arc::new(AtomicBool::new(false));
         let stops = stopped.clone();
         with_runtime(runtime, move || stops.store(true, Ordering::SeqCst));
-        let moves = Moves {
+        let advancer = Advancer {
             clock: clock.downgrade(),
-            quiet: Quiet::of(runtime),
+            detector: IdleDetector::of(runtime),
             threads,
             stopped: stopped.clone(),
             still_since: Instant::now(),
-            has_told: false,
+            has_reported: false,
             patience: PATIENCE,
-            // Not `eprintln`, which a test harness keeps until the test ends, as this one may not.
-            tell: Box::new(|text| drop(std::io::stderr().write_all(text.as_bytes()))),
+            // Not `eprintln`, which a test harness keeps until the test ends: this test may never end.
+            print: Box::new(|text| drop(std::io::stderr().write_all(text.as_bytes()))),
         };
-        let started = thread::Builder::new().name("hairspring-clock".into()).spawn(|| moves.run());
+        let started = thread::Builder::new().name("hairspring-clock".into()).spawn(|| advancer.run());
         if let Err(error) = started {
-            panic!("hairspring could not start the thread that moves its clock: {error}");
+            panic!("hairspring could not start the thread that advances its clock: {error}");
         }
-        Mover(stopped)
+        AutoAdvance(stopped)
     }
 
     pub(crate) fn stop(&self) {
@@ -116,20 +113,20 @@ impl Mover {
     }
 }
 
-/// The thread's own.
-struct Moves {
+/// The state of the thread.
+struct Advancer {
     clock: WeakClock,
-    quiet: Quiet,
+    detector: IdleDetector,
     threads: Arc<Threads>,
     stopped: Arc<AtomicBool>,
     /// When the clock last moved, or the runtime was last found busy.
     still_since: Instant,
-    has_told: bool,
+    has_reported: bool,
     patience: Duration,
-    tell: Box<dyn Fn(&str) + Send>,
+    print: Box<dyn Fn(&str) + Send>,
 }
 
-impl Moves {
+impl Advancer {
     fn run(mut self) {
         let mut busy_since = Instant::now();
         while !self.stopped.load(Ordering::SeqCst) {
@@ -146,28 +143,28 @@ impl Moves {
                 thread::sleep((busy / 4).min(LONGEST_NAP));
             }
         }
-        self.clock.upgrade().inspect(ManualClock::stand);
+        self.clock.upgrade().inspect(ManualClock::end_auto_advance);
     }
 
-    /// Moves the clock on where it may. `false` where there is nothing to do yet.
+    /// Advances the clock if possible. Returns `false` if it cannot yet.
     fn step(&mut self, clock: &ManualClock) -> bool {
         let waits = clock.next().is_some();
         let holds = clock.holds();
         if waits && holds.is_empty() {
-            let moved = self.quiet.look(&self.threads) && clock.holds().is_empty() && self.advance(clock);
-            if moved || self.quiet.blocking_thread().is_none() {
+            let moved = self.detector.is_idle(&self.threads) && clock.holds().is_empty() && self.advance(clock);
+            if moved || self.detector.blocking_thread().is_none() {
                 self.start_over();
                 return moved;
             }
         }
-        if self.still_since.elapsed() < self.patience || self.has_told {
+        if self.still_since.elapsed() < self.patience || self.has_reported {
             return false;
         }
-        if holds.is_empty() && !waits && !self.quiet.look(&self.threads) {
+        if holds.is_empty() && !waits && !self.detector.is_idle(&self.threads) {
             self.start_over();
         } else {
-            self.has_told = true;
-            (self.tell)(&report(clock, self.patience, self.quiet.blocking_thread()));
+            self.has_reported = true;
+            (self.print)(&report(clock, self.patience, self.detector.blocking_thread()));
         }
         false
     }
@@ -177,27 +174,27 @@ impl Moves {
     }
 
     fn start_over(&mut self) {
-        (self.still_since, self.has_told) = (Instant::now(), false);
+        (self.still_since, self.has_reported) = (Instant::now(), false);
     }
 }
 
-/// Why a clock does not move.
+/// Says why a clock does not move.
 fn report(clock: &ManualClock, patience: Duration, blocking: Option<u32>) -> String {
     let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: ");
     let holds = clock.holds();
     match blocking {
         _ if !holds.is_empty() => text.push_str("it is held.\n"),
         Some(thread) => {
-            let _ = writeln!(text, "blocking work goes on, on thread {thread} of this process.");
+            let _ = writeln!(text, "blocking work runs on thread {thread} of this process.");
         }
         None => text.push_str("every task waits, and no timer is left to wake one.\n"),
     }
     for place in holds {
-        let _ = writeln!(text, "  a hold that lives was taken at {place}");
+        let _ = writeln!(text, "  a hold taken at {place} is alive");
     }
     if let Some(next) = clock.next() {
         let next = clock::instant_of(next) - clock.now();
-        let _ = writeln!(text, "  timers that wait: {}, the next for {next:?} from now", clock.pending());
+        let _ = writeln!(text, "  timers waiting: {}, the next is due in {next:?}", clock.pending());
     }
     text
 }
@@ -212,31 +209,31 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
-    /// Steps a mover of `clock`, on a runtime that does something, until it says why nothing moves.
+    /// Steps an advancer of `clock`, on a runtime that `does` something, until it reports why nothing advancer.
     fn wait_for_report(clock: &ManualClock, does: impl FnOnce(&Handle)) -> String {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (sender, told) = mpsc::channel();
-        let mut moves = Moves {
+        let (sender, reports) = mpsc::channel();
+        let mut advancer = Advancer {
             clock: clock.downgrade(),
-            quiet: Quiet::of(runtime.handle()),
+            detector: IdleDetector::of(runtime.handle()),
             threads: Arc::default(),
             stopped: Arc::default(),
             still_since: Instant::now(),
-            has_told: false,
+            has_reported: false,
             patience: SOON,
-            tell: Box::new(move |text| sender.send(text.to_owned()).unwrap()),
+            print: Box::new(move |text| sender.send(text.to_owned()).unwrap()),
         };
         does(runtime.handle());
         let report = loop {
-            assert!(!moves.step(clock), "nothing can move");
-            if let Ok(report) = told.try_recv() {
+            assert!(!advancer.step(clock), "nothing can move");
+            if let Ok(report) = reports.try_recv() {
                 break report;
             }
             thread::sleep(Duration::from_millis(1));
         };
         thread::sleep(SOON);
-        moves.step(clock);
-        assert!(told.try_recv().is_err(), "it says so once");
+        advancer.step(clock);
+        assert!(reports.try_recv().is_err(), "it reports once");
         runtime.shutdown_background();
         report
     }
@@ -265,13 +262,13 @@ mod tests {
             });
         });
         ended.store(true, Ordering::SeqCst);
-        let goes_on = format!("blocking work goes on, on thread {} of", number.recv().unwrap());
-        assert!(report.contains(&goes_on), "{report}");
-        assert!(report.contains("timers that wait: 1, the next for 7s"), "{report}");
+        let runs = format!("blocking work runs on thread {} of", number.recv().unwrap());
+        assert!(report.contains(&runs), "{report}");
+        assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
     }
 
     #[test]
-    fn a_hold_that_is_never_released_is_reported_with_its_place_and_what_waits() {
+    fn a_hold_that_is_never_released_is_reported_with_its_place_and_the_timers_that_wait() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
         let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
@@ -280,6 +277,6 @@ mod tests {
         let report = wait_for_report(&clock, |_| ());
         let taken = format!("taken at {}:{line}:", file!());
         assert!(report.contains(&taken), "{report}");
-        assert!(report.contains("timers that wait: 1, the next for 7s"), "{report}");
+        assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
     }
 }

@@ -1,11 +1,9 @@
-//! [`ManualClock`]: time that moves when a test says so.
-//!
-//! Invariants
-//! 1. A clock's time never goes back, and its timers fire in the order of their deadlines, each at its own.
-//! 2. No lock of the clock is held while timers fire: their wakers may use the clock.
-//! 3. When a clock goes, its timers end.
-//!
-//! Must not know: futures; of runtimes no more than which is the current one.
+//! [`ManualClock`]: a clock that a test moves by hand.
+//
+// Invariants
+// 1. A clock's time never goes back. Its timers fire in the order of their deadlines, while it shows those deadlines.
+// 2. No lock of the clock is held while timers fire: their wakers may use the clock.
+// 3. Dropping a clock ends its timers.
 
 use std::fmt;
 use std::panic::Location;
@@ -24,11 +22,12 @@ use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
 
-/// A clock that stands still until it is told to move on, for timers of their own. Needs the feature `test-util`.
+/// A clock that stands still until a test advances it, for timers built on it. Needs the feature `test-util`.
 ///
-/// Any number of them can be in a process; they do not touch each other, nor the runtime's clock. A
-/// [`Timer`](crate::Timer) built on one runs on any runtime, or on none: poll its sleeps by hand and move the clock.
-/// Cloning gives another handle on the same clock. When the last is dropped, the clock's timers are shut down.
+/// A process can have any number of them. They are independent of each other and of the runtime's clock. A
+/// [`Timer`](crate::Timer) built on one works on any runtime, or on none: poll its sleeps by hand and advance the
+/// clock. A clone is another handle on the same clock. When the last handle is dropped, the clock's timers are shut
+/// down.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -69,14 +68,14 @@ impl Inner {
 struct State {
     now: Tick,
     timers: Vec<TimerHold>,
-    /// Where each hold that lives was taken.
+    /// Where each live hold was taken.
     holds: Vec<(u64, &'static Location<'static>)>,
     next_hold: u64,
-    /// Whether a runtime moves it.
-    moves_by_itself: bool,
+    /// Whether a thread advances it.
+    auto_advances: bool,
 }
 
-/// Keeps a clock from moving by itself as long as it lives. Made by [`ManualClock::hold`] and
+/// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
 ///
 /// ```
@@ -103,15 +102,15 @@ pub struct Hold {
 }
 
 #[derive(Debug)]
-#[allow(dead_code)] // A sender holds by being there.
+#[allow(dead_code)] // A sender holds as long as it exists.
 enum Holds {
     Manual(ManualClock, u64),
-    /// Tokio's own clock, by a blocking task that waits for the sender to go.
+    /// Tokio's own clock, by a blocking task that waits until the sender is dropped.
     Tokio(mpsc::Sender<()>),
 }
 
 impl State {
-    /// The timers that live, held so that no memory of theirs goes to another timer meanwhile. Lets go of the lock.
+    /// The live timers, held so that no other timer reuses their memory meanwhile. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
         state.timers.clone_from(&live);
@@ -122,7 +121,7 @@ impl State {
 }
 
 impl ManualClock {
-    /// A clock that shows the present time, and stands still there.
+    /// Creates a clock that shows the present time and stands still.
     ///
     /// ```
     /// # use hairspring::{Duration, test_util::ManualClock};
@@ -135,7 +134,7 @@ impl ManualClock {
     pub fn new() -> Self {
         one_is_held();
         let state =
-            State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, moves_by_itself: false };
+            State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, auto_advances: false };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
@@ -143,7 +142,7 @@ impl ManualClock {
         self.inner.lock()
     }
 
-    /// What the clock shows.
+    /// Returns what the clock shows.
     ///
     /// ```
     /// # use hairspring::{Duration, test_util::ManualClock};
@@ -157,11 +156,11 @@ impl ManualClock {
         clock::instant_of(self.lock().now)
     }
 
-    /// Moves the clock on, exactly by `duration`. When it returns, every timer due by then has been fired: in the order
-    /// of their deadlines, the clock showing each one's deadline as it fires. Their tasks have been woken, and not yet
-    /// been polled.
+    /// Advances the clock by exactly `duration`, and fires every timer that is due by then, in the order of their
+    /// deadlines. The clock shows each deadline while its timers fire. When this returns, their tasks have been woken
+    /// but not polled.
     ///
-    /// A clock goes no further than some 530 years from now.
+    /// A clock goes no further than about 530 years from now.
     ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -183,8 +182,8 @@ impl ManualClock {
         self.move_to(target);
     }
 
-    /// Moves the clock on to the next deadline and fires what is due there. Returns what the clock shows then; `None`,
-    /// with the clock left as it is, where no timer waits for anything that comes.
+    /// Advances the clock to the next deadline and fires what is due there. Returns what the clock then shows. If no
+    /// timer waits for a deadline that this clock can reach, returns `None` and does not move the clock.
     ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -198,12 +197,12 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        // What is found may be cancelled meanwhile.
+        // The deadline that was found may have been cancelled.
         while self.move_to(self.next_deadline(LAST)?) == 0 {}
         Some(self.now())
     }
 
-    /// How many timers wait for this clock.
+    /// Returns how many sleeps wait for this clock.
     ///
     /// ```
     /// # use hairspring::test_util::ManualClock;
@@ -214,17 +213,18 @@ impl ManualClock {
         self.inner.pending()
     }
 
-    /// Keeps the clock from moving by itself until the answer is dropped. It can still be moved by hand.
+    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
+    /// hand.
     ///
-    /// For what nobody can see from outside of the runtime that moves the clock ([`auto_advance`](Self::auto_advance),
-    /// [`pause`](crate::pause())): a thread of your own, another process that is to answer.
+    /// Use this for work that [`auto_advance`](Self::auto_advance) and [`pause`](crate::pause()) cannot see from
+    /// outside the runtime: a thread of your own, or another process that will answer.
     ///
     /// ```
     /// # use hairspring::test_util::ManualClock;
     /// let clock = ManualClock::new();
     /// let hold = clock.hold();
     /// std::thread::spawn(move || {
-    ///     // ... what takes its time, and then
+    ///     // ... work that takes time, and then
     ///     drop(hold);
     /// });
     /// ```
@@ -238,22 +238,22 @@ impl ManualClock {
         Hold { holds: Holds::Manual(self.clone(), number) }
     }
 
-    /// Something moves this by itself from now on; `false` if something does already.
-    pub(super) fn begin_to_move(&self) -> bool {
-        !std::mem::replace(&mut self.lock().moves_by_itself, true)
+    /// A thread advances this from now on. Returns `false` if one does already.
+    pub(super) fn begin_auto_advance(&self) -> bool {
+        !std::mem::replace(&mut self.lock().auto_advances, true)
     }
 
-    /// Nothing moves this by itself any more.
-    pub(crate) fn stand(&self) {
-        self.lock().moves_by_itself = false;
+    /// No thread advances this any more.
+    pub(crate) fn end_auto_advance(&self) {
+        self.lock().auto_advances = false;
     }
 
-    /// Where the holds that live were taken.
+    /// Where the live holds were taken.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
         self.lock().holds.iter().map(|(_, place)| *place).collect()
     }
 
-    /// What a mover keeps of the clock, which does not keep it.
+    /// A handle that does not keep the clock alive.
     pub(crate) fn downgrade(&self) -> WeakClock {
         WeakClock(Arc::downgrade(&self.inner))
     }
@@ -268,13 +268,13 @@ impl ManualClock {
         self.lock().now
     }
 
-    /// Takes over a timer that was on another clock.
+    /// Takes over a timer from another clock.
     pub(crate) fn adopt(&self, timer: TimerLease) {
         let mut state = self.lock();
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
-        // Held first, so that it is this timer's clock that is taken.
+        // Hold it first, so that no other timer has this memory now.
         let Some(held) = timer.try_hold() else { return };
         if timer.parking.take_by_hand(state.now) {
             begin_at(timer, state.now);
@@ -282,7 +282,7 @@ impl ManualClock {
         }
     }
 
-    /// Lets all timers go, to another clock that shows what this one does.
+    /// Gives all timers away, to a clock that shows the same time.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.lock();
         (state.now, std::mem::take(&mut state.timers))
@@ -292,7 +292,7 @@ impl ManualClock {
     fn move_to(&self, tick: Tick) -> usize {
         let mut state = self.lock();
         state.now = state.now.max(tick);
-        // In one go: what is released meanwhile is either fired by the time shown to it, or not at all.
+        // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
         let timers = State::timers(state);
         for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.parking.clock.show(tick);
@@ -302,14 +302,14 @@ impl ManualClock {
         timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum()
     }
 
-    /// When a timer of this clock next has something to do, which may be before the next deadline; `None` for never.
+    /// When a timer of this clock next has work, which may be before the next deadline. `None` if never.
     pub(crate) fn next(&self) -> Option<Tick> {
         self.first(Shards::earliest).filter(|&next| next <= LAST)
     }
 
-    /// The next deadline, if that is no later than `limit`: time shows no other on its way.
+    /// The next deadline, if it is no later than `limit`.
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
-        // Asked first, as it is cheap. What is in its way is then gone through once, as time goes beyond it.
+        // First the cheap bound. The exact search then runs over the same entries only once, as time passes them.
         self.first(Shards::earliest).filter(|&next| next <= limit)?;
         self.first(earliest_deadline).filter(|&next| next <= limit)
     }
@@ -331,10 +331,10 @@ impl ShowsTime for Inner {
 }
 
 impl timer::Builder {
-    /// Puts the timer on a clock that a test moves by hand. Needs the feature `test-util`.
+    /// Builds the timer on a clock that a test moves by hand. Needs the feature `test-util`.
     ///
-    /// Such a timer has one shard by default, and needs neither a runtime nor a driver: moving the clock fires what is
-    /// due. [`alarm`](Builder::alarm) has no effect on it.
+    /// Such a timer has one shard by default. It needs neither a runtime nor a driver: advancing the clock fires what
+    /// is due. [`alarm`](timer::Builder::alarm) has no effect on it.
     ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
@@ -348,19 +348,19 @@ impl timer::Builder {
     }
 }
 
-/// A timer's clock is moved by hand from here on.
+/// A test moves the timer's clock from here on.
 fn begin_at(timer: TimerLease, now: Tick) {
-    timer.move_clock();
+    timer.drive_clock();
     timer.all().iter().for_each(|shard| shard.skip_to(now));
 }
 
-/// The earliest deadline; `Tick::MAX` if there is none. Takes time in proportion to what is out of order near it.
+/// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
 fn earliest_deadline(timer: &Shards) -> Tick {
     let earliest = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
     timer.all().iter().filter_map(earliest).min().unwrap_or(Tick::MAX)
 }
 
-/// A clock that may have gone.
+/// A clock that may have been dropped.
 #[derive(Debug)]
 pub(crate) struct WeakClock(Weak<Inner>);
 
@@ -371,7 +371,7 @@ impl WeakClock {
 }
 
 impl Hold {
-    /// Holds the clock of a current-thread runtime, which tokio moves: not while there is a blocking task.
+    /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
     pub(crate) fn of_tokio() -> Hold {
         let (sender, gone) = mpsc::channel();
         tokio::task::spawn_blocking(move || gone.recv());

@@ -3,10 +3,8 @@
 //!
 //! # See also
 //! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
-//!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for what it cannot see.
-//! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of one's own.
-//!
-//! Must not know: the driver, futures.
+//!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
+//! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of your own.
 
 use std::future::Future;
 use std::pin::pin;
@@ -31,16 +29,16 @@ use crate::core::registry;
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerLease, TurnBudget};
 
-/// Stops the clock of the current runtime: this crate's, and on a current-thread runtime tokio's with it.
+/// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
 ///
-/// It then moves on by [`advance`], and by itself where nothing in the runtime can go on: to the next deadline. The
-/// [module](self) says when that is, and what cannot be seen. On a current-thread runtime tokio's clock moves, to the next
-/// deadline of either crate, in tokio's steps of a millisecond. On a multi-thread runtime, where tokio's cannot be
-/// paused, it is this crate's timers on that runtime that follow, and [`Instant::now`] there.
+/// It then moves by [`advance`], and advances by itself to the next deadline when the runtime is idle. The
+/// [module](self) says when that is, and what it cannot see. On a current-thread runtime tokio's clock moves to the
+/// next deadline of either crate, in tokio's steps of a millisecond. On a multi-thread runtime, where tokio's clock
+/// cannot be paused, this crate's timers on that runtime follow, and [`Instant::now`] there.
 ///
 /// # Panics
-/// Where the clock is paused already, outside a runtime, and where the system refuses the thread that moves the clock
-/// of a multi-thread one. The [module](self) says what happens on a runtime without `enable_time` or `enable_io`.
+/// If the clock is already paused, outside a runtime, or if the system refuses the thread that advances the clock of a
+/// multi-thread runtime. The [module](self) says what happens on a runtime without `enable_time` or `enable_io`.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};
@@ -62,7 +60,7 @@ pub fn pause() {
     };
     assert!(paused::pause(&runtime), "time is already frozen");
     paused::adopt(runtime.id(), registry::timer_of(&runtime));
-    // A thread that reads the time here is known to block on the runtime.
+    // Registers this thread, if it blocks on the runtime.
     let _ = Instant::now();
     by_hand::wake_all_drivers();
 }
@@ -70,7 +68,7 @@ pub fn pause() {
 /// Lets the clock of the current runtime run again, from what it shows.
 ///
 /// # Panics
-/// Where the clock is not paused, and outside a runtime.
+/// If the clock is not paused, or outside a runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -89,20 +87,21 @@ pub fn resume() {
     look_at_the_clock();
 }
 
-/// Moves the paused clock of the current runtime on, exactly by `duration`. More than 500 years are taken as 500 years.
+/// Advances the paused clock of the current runtime by exactly `duration`. More than 500 years are treated as 500
+/// years.
 ///
-/// Timers that are due by then fire on the way, in the order of their deadlines, the clock showing each one's deadline
-/// as it fires: those of the runtime's own timer, and on a multi-thread runtime of every timer that follows its clock.
-/// When this returns, their tasks have been woken; they have not run, but for those that ran before this task had its
-/// turn again. Timers of tokio's fire as [`tokio::time::advance`] fires them, all at the end.
+/// Timers that are due by then fire on the way, in the order of their deadlines, and the clock shows each deadline
+/// while its timers fire. This concerns the runtime's own timer, and on a multi-thread runtime every timer that follows
+/// its clock. When this returns, their tasks have been woken; some may have run before this task ran again. Tokio's own
+/// timers fire as with [`tokio::time::advance`], all at the end.
 ///
-/// Time ends some 530 years from now: a clock that has come there moves no further, and what would be due later never is.
+/// Time ends about 530 years from now: a clock moves no further, and later deadlines never come.
 ///
 /// # Cancel safety
-/// The first poll moves the clock all the way. Dropped after that, the future leaves nothing undone.
+/// The first poll moves the clock all the way. You can drop the future after that.
 ///
 /// # Panics
-/// When polled where the clock is not paused, or outside a runtime.
+/// A poll panics if the clock is not paused, or outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};
@@ -133,13 +132,13 @@ pub async fn advance(duration: Duration) {
     tokio::time::advance(clock::instant_of(target).duration_since(Instant::now())).await;
 }
 
-/// Keeps the paused clock of the current runtime from moving by itself, as long as the answer lives.
+/// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.
 ///
-/// For work that nothing in the runtime shows: a thread of your own, another process. [`advance`] moves the clock all the
-/// same. On a current-thread runtime this takes a thread of the blocking pool.
+/// Use this for work that the runtime does not show: a thread of your own, or another process. [`advance`] still moves
+/// the clock. On a current-thread runtime this takes a thread of the blocking pool.
 ///
 /// # Panics
-/// On a multi-thread runtime whose clock is not paused, and outside a runtime.
+/// On a multi-thread runtime whose clock is not paused, or outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -151,7 +150,7 @@ pub async fn advance(duration: Duration) {
 /// let (sender, answer) = tokio::sync::oneshot::channel();
 /// let hold = test_util::hold();
 /// std::thread::spawn(move || {
-///     // ... what takes its time, and then
+///     // ... work that takes time, and then
 ///     sender.send(5).unwrap();
 ///     drop(hold);
 /// });
@@ -164,18 +163,18 @@ pub fn hold() -> Hold {
     let Some(runtime) = paused::here() else { return Hold::of_tokio() };
     match paused::clock(&runtime) {
         Some(clock) => clock.hold(),
-        None => panic!("time is not frozen: a clock is held only where it is paused"),
+        None => panic!("time is not frozen: only a paused clock can be held"),
     }
 }
 
-/// As [`tokio::task::spawn_blocking`], and keeps the current runtime's clock, where it is paused, from moving by itself
-/// until `code` has returned and its caller has been woken.
+/// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
+/// by itself until `code` has returned and its caller was woken.
 ///
-/// Tokio's own does so too, on a current-thread runtime, and elsewhere on Linux as far as the [module](self) says. With
-/// this one it is certain, whatever the system and however long the work takes.
+/// Tokio's own function does this too on a current-thread runtime, and on Linux elsewhere as far as the [module](self)
+/// says. With this one it is certain, on every system and however long the work takes.
 ///
 /// # Panics
-/// As tokio's: outside a runtime.
+/// Outside a runtime, as tokio's does.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -203,12 +202,12 @@ where
     let Some(hold) = hold else { return work };
     tokio::spawn(async move {
         let done = work.await;
-        // Let go while this worker runs, as it does until whoever waits for this task has been woken.
+        // Release it on this worker, which runs until the task that waits for this one was woken.
         drop(hold);
         match done {
             Ok(value) => value,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Cancelled, as the runtime shuts down: so is this.
+            // Cancelled because the runtime shuts down, which cancels this task too.
             Err(_) => std::future::pending().await,
         }
     })
@@ -216,7 +215,7 @@ where
 
 /// Moves tokio's clock without letting other tasks run.
 fn move_tokio(duration: Duration) {
-    // It moves the clock when it is first polled, and lets others run after that.
+    // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration)).poll(&mut Context::from_waker(Waker::noop()));
 }
 
@@ -226,7 +225,7 @@ fn timer_by_tokio() -> Option<TimerLease> {
     by_hand::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
 }
 
-/// Has the driver see that the clock is another, or runs at another pace.
+/// Wakes the driver, because its clock was paused or resumed.
 fn look_at_the_clock() {
     if let Some(timer) = timer_by_tokio() {
         timer.parking.wake_driver();

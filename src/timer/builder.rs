@@ -38,7 +38,7 @@ pub struct Builder {
     resolution: Option<Duration>,
     capacity: Option<usize>,
     alarm: Alarm,
-    /// Who shows the timer's time, if that is not the runtime.
+    /// The clock that a test moves, if the timer is on one.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
@@ -67,7 +67,7 @@ impl BuildError {
     fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
         BuildError(match unfit {
             Unfit::Lacking => Wrong::Alarm(alarm),
-            Unfit::InsertError(error) => Wrong::AlarmRefused(alarm, error.to_string()),
+            Unfit::Refused(error) => Wrong::AlarmRefused(alarm, error.to_string()),
         })
     }
 }
@@ -287,9 +287,9 @@ impl fmt::Display for BuildError {
                 f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
             }
             Wrong::Alarm(alarm) => write!(f, "alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
-            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refuses it: {said}"),
+            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refused it: {said}"),
             Wrong::NoRuntime => {
-                f.write_str("there is no tokio runtime here to spawn the driver on: build inside one, or with a driver")
+                f.write_str("no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`")
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::wheel::Tick;
 /// existed, for example with more pending timers than the capacity.\
 ///
 /// You can read the metrics of a timer that you built as long as you have a handle on it, even after a shutdown. The
-/// metrics of a runtime's own timer are all zero once the runtime has gone and another timer has taken its place.
+/// metrics of a runtime's own timer are all zero once the runtime has ended and another timer has reused its memory.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -58,7 +58,7 @@ impl Metrics {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
-    /// assert_eq!(Timer::current().metrics().pending(), 0, "the first poll arms it");
+    /// assert_eq!(Timer::current().metrics().pending(), 0, "the first poll registers it");
     /// assert!(futures::poll!(&mut sleep).is_pending());
     /// assert_eq!(Timer::current().metrics().pending(), 1);
     /// # }

@@ -2,12 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls `code` and stops a panic of it here: one bad waker must not keep the others from being woken.
-///
-/// The panic was reported by the panic hook when it began; what is thrown here is only its payload.
+/// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
+/// reported the panic; this drops only its payload.
 pub(crate) fn catch_panic(code: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        // A payload's drop can panic too. Then it leaks.
+        // Dropping the payload can panic too. Then that payload leaks.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(payload);
         }
@@ -19,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn even_a_payload_that_panics_is_contained() {
+    fn a_payload_that_panics_is_caught_too() {
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

@@ -1,31 +1,29 @@
-//! Makes what needs `enable_io` or `enable_time` of a runtime.
+//! Calls that need `enable_io` or `enable_time` on the current runtime.
 //!
 //! Tokio does not say whether a runtime has them: a call that needs one panics if it is missing. That panic is caught
-//! here, but it prints a message, and it ends a program that aborts on panics. So nothing is called if the answer is
-//! known: outside of any runtime, and without any epoll instance in the process.
-//!
-//! Invariants
-//! 1. A call that may panic is made if the user has said that the runtime has what it needs, if [`may_guess`] says that
-//!    a panic does no harm, or for a clock that a test pauses.
-//!
-//! Must not know: anything of this crate.
+//! here, but it prints a message, and it ends a program that aborts on panics. So there is no call if the answer is
+//! known: outside any runtime, and without an epoll instance in the process.
+//
+// Invariants
+// 1. A call that may panic is made only if the user has said that the runtime has what it needs, if `may_guess` says
+//    that a panic does no harm, or for a clock that a test pauses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::runtime::Handle;
 
-/// The current runtime lacks what is needed, or there is none.
+/// The current runtime lacks what is needed, or there is no runtime.
 #[derive(Debug)]
 pub(crate) struct NotEnabled;
 
-/// Makes what registers with the I/O driver of the current runtime.
+/// Makes something that registers with the I/O driver of the current runtime.
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     if has_no_epoll() { Err(NotEnabled) } else { attempt(make) }
 }
 
-/// Makes what registers with the time driver of the current runtime.
+/// Makes something that registers with the time driver of the current runtime.
 pub(crate) fn with_time<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     attempt(make)
 }
@@ -35,7 +33,8 @@ fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
 }
 
-/// Whether tests are run in which a wrong guess does no harm: the panic is caught, and [`silently`] hides it.
+/// Whether this is a build for tests, in which a wrong guess does no harm: the panic is caught, and [`silently`] hides
+/// it.
 const GUESSES: bool = cfg!(all(feature = "test-util", panic = "unwind"));
 
 /// Whether a wrong guess does no harm here.
@@ -43,7 +42,7 @@ pub(crate) fn may_guess() -> bool {
     GUESSES && !std::thread::panicking()
 }
 
-/// Calls `code` and prints no panic of it, in a program that may guess.
+/// Calls `code` without printing its panic, in a program that may guess.
 pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
     if GUESSES { silence::during(code) } else { code() }
 }
@@ -59,16 +58,16 @@ fn has_no_epoll() -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
-    // This thread's. The process's are the main thread's, which may have ended.
+    // Those of this thread: `/proc/self` shows the main thread's, which may have ended.
     let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
     files.all(|file| match file.and_then(|file| read_link(file.path())) {
         Ok(what) => !what.to_string_lossy().contains("eventpoll"),
-        // It was closed meanwhile, so it is not that of a runtime in use.
+        // The file was closed meanwhile, so no runtime in use has it.
         Err(error) => error.kind() == NotFound,
     })
 }
 
-/// The only way to keep a panic from being printed is the process's panic hook.
+/// Only the process's panic hook can keep a panic from being printed.
 mod silence {
     use std::cell::Cell;
     use std::panic::{set_hook, take_hook};
@@ -109,7 +108,7 @@ mod silence {
 mod tests {
     use super::*;
 
-    /// That a process without one is told from others, `tests/silence.rs` shows.
+    /// `tests/silence.rs` checks a process without an I/O driver.
     #[test]
     fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
         let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();

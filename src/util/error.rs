@@ -1,5 +1,4 @@
-//! The errors of this crate: [`Elapsed`] from a timeout, and [`Error`] from a timer that cannot do what it was asked to
-//! do.
+//! The errors of this crate: [`Elapsed`] from a timeout, and [`Error`] from a timer.
 //!
 //! ```
 //! use hairspring::{Duration, Timer, error::Elapsed};
@@ -61,7 +60,7 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// The error of a timer that could not do what it was asked to do.
+/// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
 ///
 /// Two errors are equal if they are of the same kind, however many sleeps were [pending](Error::pending).
 ///
@@ -142,7 +141,7 @@ impl Error {
     /// assert!(futures::poll!(&mut first).is_pending());
     /// let full = timer.try_sleep(Duration::from_secs(60)).await.unwrap_err();
     /// assert_eq!(full.pending(), Some(1));
-    /// assert_eq!(full.to_string(), "the timer is at capacity: 1 pending, and it takes no more");
+    /// assert_eq!(full.to_string(), "the timer is at capacity: 1 pending");
     /// # }
     /// ```
     #[must_use]
@@ -191,16 +190,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Kind::Shutdown => {
-                "the timer was shut down, its last handle dropped, or its runtime has gone: make the sleep on a timer that \
-                 lives"
+                "the timer has ended: it was shut down, its last handle was dropped, or its runtime was shut down"
             }
             Kind::AtCapacity { pending: Some(pending) } => {
-                return write!(f, "the timer is at capacity: {pending} pending, and it takes no more");
+                return write!(f, "the timer is at capacity: {pending} pending");
             }
-            Kind::AtCapacity { pending: None } => "the timer is at capacity: it holds as many sleeps as it may",
-            Kind::Invalid => "the deadline is not one that the timer takes",
+            Kind::AtCapacity { pending: None } => "the timer is at capacity",
+            Kind::Invalid => "the timer does not accept this deadline",
             Kind::NoRuntime => {
-                "there is no tokio runtime here: `Timer::current` gives the process's own timer if there is none"
+                "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime"
             }
         })
     }

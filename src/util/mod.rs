@@ -1,5 +1,5 @@
-//! What any room may use: locks and atomics that can be modelled, containment of panics, statics that survive a fork, what
-//! a runtime has enabled, and the errors.
+//! What every other folder may use: locks and atomics that loom can model, caught panics, statics that survive a fork,
+//! what a runtime has enabled, and the errors.
 
 pub(crate) mod catch_panic;
 pub(crate) mod enabled;

@@ -1,9 +1,7 @@
-//! [`PerProcess`]: a static whose value is another in each process that was forked off.
+//! [`PerProcess`]: a static that has a value of its own in each forked process.
 //!
-//! A child of a fork has the memory of its parent and one of its threads. What the others did for the parent nobody does
-//! in the child, and a lock that one of them held stays locked. So the child has values of its own.
-//!
-//! Must not know: what the value is.
+//! A forked process has the memory of its parent, but only one of its threads. The other threads do not run in it, and
+//! a lock that one of them held stays locked. So it needs values of its own.
 
 use std::sync::OnceLock;
 
@@ -28,7 +26,7 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process; `make` makes it the first time, from the parent's if there is one.
+    /// The value of this process. The first call makes it, from the parent's if there is one.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
         let process = std::process::id();
         let mut of = self.first.get_or_init(|| Of::new(process, make(None)));

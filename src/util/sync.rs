@@ -1,11 +1,9 @@
-//! What the rooms that threads share are made of: the standard library's locks and atomics, and in a build with
-//! `--cfg hairspring_loom` those of [loom](https://docs.rs/loom), which runs a model in every order that there is.
-//!
-//! Invariants
-//! 1. Without that flag these are the standard library's, and nothing is added to them.
-//! 2. With it, nothing outlives a run of a model: what is kept for ever is kept until the run ends.
-//!
-//! Must not know: anything of this crate.
+//! The locks, atomics and statics that threads share: the standard library's, or with `--cfg hairspring_loom` those of
+//! [loom](https://docs.rs/loom), which runs a model in every possible order.
+//
+// Invariants
+// 1. Without that flag these are the standard library's, with nothing added.
+// 2. With it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
 
 #[cfg(hairspring_loom)]
 pub(crate) use modelled::*;
@@ -24,7 +22,7 @@ mod plain {
         Instant::now()
     }
 
-    /// A function that gives a static, of which a child of a fork has its own. It is made the first time, from the
+    /// Defines a function that returns a static. A forked process has its own, made by the first call, from the
     /// parent's if there is one.
     macro_rules! per_process {
         ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
@@ -58,8 +56,8 @@ mod modelled {
         use std::ops::Deref;
         pub(crate) use std::sync::atomic::Ordering;
 
-        /// Loom lets a load see the value that an atomic was made with after another was stored, even where all are
-        /// sequentially consistent. So that value is stored once more, as the others are.
+        /// Loom lets a load see an atomic's initial value after another was stored, even if all accesses are
+        /// sequentially consistent. So the initial value is stored once more.
         macro_rules! atomic {
             ($name:ident of $value:ty) => {
                 #[derive(Debug)]
@@ -94,7 +92,7 @@ mod modelled {
         static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    /// A clock that stands still but for [`pass`], so that every run goes the same way.
+    /// A clock that only [`pass`] moves, so that every run goes the same way.
     pub(crate) fn now() -> Instant {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         *START + PASSED.get()
@@ -106,7 +104,7 @@ mod modelled {
         PASSED.set(PASSED.get() + time);
     }
 
-    /// A function that gives a static, which every run of a model has anew.
+    /// Defines a function that returns a static, which each run of a model makes anew.
     macro_rules! per_process {
         ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*

@@ -1,13 +1,11 @@
-//! [`Consumer`]: how the stream of a map waits until the earliest deadline, and is woken by those who insert.
+//! [`Consumer`]: how the stream of a map waits for the earliest deadline, and how inserts wake it.
 //
 // Invariants
 // 1. While nobody waits, inserts find the parker `Away`.
-// 2. No waker is woken, cloned or dropped under the lock, and no sleep.
-// 3. On a clock that jumps to what is waited for, the consumer leaves its sleep here as well, so that whoever removes or
-//    puts off what it waits for can move it, whether or not the consumer is ever polled again. That is a look of its own:
-//    take the sleep and begin to look, look at the shards, park; unless the consumer looks meanwhile.
-//
-// Must not know: keys, values, shards.
+// 2. No waker is woken, cloned or dropped under the lock, and no sleep is dropped under it.
+// 3. A consumer whose sleep drives a clock leaves the sleep here. So whoever removes or puts off the entry that it
+//    waits for can move the sleep, even if the consumer is never polled again. That is a look of its own: take the
+//    sleep and begin to look, look at the shards, park. It ends early if the consumer looks meanwhile.
 
 use std::task::Waker;
 
@@ -17,17 +15,17 @@ use crate::util::catch_panic::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-// A cache line of its own: all who insert read it, and it is rarely written.
+// On a cache line of its own: every insert reads it, and it is rarely written.
 #[repr(align(128))]
 pub(super) struct Consumer {
     parker: Parker<Left>,
     is_gone: AtomicBool,
 }
 
-/// What the consumer has left here as it waits.
+/// What the consumer leaves here while it waits.
 struct Left {
     waker: Option<Waker>,
-    /// What it sleeps with, if that can move a clock.
+    /// Its sleep, if that drives a clock.
     sleep: Option<Sleep>,
     /// How often it began to look.
     looks: u64,
@@ -39,7 +37,7 @@ impl Consumer {
         Consumer { parker, is_gone: AtomicBool::new(false) }
     }
 
-    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    /// A deadline was inserted that is the earliest of its shard, and the shard has published it.
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
@@ -59,7 +57,8 @@ impl Consumer {
         }
     }
 
-    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep that it left.
+    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep that it left
+    /// here.
     pub(super) fn look(&self, waker: Waker) -> Option<Sleep> {
         let mut left = self.parker.lock();
         let before = left.waker.replace(waker);
@@ -71,8 +70,8 @@ impl Consumer {
         sleep
     }
 
-    /// The consumer has looked, and sleeps until the earliest tick that it has seen; with `sleep`, if that moves a clock.
-    /// Gives the sleep back if it has to look again.
+    /// The consumer has looked, and sleeps until the earliest tick that it found. It leaves `sleep` here if that drives
+    /// a clock, and gets it back if it has to look again.
     pub(super) fn park(&self, earliest: Tick, sleep: Option<Sleep>) -> Result<(), Option<Sleep>> {
         let mut left = self.parker.lock();
         if !left.park(earliest) {
@@ -82,8 +81,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Something was removed or put off, and its shard has published what is left: has the consumer sleep until the
-    /// `earliest` of all, or look again.
+    /// An entry was removed or put off, and its shard has published what is left. Makes the consumer sleep until the
+    /// `earliest` of all shards, or look again.
     #[cold]
     pub(super) fn put_off(&self, earliest: impl FnOnce() -> Tick) {
         let mut left = self.parker.lock();
@@ -94,20 +93,16 @@ impl Consumer {
             return;
         };
         let looks = left.looks;
-        // A look in the consumer's place. What is registered meanwhile finds it.
+        // A look in the consumer's place. Registrations meanwhile find it.
         let waits = left.phase() == Phase::Parked;
         if waits {
             left.look();
         }
         drop(left);
         let earliest = earliest();
-        if earliest == Tick::MAX {
-            sleep.disarm();
-        } else {
-            sleep.reset_to_tick(earliest);
-        }
+        sleep.wait_for(earliest);
         let mut left = self.parker.lock();
-        // If it has looked meanwhile it sleeps with another, and if it has gone with none.
+        // If the consumer has looked meanwhile it has another sleep, and if it has gone it has none.
         if left.looks != looks || self.is_gone() {
             drop(left);
             drop(sleep);
@@ -119,7 +114,7 @@ impl Consumer {
         }
     }
 
-    /// The consumer has something to do and will poll again by itself.
+    /// The consumer has an entry and will poll again by itself.
     pub(super) fn stop_waiting(&self) {
         let mut left = self.parker.lock();
         let waker = left.waker.take();
@@ -128,7 +123,7 @@ impl Consumer {
         drop(waker);
     }
 
-    /// There is no consumer from now on.
+    /// The stream was dropped.
     pub(super) fn leave(&self) {
         self.is_gone.store(true, SeqCst);
         self.stop_waiting();
@@ -148,7 +143,7 @@ impl Consumer {
     }
 }
 
-/// Wakes the consumer, with the lock let go.
+/// Unlocks, then wakes the consumer.
 fn wake(mut left: Locked<'_, Left>) {
     let waker = left.waker.take();
     left.leave();

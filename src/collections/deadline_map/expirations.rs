@@ -33,8 +33,9 @@ const HOLDS: usize = 64;
 /// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
 ///
 /// If nothing is due, a poll waits with a [`Sleep`]: on the timer given to
-/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the polling task's runtime, or outside a
-/// runtime on the runtime that the map was made in. A poll that finds a due entry, or an empty map, needs no sleep.
+/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the timer of the polling task's runtime, or
+/// outside a runtime on the one that it last waited on or the process's own. A poll that finds a due entry, or an empty
+/// map, needs no sleep.
 ///
 /// # Cancel safety
 /// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.
@@ -57,7 +58,7 @@ const HOLDS: usize = 64;
 /// assert_eq!(expirations.recv().await, None);
 /// # }
 /// ```
-#[must_use = "what expires is handed out only where this is polled"]
+#[must_use = "expired entries come out only if this is polled"]
 pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
     /// The latest time that the clock has shown.
@@ -66,8 +67,8 @@ pub struct Expirations<K, V> {
     sleep: Option<Sleep>,
     /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
-    /// Whether a clock ever jumped to what this waits for.
-    moves_clock: bool,
+    /// Whether the sleep was ever found to drive a clock.
+    drives_clock: bool,
 }
 
 /// The result of a look at the shards.
@@ -82,7 +83,7 @@ enum Look<T> {
 impl<K, V> Expirations<K, V> {
     /// The stream of a map, which waits with `sleep`.
     pub(super) fn of(shared: Arc<Shared<K, V>>, sleep: Sleep) -> Self {
-        Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, moves_clock: false }
+        Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, drives_clock: false }
     }
 
     /// Waits for the next entry that expires. Returns `None` if there will be no more. This is the stream's `next`,
@@ -167,21 +168,20 @@ impl<K, V> Expirations<K, V> {
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
         // The sleep may be with the map, for a thread that postpones an entry.
         let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
+        sleep.wait_for(until);
         if until == Tick::MAX {
-            sleep.disarm();
             return Poll::Pending;
         }
-        sleep.reset_to_tick(until);
         // The budget is for entries that are handed out.
         Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
     }
 
-    /// `false` if the shards are to be looked at again. If a clock would jump to the sleep, it is left with the map: whoever
-    /// removes or puts off what it waits for may move it.
+    /// Returns `false` if it has to look at the shards again. A sleep that drives a clock is left with the map, so that
+    /// whoever removes or puts off the entry that it waits for can move it.
     fn parks_until(&mut self, tick: Tick) -> bool {
-        let left = self.sleep.take_if(|sleep| sleep.moves_clock());
-        if left.is_some() && !std::mem::replace(&mut self.moves_clock, true) {
-            self.shared.shards.move_clock();
+        let left = self.sleep.take_if(|sleep| sleep.drives_clock());
+        if left.is_some() && !std::mem::replace(&mut self.drives_clock, true) {
+            self.shared.shards.drive_clock();
             self.sleep = left;
             return false;
         }

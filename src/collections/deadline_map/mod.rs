@@ -1,8 +1,4 @@
-//! [`DeadlineMap`]: a map whose entries expire, each at a deadline that can be put off by key.
-//!
-//! Keys are spread by their hash over shards, each with a lock, a hash table and timers. The hot operation is a touch
-//! that puts a deadline off: it finds the entry and writes the deadline down, and the entry's timer is not told until it
-//! comes.
+//! [`DeadlineMap`]: a map whose entries expire, each at a deadline that you can put off by key.
 //!
 //! ```
 //! use hairspring::{DeadlineMap, Duration};
@@ -16,14 +12,15 @@
 //! assert_eq!(expirations.recv().await, Some((7, "ann")));
 //! # }
 //! ```
-//!
-//! Invariants
-//! 1. Keys are hashed outside of any lock, with a hasher seeded anew for each map.
-//! 2. The clock is read once an operation, outside of any lock.
-//! 3. A shard is found by bits of the hash that its table does not use.
-//! 4. A shard is made for its first entry. One that is not there is as one that is empty.
-//!
-//! Must not know: the wheel, timers' shards, the driver.
+
+// Keys are spread by hash over shards, each with a lock, a hash table and timers. The hot operation is a touch that
+// puts a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
+//
+// Invariants
+// 1. Keys are hashed outside any lock, with a hasher seeded anew for each map.
+// 2. Each operation reads the clock once, outside any lock.
+// 3. A shard is found by bits of the hash that its table does not use.
+// 4. A shard is made for its first entry. Until then it counts as empty.
 
 mod builder;
 mod consumer;
@@ -51,7 +48,7 @@ use crate::timer::Timer;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-/// How many shards a map has where nobody says: enough that threads rarely meet in one.
+/// The default number of shards: enough that threads rarely contend for one.
 fn default_shards() -> usize {
     static SHARDS: LazyLock<usize> = LazyLock::new(|| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -60,13 +57,13 @@ fn default_shards() -> usize {
     *SHARDS
 }
 
-/// How many expired entries an insert throws away where there is no consumer.
-const THROWN_AWAY: usize = 2;
+/// How many expired entries an insert discards if there is no consumer.
+const DISCARDED: usize = 2;
 
-/// A map from keys to values that expire, as sessions, leases or connections do when their heartbeats cease.
+/// A map from keys to values that expire, such as sessions, leases or connections whose heartbeats stop.
 ///
-/// Any thread inserts, [touches](DeadlineMap::touch) and removes by key, through `&self`; clones are handles on the same
-/// map. What has expired comes out of [`Expirations`], a stream for one consumer.
+/// Any thread can insert, [touch](DeadlineMap::touch) and remove by key, through `&self`; clones are handles on the
+/// same map. Expired entries come out of [`Expirations`], a stream for one consumer.
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -89,36 +86,33 @@ const THROWN_AWAY: usize = 2;
 /// ```
 ///
 /// # Deadlines
-/// A deadline is a duration after the call that sets it, kept to the nanosecond; nothing is rounded. Zero is due at once.
-/// Durations of more than 500 years are taken as 500 years. The clock is that of the current runtime, as
+/// A deadline is a duration from the call that sets it. It is kept to the nanosecond, without rounding. Zero is due at
+/// once, and a duration of more than 500 years is treated as 500 years. The clock is that of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) reads it, or of the timer given to [`with_timer`](DeadlineMap::with_timer).
 ///
-/// An entry whose deadline has passed stays in the map until it is handed out: till then it is found, counted, and
-/// can be touched, replaced or removed, and so saved. A slow consumer therefore needs no other memory than the map's,
-/// and nothing is lost.
+/// An expired entry stays in the map until the stream hands it out. Until then it is found and counted, and you can
+/// still touch, replace or remove it. So a slow consumer needs no memory besides the map's, and nothing is lost.
 ///
 /// # The two halves
-/// When all handles are dropped, what they leave still expires, each entry at its deadline. Then the stream ends.
+/// When all handles are dropped, the remaining entries still expire, each at its deadline. Then the stream ends.
 ///
-/// When the stream is dropped, the map goes on as a map. As nobody takes what expires, inserts throw it away: each drops
-/// up to two entries whose deadline has passed, besides putting in its own, so that a map in use does not grow for ever.
-/// Until it is thrown away an expired entry is found like any other.
+/// When the stream is dropped, the map stays usable. Nobody takes expired entries any more, so each insert drops up to
+/// two of them, and a map in use does not grow for ever. Until it is dropped, an expired entry is found like any other.
 ///
-/// # What runs where
-/// Keys are hashed outside of the map's locks, and keys and values are dropped outside of them, so a `Hash` or `Drop`
-/// may use the map, and may panic. `Eq` and `Borrow` run under a lock: they may panic, but may not use the same map,
-/// which can deadlock.
-/// When a key is inserted that is there already, the map keeps the old key and drops the new one.
+/// # Locks and your code
+/// Keys are hashed outside the map's locks, and keys and values are dropped outside them, so `Hash` and `Drop` may use
+/// the map and may panic. `Eq` and `Borrow` run under a lock: they may panic, but must not use the same map, which can
+/// deadlock. If you insert a key that is already in the map, the map keeps the old key and drops the new one.
 ///
 /// # Cost
-/// Each operation on a key locks one of a few shards (four for each processor, 64 at most), for some ten nanoseconds and
-/// what memory takes to answer. A touch that puts a deadline off finds the entry and writes to it, no more; the stream
-/// does the rest, once in the time that the entry was given and not once a touch.
+/// Each operation on a key locks one of a few shards (four for each processor, and at most 64) for about ten
+/// nanoseconds plus cache misses. A touch that puts a deadline off only finds the entry and writes to it. The stream
+/// moves the entry later: once in each period that the entry was given, not once for each touch.
 ///
-/// An empty map takes some 500 bytes and 24 for each shard, so 2 kilobytes at most, and one with an entry 400 bytes more:
-/// there may be a map for each connection. What grows with the entries are the hash tables of the shards that have any,
-/// and, from the seventeenth entry of a shard on, 12 kilobytes for a timing wheel, until the map is cleared.
-/// [`builder`](DeadlineMap::builder) makes maps of fewer shards.
+/// An empty map takes about 500 bytes and 24 for each shard, so at most 2 kilobytes. A map with one entry takes 400
+/// bytes more, so you can have one for each connection. The hash tables of the shards grow with their entries. A shard
+/// with more than 16 entries also takes 12 kilobytes for a timing wheel, until the map is cleared.
+/// [`builder`](DeadlineMap::builder) makes maps with fewer shards.
 pub struct DeadlineMap<K, V> {
     shared: Arc<Shared<K, V>>,
 }
@@ -127,9 +121,9 @@ struct Shared<K, V> {
     shards: Shards<K, V>,
     consumer: Consumer,
     hasher: RandomState,
-    /// `None` where the time is that of the current runtime.
+    /// `None` if the map uses the clock of the current runtime.
     timer: Option<Timer>,
-    /// How many maps there are on this.
+    /// The number of handles on this map.
     handles: AtomicUsize,
 }
 
@@ -138,13 +132,13 @@ impl<K, V> Shared<K, V> {
         self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
     }
 
-    /// Whether nothing will be inserted any more.
+    /// Whether the last handle was dropped, so that nothing will be inserted.
     fn is_closed(&self) -> bool {
         self.handles.load(SeqCst) == 0
     }
 }
 
-/// What a consumer waits with, on the map's timer.
+/// A sleep for the consumer, on the map's timer.
 #[track_caller]
 fn endless_sleep(timer: Option<&Timer>) -> Sleep {
     match timer {
@@ -165,9 +159,9 @@ impl<K, V> Waits for Shared<K, V> {
 }
 
 impl<K: Hash + Eq, V> DeadlineMap<K, V> {
-    /// An empty map, and the stream of what expires in it.
+    /// Creates an empty map, and the stream of its expired entries.
     ///
-    /// May be called anywhere. The stream waits on the timer of the runtime that polls it.
+    /// You can call this anywhere. The stream waits on the timer of the runtime that polls it.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -176,14 +170,14 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// map.insert("key", "value", Duration::from_secs(30));
     /// assert_eq!(map.remove("key"), Some("value"));
     /// ```
-    // Named by the crate's contract: a map is of no use without its other half.
+    // Not `Self` alone: a map is of no use without its stream.
     #[allow(clippy::new_ret_no_self)]
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(default_shards(), None)
     }
 
-    /// As [`new`](DeadlineMap::new), on a timer of the caller's choice, whose clock the map then goes by.
+    /// The same as [`new`](DeadlineMap::new), but on `timer`, whose clock the map uses.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
@@ -200,13 +194,13 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         DeadlineMap::of(default_shards(), Some(timer.clone()))
     }
 
-    /// Puts an entry in, to expire after `duration`. Where the key is there already it gets the new value and deadline,
-    /// and the value so far is returned.
+    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
+    /// and deadline, and the old value is returned.
     ///
-    /// Wakes the consumer where this expires before anything else.
+    /// Wakes the consumer if this entry expires before all others.
     ///
     /// # Panics
-    /// Where a shard would hold more than 2^32 - 128 entries.
+    /// If a shard would hold more than 2^32 - 128 entries.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -223,18 +217,18 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         let shard = self.shared.shards.of(hash);
         let replaced = shard.insert(&*self.shared, hash, key, value, term);
         if self.shared.consumer.is_gone() {
-            for _ in 0..THROWN_AWAY {
+            for _ in 0..DISCARDED {
                 drop(shard.take_due(term.now));
             }
         }
         replaced
     }
 
-    /// Has an entry expire `duration` from now, whether that is later or earlier than before. `false` where there is no
-    /// entry of that key.
+    /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
+    /// if the map does not have the key.
     ///
-    /// The heartbeat: where it puts the deadline off, as nearly always, it is as cheap as looking the key up. An entry
-    /// that was touched before it was handed out is not handed out before the new deadline.
+    /// Use this for heartbeats. If it puts the deadline off, as it nearly always does, it costs no more than a look-up.
+    /// An expired entry that is touched before it is handed out waits for the new deadline.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -255,9 +249,9 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         self.shared.shards.of(hash).touch(&*self.shared, hash, key, term)
     }
 
-    /// Takes an entry out, and returns its value. Its memory is free at once.
+    /// Removes an entry and returns its value. Its memory is freed at once.
     ///
-    /// Of this and the stream, exactly one gets the entry.
+    /// If the entry is due, either this or the stream gets it, never both.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -277,8 +271,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         self.shared.shards.of(hash).remove(&*self.shared, hash, key)
     }
 
-    /// How long it is until an entry expires: zero where its deadline has passed and it was not yet handed out, `None`
-    /// where there is no entry of that key.
+    /// Returns how long it is until an entry expires: zero if its deadline has passed and it was not handed out yet.
+    /// Returns `None` if the map does not have the key.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -309,7 +303,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 }
 
 impl<K, V> DeadlineMap<K, V> {
-    /// Makes a map with settings of its own.
+    /// Returns a builder, for a map with settings of your own.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -321,7 +315,7 @@ impl<K, V> DeadlineMap<K, V> {
         Builder::new()
     }
 
-    /// A map of so many shards, a power of two up to 64.
+    /// Creates a map. The number of shards is a power of two up to 64.
     #[track_caller]
     fn of(shards: usize, timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
         let sleep = endless_sleep(timer.as_ref());
@@ -335,9 +329,10 @@ impl<K, V> DeadlineMap<K, V> {
         (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared, sleep))
     }
 
-    /// How many entries there are, those included that have expired and were not yet handed out.
+    /// Returns the number of entries, including those that have expired and were not handed out yet.
     ///
-    /// Locks one shard after the other: while other threads insert and remove, it is the sum of what each had in turn.
+    /// Locks one shard after another. If other threads insert or remove meanwhile, the result may match no single
+    /// moment.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -351,7 +346,7 @@ impl<K, V> DeadlineMap<K, V> {
         self.shared.shards.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Whether there is no entry. Takes no lock.
+    /// Returns whether the map has no entries. Takes no lock.
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::new();
@@ -362,9 +357,9 @@ impl<K, V> DeadlineMap<K, V> {
         self.shared.shards.iter().all(|shard| shard.next() == Tick::MAX)
     }
 
-    /// Drops all entries, and gives back what memory they took.
+    /// Drops all entries and frees their memory.
     ///
-    /// Empties one shard after the other: what other threads insert meanwhile may stay.
+    /// Empties one shard after another. What other threads insert meanwhile may stay.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -375,7 +370,7 @@ impl<K, V> DeadlineMap<K, V> {
     /// assert!(map.is_empty());
     /// ```
     pub fn clear(&self) {
-        // All are emptied before a drop can panic.
+        // Drop nothing before all shards are empty: a drop may panic.
         let taken: Vec<_> = self.shared.shards.iter().map(|shard| shard.clear()).collect();
         self.shared.put_off();
         drop(taken);
@@ -383,7 +378,7 @@ impl<K, V> DeadlineMap<K, V> {
 }
 
 impl<K, V> Clone for DeadlineMap<K, V> {
-    /// Another handle on the same map.
+    /// Returns another handle on the same map.
     fn clone(&self) -> Self {
         self.shared.handles.fetch_add(1, Relaxed);
         DeadlineMap { shared: Arc::clone(&self.shared) }
@@ -393,7 +388,7 @@ impl<K, V> Clone for DeadlineMap<K, V> {
 impl<K, V> Drop for DeadlineMap<K, V> {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
-            // What it waits for may not come any more.
+            // The stream may end now.
             self.shared.consumer.wake();
         }
     }

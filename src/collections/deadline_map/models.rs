@@ -1,4 +1,4 @@
-//! Models of the map's handshake with its consumer: what [`crate::models`] says of models holds for these.
+//! Models of the map's handshake with its consumer. See [`crate::core::models`].
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,20 +20,20 @@ fn map() -> (Map, Task) {
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
-/// The same, where the clock jumps to what is waited for.
+/// The same, if waiting drives the clock.
 fn map_on_a_paused_clock() -> (Map, Task) {
     let (map, task) = map();
-    map.timer().move_clock();
+    map.timer().drive_clock();
     (map, task)
 }
 
 impl Map {
-    /// Where the consumer's sleep waits.
+    /// The timer that the consumer's sleep waits on.
     fn timer(&self) -> TimerLease {
         self.shared.timer.as_ref().expect("it was made on one").lease
     }
 
-    /// The consumer waits, and sleeps no shorter and no longer than until `deadline`.
+    /// The consumer waits, exactly until `deadline`.
     fn assert_waits_until(&self, deadline: Tick) {
         assert_eq!((self.shared.consumer.next_wake(), self.timer().earliest()), (deadline, deadline));
     }
@@ -48,14 +48,14 @@ impl Map {
         self.keys(shard).next().expect("one in two keys does")
     }
 
-    /// As `insert` does, with a deadline that does not come from a clock.
+    /// The same as `insert`, with a deadline that does not come from a clock.
     fn insert_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
         self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), term);
     }
 
-    /// As `touch` does.
+    /// The same as `touch`.
     fn touch_at(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Term { now: deadline, duration: Duration::ZERO };
@@ -67,7 +67,7 @@ impl Map {
 struct Task {
     expirations: Expirations<u64, ()>,
     woken: Arc<Woken>,
-    /// The keys that it was handed out.
+    /// The keys that came out.
     taken: Vec<u64>,
     /// Whether the stream has ended.
     done: bool,
@@ -75,7 +75,7 @@ struct Task {
 }
 
 impl Task {
-    /// Polls until that is pending, and again where it was woken.
+    /// Polls until it is pending and was not woken.
     #[must_use]
     fn run(mut self) -> Task {
         loop {
@@ -92,7 +92,7 @@ impl Task {
         }
     }
 
-    /// Goes on where it was woken.
+    /// Polls again if it was woken.
     #[must_use]
     fn go_on(self) -> Task {
         if self.woken.take() > 0 { self.run() } else { self }
@@ -115,7 +115,7 @@ fn insert_against_waiting() {
     });
 }
 
-/// Each of the two may wake the consumer, which may come round in between.
+/// Each of the two may wake the consumer, which may be polled in between.
 #[test]
 fn two_inserts_against_waiting() {
     check("map: two inserts against waiting", || {
@@ -127,7 +127,7 @@ fn two_inserts_against_waiting() {
             move || second.insert_at(other, near(2)),
             move || map.insert_at(one, near(1)),
         );
-        // The handles have gone.
+        // All handles were dropped.
         let mut taken = task.go_on().taken;
         taken.sort_unstable();
         let mut both = [one, other];
@@ -173,7 +173,7 @@ fn one_insert_after_the_other_against_waiting() {
     });
 }
 
-/// What is earlier than what the consumer waits for, inserted and touched.
+/// One thread inserts, and another touches, to a deadline earlier than the consumer waits for.
 #[test]
 fn earlier_against_waiting() {
     check("map: earlier against waiting", || {
@@ -197,7 +197,7 @@ fn earlier_against_waiting() {
     });
 }
 
-/// A clock that a test has paused jumps to what the consumer sleeps until.
+/// A clock that a test has paused jumps to the tick that the consumer sleeps until.
 #[test]
 fn remove_against_waiting_on_a_paused_clock() {
     check("map: remove against waiting on a paused clock", || {

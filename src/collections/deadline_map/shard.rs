@@ -1,18 +1,16 @@
-//! One lock around a hash table of entries and the timers that they wait for.
-//!
-//! Invariants
-//! 1. Each entry of the table has one of the timers, which it names (`timer`) and which holds its hash; and the reverse.
-//!    So the timer finds the entry, and a table that grows finds the hash, without any code of the key's.
-//! 2. The timer's deadline of an entry is never later than the true one. A deadline that moves later is only noted; the
-//!    entry is put where it belongs when the timer comes, before the deadline or at it. If that would move a clock, the
-//!    timers have the true deadlines.
-//! 3. `next` is never later than the timers' earliest deadline, and `Tick::MAX` exactly where the shard is empty. It
-//!    changes only under the lock.
-//! 4. At most [`STEPS`] steps of a wheel are made per hold of the lock.
-//! 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and values
-//!    are dropped outside of it, and nobody is woken under it.
-//!
-//! Must not know: hashers, streams, whose clock it is.
+//! A shard of a map: one lock around a hash table of entries and the timers that they wait for.
+//
+// Invariants
+// 1. Each entry of the table has one timer, which it names (`timer`) and which holds its hash, and each timer has an
+//    entry. So a timer finds its entry, and a growing table finds the hash, without running the key's code.
+// 2. The timer of an entry is never later than the entry's deadline. A deadline that moves later is only written to the
+//    entry; the timer follows when it fires, at or before the deadline. If a clock would jump to it, the timer moves at
+//    once.
+// 3. `next` is never later than the earliest timer, and is `Tick::MAX` exactly if the shard is empty. It changes only
+//    under the lock.
+// 4. At most `STEPS` steps of a wheel are made per hold of the lock.
+// 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and
+//    values are dropped outside it, and nobody is woken under it.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -30,40 +28,40 @@ use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 use crate::wheel::{self, Step, Wheel};
 
-/// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
+/// Steps of the wheel per hold of the lock. Each touches at most two entries.
 const STEPS: usize = 128;
 
-/// Where in a hash the number of its shard stands: above what tables use as an index, below what they tell entries
-/// apart by.
+/// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those that they
+/// compare.
 const SHARD_BITS_FROM: u32 = 32;
 
-/// The latest deadline. The tick after it says that there is none.
+/// The latest deadline. The tick after it means "none".
 const LAST: Tick = Tick(u64::MAX - 1);
 
-/// A table of at least this many entries that is to an eighth full gives memory back.
+/// A table with at least this much room that is less than an eighth full frees memory.
 const ROOMY: usize = 1024;
 
 /// The shards of a map. One that never had an entry takes 24 bytes.
 pub(super) struct Shards<K, V> {
-    /// For each, when there next is work; `Tick::MAX` where there is no entry.
-    // Side by side, so that the consumer's look at all of them is short, and apart from what each operation reads.
+    /// When each shard next has work; `Tick::MAX` if it has no entry.
+    // Side by side, so that the consumer reads few cache lines, and apart from what each operation reads.
     next: Box<[Next]>,
-    /// `None` where there never was an entry.
+    /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
-    /// Whether a clock jumps to `next`, which is then kept as if what was removed or put off had never been. Read under
-    /// the lock of a shard.
-    moves_clock: AtomicBool,
+    /// Whether a clock jumps to `next`. Then `next` is exact: it follows what is removed or put off. Read under the
+    /// lock of a shard.
+    drives_clock: AtomicBool,
 }
 
 type Made<K, V> = OnceLock<Box<Locked<K, V>>>;
 
-/// One of them, by its number.
+/// A shard, by its number.
 pub(super) struct Shard<'a, K, V> {
     shards: &'a Shards<K, V>,
     number: usize,
 }
 
-// A cache line of its own, and the one beside it that processors fetch with it.
+// On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
 struct Locked<K, V>(Mutex<State<K, V>>);
 
@@ -79,25 +77,25 @@ struct Entry<K, V> {
     timer: wheel::Key,
 }
 
-/// How long an entry is to live, from when on.
+/// How long an entry lives, and from when.
 #[derive(Clone, Copy)]
 pub(super) struct Term {
     pub(super) now: Tick,
     pub(super) duration: Duration,
 }
 
-/// Who waits for the entries of a map.
+/// The consumer that waits for the entries of a map.
 pub(super) trait Waits {
-    /// A deadline was inserted, earlier than any other of its shard, and the shard has published it.
+    /// A deadline was inserted that is the earliest of its shard, and the shard has published it.
     fn registered(&self, deadline: Tick);
 
-    /// What came first in its shard was removed or put off, and the shard has published what is left. Only called if a
-    /// clock jumps to what is waited for.
+    /// The first entry of a shard was removed or put off, and the shard has published what is left. Only called if a
+    /// clock jumps to deadlines here.
     fn put_off(&self);
 }
 
 impl Term {
-    /// Counted from what the timers have gone by, where that is later: a clock that was behind ends nothing early.
+    /// The deadline. Counted from `elapsed` if that is later, so that a clock that was behind ends nothing early.
     #[inline]
     fn end(self, timers: &Timers) -> Tick {
         clock::later(self.now.max(timers.elapsed()), self.duration).min(LAST)
@@ -105,19 +103,19 @@ impl Term {
 }
 
 impl<K, V> Shards<K, V> {
-    /// So many, a power of two.
+    /// `count` shards, a power of two.
     pub(super) fn new(count: usize) -> Self {
         Shards {
             next: (0..count).map(|_| Next::never()).collect(),
             states: (0..count).map(|_| OnceLock::new()).collect(),
-            moves_clock: AtomicBool::new(false),
+            drives_clock: AtomicBool::new(false),
         }
     }
 
-    /// From now on a clock jumps to what is waited for here.
-    pub(super) fn move_clock(&self) {
-        self.moves_clock.store(true, SeqCst);
-        self.iter().for_each(|shard| shard.tell_true_deadlines());
+    /// From now on a clock jumps to deadlines here.
+    pub(super) fn drive_clock(&self) {
+        self.drives_clock.store(true, SeqCst);
+        self.iter().for_each(|shard| shard.update_timers());
     }
 
     /// The shard that a hash leads to.
@@ -126,8 +124,7 @@ impl<K, V> Shards<K, V> {
         Shard { shards: self, number: self.number_of(hash) }
     }
 
-    // There are few.
-    #[allow(clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_possible_truncation)] // There are few.
     #[inline]
     pub(super) fn number_of(&self, hash: u64) -> usize {
         (hash >> SHARD_BITS_FROM) as usize & (self.states.len() - 1)
@@ -144,7 +141,7 @@ impl<K, V> Locked<K, V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
-        // A comparison of keys may panic, before it has changed anything.
+        // A comparison of keys may panic, but before anything has changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,7 +157,7 @@ impl<K, V> Shard<'_, K, V> {
         &self.shards.next[self.number]
     }
 
-    /// `None` where there never was an entry.
+    /// `None` if there never was an entry.
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'_, State<K, V>>> {
         Some(self.state().get()?.lock())
@@ -168,12 +165,12 @@ impl<K, V> Shard<'_, K, V> {
 
     #[cold]
     fn make(&self) -> &Locked<K, V> {
-        // Before others can come to wait for it, and for nothing where one of them was quicker.
+        // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
         let made = Box::new(Locked::new());
         self.state().get_or_init(|| made)
     }
 
-    /// When there is work here; never too late, and `Tick::MAX` where there is no entry. Reads no lock.
+    /// When there is work here: never too late, and `Tick::MAX` if there is no entry. Takes no lock.
     pub(super) fn next(&self) -> Tick {
         self.published().get()
     }
@@ -183,12 +180,12 @@ impl<K, V> Shard<'_, K, V> {
     }
 
     #[inline]
-    fn moves_clock(&self) -> bool {
-        self.shards.moves_clock.load(Relaxed)
+    fn drives_clock(&self) -> bool {
+        self.shards.drives_clock.load(Relaxed)
     }
 
-    /// The timers learn of all that was put off.
-    fn tell_true_deadlines(&self) {
+    /// Moves the timers to the deadlines that were only written to their entries.
+    fn update_timers(&self) {
         let Some(mut guard) = self.lock() else { return };
         let State { table, timers } = &mut *guard;
         for entry in table.iter_mut() {
@@ -197,7 +194,7 @@ impl<K, V> Shard<'_, K, V> {
         self.publish(&guard);
     }
 
-    /// Puts an entry in, or gives the one of that key another value and deadline.
+    /// Inserts an entry, or gives the entry of that key another value and deadline.
     pub(super) fn insert(&self, waits: &impl Waits, hash: u64, key: K, value: V, term: Term) -> Option<V>
     where
         K: Eq,
@@ -207,25 +204,25 @@ impl<K, V> Shard<'_, K, V> {
         let State { table, timers } = &mut *guard;
         let deadline = term.end(timers);
         let found = table.find_mut(hash, |entry| entry.key == key);
-        let (replaced, armed) = if let Some(entry) = found {
-            if self.moves_clock() {
+        let (replaced, registered) = if let Some(entry) = found {
+            if self.drives_clock() {
                 timers.reset(entry.timer, deadline);
             }
             (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers))
         } else {
             let timer = match timers.wheel() {
                 Some(wheel) => wheel.insert(deadline, hash),
-                None => arm_one_of_few(table, timers, deadline, hash),
+                None => register_one_of_few(table, timers, deadline, hash),
             };
             let entry = Entry { key, value, deadline, timer };
             table.insert_unique(hash, entry, |entry| timers.hash_of(entry.timer));
             (None, true)
         };
-        self.unlock(guard, armed.then_some(deadline), waits);
+        self.unlock(guard, registered.then_some(deadline), waits);
         replaced
     }
 
-    /// Gives an entry another deadline; `false` where there is none.
+    /// Gives an entry another deadline. Returns `false` if there is no entry.
     pub(super) fn touch<Q>(&self, waits: &impl Waits, hash: u64, key: &Q, term: Term) -> bool
     where
         K: Borrow<Q>,
@@ -235,11 +232,11 @@ impl<K, V> Shard<'_, K, V> {
         let State { table, timers } = &mut *guard;
         let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
         let deadline = term.end(timers);
-        if self.moves_clock() {
+        if self.drives_clock() {
             timers.reset(entry.timer, deadline);
         }
-        let armed = entry.move_to(deadline, timers);
-        self.unlock(guard, armed.then_some(deadline), waits);
+        let registered = entry.move_to(deadline, timers);
+        self.unlock(guard, registered.then_some(deadline), waits);
         true
     }
 
@@ -253,7 +250,7 @@ impl<K, V> Shard<'_, K, V> {
         let (entry, _) = found.remove();
         guard.timers.remove(entry.timer);
         guard.shrink();
-        if self.moves_clock() {
+        if self.drives_clock() {
             self.unlock_exactly(guard, waits);
         } else {
             if guard.table.is_empty() {
@@ -261,7 +258,7 @@ impl<K, V> Shard<'_, K, V> {
             }
             drop(guard);
         }
-        // The key goes here.
+        // The key is dropped here, outside the lock.
         Some(entry.value)
     }
 
@@ -274,7 +271,7 @@ impl<K, V> Shard<'_, K, V> {
         guard.table.find(hash, |entry| entry.key.borrow() == key).map(|entry| entry.deadline)
     }
 
-    /// Takes everything out. The answer is to be dropped.
+    /// Takes everything out, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
         let fresh = State { table: HashTable::new(), timers: Timers::starting_at(guard.timers.elapsed()) };
@@ -284,8 +281,8 @@ impl<K, V> Shard<'_, K, V> {
         Some(taken)
     }
 
-    /// Takes the earliest entry out, where it is due at `now`. `None` may also mean that it takes another call: there is
-    /// more to do as long as `next` is not after `now`.
+    /// Takes the earliest entry out if it is due at `now`. After `None` there is more to do if `next` is not after
+    /// `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         guard.timers.skip_to(self.next().min(now));
@@ -295,11 +292,11 @@ impl<K, V> Shard<'_, K, V> {
         due
     }
 
-    /// Lets go of the lock after something was armed or put off, then tells of it if that changes when there is work.
+    /// Unlocks after an entry was registered or put off, then calls the consumer if there is work earlier.
     #[inline]
-    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, armed: Option<Tick>, waits: &impl Waits) {
-        match armed {
-            _ if self.moves_clock() => self.unlock_exactly(guard, waits),
+    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>, waits: &impl Waits) {
+        match registered {
+            _ if self.drives_clock() => self.unlock_exactly(guard, waits),
             Some(deadline) if self.published().registered(deadline) => {
                 drop(guard);
                 waits.registered(deadline);
@@ -308,7 +305,7 @@ impl<K, V> Shard<'_, K, V> {
         }
     }
 
-    /// The same if a clock jumps to what is waited for: tells of what is not there any more, too.
+    /// The same if a clock jumps to deadlines here: also calls the consumer if there is work only later.
     #[cold]
     fn unlock_exactly(&self, guard: MutexGuard<'_, State<K, V>>, waits: &impl Waits) {
         let before = self.next();
@@ -328,7 +325,7 @@ impl<K, V> Shard<'_, K, V> {
 }
 
 impl<K, V> State<K, V> {
-    /// After something was taken out: gives memory back.
+    /// Frees memory after an entry was taken out.
     #[inline]
     fn shrink(&mut self) {
         if self.table.capacity() >= ROOMY && self.table.len() < self.table.capacity() / 8 {
@@ -354,7 +351,7 @@ impl<K, V> State<K, V> {
                         let (entry, _) = found.remove();
                         return Some((entry.key, entry.value));
                     }
-                    // It was touched. Also where it is due all the same, so that it has its turn among the others.
+                    // It was touched. Even if it is due all the same, it goes back, to come out in order.
                     entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
                 }
                 Step::Cascaded => {}
@@ -366,7 +363,7 @@ impl<K, V> State<K, V> {
 }
 
 impl<K, V> Entry<K, V> {
-    /// Gives this another deadline, and says whether that took arming.
+    /// Gives this another deadline. Returns whether its timer was set earlier.
     fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
         let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
         self.deadline = deadline;
@@ -374,9 +371,9 @@ impl<K, V> Entry<K, V> {
     }
 }
 
-/// Puts an entry in where there is no wheel, or makes one.
+/// Registers an entry if there is no wheel; makes one if there are too many entries for the row.
 #[inline(never)]
-fn arm_one_of_few<K, V>(
+fn register_one_of_few<K, V>(
     table: &mut HashTable<Entry<K, V>>,
     timers: &mut Timers,
     deadline: Tick,
@@ -407,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+    fn unordered_entries_after_a_long_rest_cascade_once() {
         const COUNT: u64 = 1_000;
         let shards = Shards::new(1);
         let shard = shards.of(0);

@@ -1,23 +1,21 @@
-//! When a shard's entries are due: few of them in a row that is looked through, many in a wheel.
+//! The timers of a shard's entries: a few in a row that is searched, many in a wheel.
 //!
-//! A wheel takes eleven kilobytes for its first entry, and there may be a map for each connection. To look through a row
-//! of so few takes no longer than what a wheel does.
-//!
-//! Invariants
-//! 1. A key is of an entry that is in here; the shard sees to that.
-//! 2. In a row a place whose deadline is `Tick::MAX` is vacant: no entry has that.
-//!
-//! Must not know: keys and values of the map, locks.
+//! A wheel takes eleven kilobytes for its first entry, and there may be a map for each connection. To search a short
+//! row takes no longer than a wheel does.
+//
+// Invariants
+// 1. Every key passed in names an entry that is here; the shard ensures that.
+// 2. A place of the row whose deadline is `Tick::MAX` is vacant: no entry has that deadline.
 
 use crate::wheel::Tick;
 use crate::wheel::{Key, Step, Wheel};
 
-/// The most entries in a row: 256 bytes of them.
+/// The maximum number of entries in a row, which take 256 bytes.
 const FEW: usize = 16;
 
 /// The hashes of entries, by their deadlines.
 pub(super) struct Timers {
-    /// Where there are, or were, too many for the row, which is then empty.
+    /// `Some` once there were too many entries for the row, which is then empty.
     wheel: Option<Box<Wheel<u64>>>,
     row: Row,
 }
@@ -34,17 +32,17 @@ struct Place {
 }
 
 impl Timers {
-    /// None yet; what is due at or before `elapsed` is due at once.
+    /// No timers yet. What is due at or before `elapsed` is due at once.
     pub(super) fn starting_at(elapsed: Tick) -> Timers {
         Timers { wheel: None, row: Row { elapsed, places: Vec::new() } }
     }
 
-    /// Those that are in a wheel.
+    /// The timers in a wheel.
     pub(super) fn in_a(wheel: Wheel<u64>) -> Timers {
         Timers { wheel: Some(Box::new(wheel)), ..Timers::starting_at(Tick::ZERO) }
     }
 
-    /// The wheel, where there is one.
+    /// The wheel, if there is one.
     #[inline]
     pub(super) fn wheel(&mut self) -> Option<&mut Wheel<u64>> {
         self.wheel.as_deref_mut()
@@ -59,7 +57,7 @@ impl Timers {
         }
     }
 
-    /// Puts an entry in; `None` where that takes a wheel that is not there.
+    /// Inserts an entry. Returns `None` if the row is full and there is no wheel.
     pub(super) fn insert(&mut self, deadline: Tick, hash: u64) -> Option<Key> {
         match &mut self.wheel {
             Some(wheel) => Some(wheel.insert(deadline, hash)),
@@ -84,7 +82,7 @@ impl Timers {
         }
     }
 
-    /// Gives an entry an earlier deadline, and says whether it had a later one.
+    /// Moves an entry to `deadline` if it is later now. Returns whether it was.
     pub(super) fn bring_forward(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(wheel) = &mut self.wheel else {
             let place = self.row.place_mut(key);
@@ -92,7 +90,7 @@ impl Timers {
             place.deadline = place.deadline.min(deadline);
             return earlier;
         };
-        let earlier = wheel.deadline(key).is_some_and(|armed| deadline < armed);
+        let earlier = wheel.deadline(key).is_some_and(|current| deadline < current);
         if earlier {
             wheel.reset(key, deadline);
         }
@@ -115,7 +113,7 @@ impl Timers {
         }
     }
 
-    /// As [`Wheel::step`].
+    /// The same as [`Wheel::step`].
     #[inline]
     pub(super) fn step(&mut self, now: Tick) -> Step<u64> {
         match &mut self.wheel {
@@ -124,7 +122,7 @@ impl Timers {
         }
     }
 
-    /// As [`Wheel::skip_to`].
+    /// The same as [`Wheel::skip_to`].
     #[inline]
     pub(super) fn skip_to(&mut self, tick: Tick) {
         if let Some(wheel) = &mut self.wheel {
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_takes_so_many_and_uses_the_places_of_those_that_went() {
+    fn a_full_row_refuses_an_entry_and_reuses_vacant_places() {
         let mut row = Timers::starting_at(Tick::ZERO);
         let keys: Vec<Key> = (0..FEW as u64).map(|n| row.insert(Tick(n), n).unwrap()).collect();
         assert!(row.insert(Tick(1), 1).is_none());

@@ -17,37 +17,29 @@
 // Invariants
 // 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
 //    which the sleep has completed.
-// 2. Every operation that changes the answer to the last poller wakes it, unless the sleep wakes it in time. `told` is
-//    that answer.
-// 3. While `told` is `Wait`, the sleep is registered for `until`, and nothing in the wheel is due before. On a clock
-//    that jumps to the next deadline, the sleep is never registered for an entry that is gone.
+// 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it
+//    in time.
+// 3. While the last poll is `Pending`, the sleep is registered for `until`, and nothing in the wheel is due before. A
+//    sleep that drives a clock is never registered for an entry that is gone.
 // 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
 //    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
 // 5. A waker is woken only when the queue is in a consistent state.
 
 mod expired;
+mod waiting;
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 use std::time::Duration;
 
-use futures_core::Stream;
-use tokio::task::coop;
-
 pub use self::expired::{Drain, Expired, Key};
+use self::waiting::LastPoll;
 use crate::clock;
 use crate::clock::Instant;
 use crate::future::Sleep;
 use crate::timer::Timer;
 use crate::wheel::Tick;
-use crate::wheel::{Sorter, Step, Wheel};
-
-/// How many entries are handed out before the clock is read again.
-const PER_LOOK: u32 = 64;
-
-/// How many steps of the wheel one poll makes. Each moves at most two entries, so this is about a millisecond's work.
-const STEPS: u32 = 16_384;
+use crate::wheel::{Sorter, Wheel};
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -56,9 +48,9 @@ const STEPS: u32 = 16_384;
 /// come out behind others that were due. Inserting, removing and resetting take a few nanoseconds besides reading the
 /// clock, whatever the number of entries, and do not allocate for each entry.
 ///
-/// The queue is a [`Stream`] of [`Expired`]. The stream ends when the queue is empty, and continues when something is
-/// inserted. The task that polled last is woken if there is a reason to poll: an entry is due, an entry was inserted
-/// before all others, or the queue has become empty or is no longer empty.
+/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]. The stream ends when the queue is empty, and
+/// continues when something is inserted. The task that polled last is woken if there is a reason to poll: an entry is
+/// due, an entry was inserted before all others, or the queue has become empty or is no longer empty.
 ///
 /// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
 /// [`sleep`](crate::sleep()) does.
@@ -98,24 +90,12 @@ pub struct DelayQueue<T> {
     handed_out: u32,
     /// How many entries room is reserved for.
     reserved: usize,
-    told: Told,
-    /// Whether the last poll found that the clock jumps to what the sleep waits for.
-    moves_clock: bool,
+    last_poll: LastPoll,
+    /// Whether the last poll found that the sleep drives a clock.
+    drives_clock: bool,
     waker: Option<Waker>,
     /// Keeps alive the timer that the queue was made on.
     _timer: Option<Timer>,
-}
-
-/// What the last poller was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// Nothing: nothing has polled, the last poll returned an entry, or the poller has been woken since. It will poll
-    /// again.
-    Nothing,
-    /// To wait. It is woken at `until` at the latest.
-    Wait { until: Tick },
-    /// That the queue is empty.
-    Empty,
 }
 
 impl<T> DelayQueue<T> {
@@ -174,8 +154,8 @@ impl<T> DelayQueue<T> {
             now: Tick::ZERO,
             handed_out: 0,
             reserved: 0,
-            told: Told::Nothing,
-            moves_clock: false,
+            last_poll: LastPoll::Ready,
+            drives_clock: false,
             waker: None,
             _timer: timer,
         }
@@ -220,86 +200,8 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
-        match self.told {
-            Told::Wait { until } if until <= deadline => {}
-            Told::Nothing => {}
-            Told::Wait { .. } | Told::Empty => self.tell(),
-        }
+        self.wake_if_earlier(deadline);
         Key(key)
-    }
-
-    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
-    /// there are entries but none is due.
-    ///
-    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
-    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
-    /// entries near the present, which it sorts in parts.
-    ///
-    /// # Panics
-    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
-    /// stay in the queue.
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert('x', Duration::from_millis(1));
-    /// let expired = std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
-    /// assert_eq!(expired.unwrap().into_inner(), 'x');
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.remember(cx.waker());
-        if self.wheel.is_empty() {
-            self.sleep.disarm();
-            self.told = Told::Empty;
-            return Poll::Ready(None);
-        }
-        self.told = Told::Nothing;
-        let budget = ready!(coop::poll_proceed(cx));
-        let expired = ready!(self.poll_due(cx));
-        budget.made_progress();
-        Poll::Ready(Some(expired))
-    }
-
-    /// Hands out the first entry as soon as it is due. There must be an entry.
-    #[track_caller]
-    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
-        if self.handed_out >= PER_LOOK {
-            self.look();
-        }
-        let mut steps = 0;
-        loop {
-            match self.wheel.step_sorting(self.now, &mut self.sorter) {
-                Step::Fired { key, deadline, value } => {
-                    self.handed_out += 1;
-                    return Poll::Ready(Expired::new(Key(key), deadline, value));
-                }
-                Step::Cascaded if steps == STEPS => {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Step::Cascaded => steps += 1,
-                Step::Done => {
-                    let next = self.wheel.next_expiration().expect("there is an entry");
-                    self.sleep.reset_to_tick(next);
-                    match self.sleep.poll_without_budget(cx) {
-                        Poll::Ready(Ok(())) => {
-                            self.now = self.now.max(next);
-                            self.look();
-                        }
-                        Poll::Ready(Err(error)) => panic!("{error}"),
-                        Poll::Pending => {
-                            self.told = Told::Wait { until: next };
-                            self.moves_clock = self.sleep.moves_clock();
-                            return Poll::Pending;
-                        }
-                    }
-                }
-            }
-        }
     }
 
     /// Returns the deadline of an entry, as it was given. If it was in the past then, this may be the time at which the
@@ -359,9 +261,9 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let (deadline, value) = self.wheel.take(key.0)?;
-        // If others are left, a poller who waits for this one finds out when it is woken.
+        // If others are left, a poller that waits for this one sees that when it wakes.
         if self.wheel.is_empty() {
-            self.tell();
+            self.wake_poller();
         }
         self.put_off(deadline);
         Some(Expired::new(*key, deadline, value))
@@ -414,18 +316,8 @@ impl<T> DelayQueue<T> {
         let before = self.tick_of(key);
         let deadline = self.behind_what_is_due(deadline);
         self.wheel.reset(key.0, deadline);
-        self.tell_of_reset(before, deadline);
+        self.wake_if_reset(before, deadline);
         self.put_off(before);
-    }
-
-    fn tell_of_reset(&mut self, before: Tick, deadline: Tick) {
-        let Told::Wait { until } = self.told else { return };
-        // A poller who waits for this very entry, which is still the first, waits for the wrong time. It is woken once,
-        // as in tokio-util. If another entry is the first now, the poller finds out when it would have been woken.
-        let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
-        if deadline < until || is_awaited {
-            self.tell();
-        }
     }
 
     /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
@@ -572,60 +464,6 @@ impl<T> DelayQueue<T> {
     pub fn is_empty(&self) -> bool {
         self.wheel.is_empty()
     }
-
-    /// The tick at which an entry goes into the wheel. If more entries may be left that were due when the clock was
-    /// last read, an entry in the past goes behind them. Otherwise the wheel sees to that and keeps the deadline.
-    #[inline]
-    fn behind_what_is_due(&self, deadline: Tick) -> Tick {
-        if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
-    }
-
-    fn look(&mut self) {
-        self.now = self.now.max(self.sleep.now());
-        self.handed_out = 0;
-    }
-
-    fn remember(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
-    }
-
-    /// Wakes the last poller if it was told anything.
-    #[inline]
-    fn tell(&mut self) {
-        if self.told != Told::Nothing {
-            self.told = Told::Nothing;
-            if let Some(waker) = &self.waker {
-                waker.wake_by_ref();
-            }
-        }
-    }
-
-    /// An entry that was due at `before` was removed or postponed. If the clock jumps to what the sleep waits for, the
-    /// sleep must not still wait for this entry.
-    #[inline]
-    fn put_off(&mut self, before: Tick) {
-        if self.moves_clock || self.sleep.moves_clock_to(before) {
-            self.wait_anew();
-        }
-    }
-
-    #[cold]
-    fn wait_anew(&mut self) {
-        let Some(next) = self.wheel.next_expiration() else { return self.sleep.disarm() };
-        self.sleep.reset_to_tick(next);
-        if let Told::Wait { until } = &mut self.told {
-            *until = next;
-        }
-    }
-
-    /// The queue has become empty.
-    fn end_wait(&mut self) {
-        self.sleep.disarm();
-        self.tell();
-    }
 }
 
 /// Panics: the key names no entry.
@@ -633,14 +471,6 @@ impl<T> DelayQueue<T> {
 #[track_caller]
 fn refuse() -> ! {
     panic!("invalid key: its entry has been handed out or removed");
-}
-
-impl<T> Stream for DelayQueue<T> {
-    type Item = Expired<T>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.get_mut().poll_expired(cx)
-    }
 }
 
 impl<T> Default for DelayQueue<T> {

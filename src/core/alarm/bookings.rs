@@ -1,33 +1,32 @@
-//! Whom the alarm thread is to call, and when.
+//! [`Bookings`]: whom the alarm thread will call, and when.
 //
 // Invariants
-// 1. A booker has one booking at most.
-// 2. Each step takes time in the logarithm of the bookings: a process may have a timer for each of thousands of runtimes.
-//
-// Must not know: threads, what a booker does.
+// 1. A booker has at most one booking.
+// 2. Each operation takes logarithmic time: a process may have thousands of runtimes with a timer each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::core::stand_ins::StandIns;
 
-/// Whoever books alarms.
+/// Books alarms.
 pub(crate) trait Booker: Send + Sync {
-    /// Called by the alarm thread, which all timers wait for: what may take long goes to the stand-ins.
+    /// Called by the alarm thread when the booking is due. All timers wait for that thread, so leave what may take long
+    /// to the stand-ins.
     fn alarm(&'static self, stand_ins: &'static StandIns);
 
-    /// Has the driver polled that this books for.
+    /// Wakes the driver that this books for.
     fn wake_driver(&self) {}
 
-    /// Whether this can be called in a process that was just forked off: there is something to book for, and no thread that
-    /// exists in the parent only holds its lock.
+    /// Whether this can be called in a process that was just forked: its timer is open, and its lock is not held by a
+    /// thread that exists only in the parent.
     #[cfg_attr(hairspring_loom, allow(dead_code))]
     fn has_survived(&self) -> bool {
         false
     }
 }
 
-/// Names whose booking it is.
+/// Identifies a booker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BookerId(pub(crate) u64);
 
@@ -60,7 +59,7 @@ impl Bookings {
         }
     }
 
-    /// When the earliest is due.
+    /// The earliest booking.
     pub(super) fn first(&self) -> Option<Instant> {
         self.times.first().map(|&(at, _)| at)
     }
@@ -75,7 +74,7 @@ impl Bookings {
         self.bookers.remove(&id).map(|booking| booking.booker)
     }
 
-    /// When a booker is to be called.
+    /// When a booker will be called.
     #[cfg(test)]
     pub(super) fn of(&self, id: BookerId) -> Option<Instant> {
         self.bookers.get(&id).map(|booking| booking.at)
@@ -93,7 +92,7 @@ mod tests {
         fn alarm(&'static self, _: &'static StandIns) {}
     }
 
-    /// A scan of all for each would take hours.
+    /// If each took a scan of all, this would take hours.
     #[test]
     fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
         const BOOKERS: u64 = 500_000;

@@ -1,6 +1,4 @@
-//! How the driver is woken at an instant.
-//!
-//! Must not know: wheel, shards.
+//! [`Alarm`]: what wakes a driver at an instant. The alarm thread, and the alarms that a driver sets itself.
 
 mod bookings;
 pub(crate) mod own;
@@ -20,14 +18,14 @@ use crate::util::enabled::NotEnabled;
 /// What wakes a timer's driver when the earliest deadline is reached. Set by
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
-/// Whichever is chosen, a clock that a test has paused is followed through a tokio sleep, as only that moves it on; so
-/// the runtime then needs `enable_time`.
+/// On a clock that a test has paused, every choice uses a tokio sleep, because only tokio's own timers advance that
+/// clock. The runtime then needs `enable_time`.
 ///
-/// To choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) is to say that the runtime has what it needs. If it
-/// has not, the builder returns an error, or the driver takes `Thread` instead. Tokio answers with a panic then: it is
-/// caught but prints its message, and a program built with `panic = "abort"` ends. Outside of any runtime there is no
-/// such panic, nor is there one for `Timerfd` while the process has no epoll instance. Each runtime with `enable_io` has
-/// one, and so have async-io, mio and others.
+/// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. Otherwise the
+/// builder returns an error, or the driver uses `Thread` instead. In that case tokio panics. The panic is caught, but
+/// prints its message, and it ends a program built with `panic = "abort"`. There is no such panic outside a runtime,
+/// and none for `Timerfd` if the process has no epoll instance: each runtime with `enable_io` has one, and so have
+/// async-io, mio and others.
 ///
 /// ```
 /// use hairspring::{Duration, Timer, timer::Alarm};
@@ -41,13 +39,13 @@ use crate::util::enabled::NotEnabled;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// A thread, one for the process, that sleeps until the earliest deadline of all timers. Precise to what it
-    /// takes the system to wake a thread, in need of nothing from the runtime, and on time where all its workers are blocked.
+    /// A thread, one for the process, that sleeps until the earliest deadline of all timers. It is as precise as the
+    /// system's wake-up of a thread, needs nothing from the runtime, and is on time even if all workers are blocked.
     #[default]
     Thread,
-    /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and a thread switch less a turn. Linux only;
-    /// the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the timer goes on
-    /// with `Thread` and reports nothing.
+    /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and saves a thread switch in each turn.
+    /// Linux only; the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the
+    /// timer continues with `Thread` and reports nothing.
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
@@ -67,8 +65,8 @@ pub(crate) trait SharedAlarm: Send + Sync {
 pub(crate) enum Unfit {
     /// This system or runtime has no such thing.
     Lacking,
-    /// It has, and refuses it.
-    InsertError(io::Error),
+    /// The system refuses it.
+    Refused(io::Error),
 }
 
 impl From<NotEnabled> for Unfit {
@@ -79,6 +77,6 @@ impl From<NotEnabled> for Unfit {
 
 impl From<io::Error> for Unfit {
     fn from(error: io::Error) -> Unfit {
-        Unfit::InsertError(error)
+        Unfit::Refused(error)
     }
 }

@@ -1,9 +1,7 @@
-//! The alarms that a driver sets itself, in place of the alarm thread.
-//!
-//! Invariants
-//! 1. Where the runtime lacks what an alarm needs, the driver is told and takes the alarm thread.
-//!
-//! Must not know: wheel, shards, the driver.
+//! [`OwnAlarm`]: the alarms that a driver sets itself, in place of the alarm thread.
+//
+// Invariants
+// 1. If the runtime lacks what an alarm needs, the driver gets an error and uses the alarm thread.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,7 +14,7 @@ use crate::util::enabled;
 /// The alarm that a timer was built with, and tokio's for a clock that is paused.
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
-    /// Whether tokio's alarm can be had, so that a paused clock can be followed.
+    /// Whether tokio's alarm works here, so that the timer can follow a paused clock.
     paused_clocks: bool,
     tokio: TokioAlarm,
     #[cfg(target_os = "linux")]
@@ -25,7 +23,7 @@ pub(crate) struct OwnAlarm {
 }
 
 impl OwnAlarm {
-    /// `inline` is what a tokio sleep wakes when it goes off.
+    /// The runtime's drivers wake `inline` when an alarm goes off.
     pub(crate) fn new(chosen: Alarm, inline: Waker) -> Self {
         OwnAlarm {
             chosen,
@@ -37,7 +35,7 @@ impl OwnAlarm {
         }
     }
 
-    /// Makes the alarm that was chosen, on the current runtime. Without this it is made when it is first set.
+    /// Makes the chosen alarm, on the current runtime. Otherwise it is made when it is first set.
     pub(crate) fn make(&mut self) -> Result<(), Unfit> {
         match self.chosen {
             Alarm::Thread => Ok(()),
@@ -46,12 +44,12 @@ impl OwnAlarm {
         }
     }
 
-    /// Which alarm the driver has to set, on the system's clock or another; `None` if the alarm thread serves.
+    /// Which alarm the driver sets, on the system's clock or another. `None` if the alarm thread serves.
     pub(crate) fn to_set(&self, clock_is_the_systems: bool) -> Option<Alarm> {
         match self.chosen {
             _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
             Alarm::Thread => None,
-            // It goes by the system's.
+            // A `timerfd` goes by the system's clock.
             Alarm::Timerfd if !clock_is_the_systems => None,
             chosen => Some(chosen),
         }
@@ -94,17 +92,17 @@ impl OwnAlarm {
         self.paused_clocks && enabled::may_guess() && instant::runtime_that_may_pause().is_some()
     }
 
-    /// Sets tokio's alarm beside the alarm thread's, to go off where a test pauses the clock meanwhile. Only a
-    /// current-thread runtime's clock can be paused.
+    /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
+    /// a current-thread runtime can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
-        // Whether the runtime has `enable_time`, nobody has said.
+        // Whether the runtime has `enable_time` is not known.
         let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
         if made.is_err() || self.set_tokio(at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }
 
-    /// From now on the alarm thread serves in the place of one that the runtime lacks something for.
+    /// From now on the alarm thread serves in place of an alarm that the runtime cannot have.
     pub(crate) fn give_up(&mut self, alarm: Alarm) {
         if self.chosen == alarm {
             self.chosen = Alarm::Thread;

@@ -1,7 +1,5 @@
-//! How urgent the alarm thread is. A thread inherits policy, niceness and processors from the one that starts it, which
-//! may be a background thread that happened to make the first timer.
-//!
-//! Must not know: what the thread does.
+//! The priority of the alarm thread. A thread inherits policy, niceness and processors from the one that starts it,
+//! which may be a background thread that happened to make the first timer.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{Priority, settle};
@@ -17,7 +15,7 @@ mod linux {
     use rustix::process::{getpid, setpriority_process};
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
-    /// By scheduling policy, then by niceness; the greater is the more urgent.
+    /// Ordered by scheduling policy, then by niceness. A greater priority is more urgent.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub(in super::super) struct Priority {
         policy: Reverse<u8>,
@@ -34,20 +32,20 @@ mod linux {
             Priority::read(&format!("/proc/self/task/{main}/stat")).unwrap_or(Priority::COMMON)
         }
 
-        /// What a thread is taken to have if the system does not say.
+        /// Assumed for a thread if the system does not say.
         const LOWEST: Priority = Priority { policy: Reverse(u8::MAX), niceness: Reverse(i32::MAX) };
 
-        /// What the main thread is taken to have then.
+        /// Assumed for the main thread if the system does not say.
         const COMMON: Priority = Priority { policy: Reverse(1), niceness: Reverse(0) };
 
         fn read(stat: &str) -> Option<Priority> {
             let stat = read_to_string(stat).ok()?;
-            // The fields from the third on are behind the thread's name, which is in brackets.
+            // The third field comes after the thread's name, which is in parentheses.
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
             let niceness = fields.get(19 - 3)?.parse().ok()?;
             let policy = match *fields.get(41 - 3)? {
                 "0" => 1,
-                "3" => 2, // WakeList.
+                "3" => 2, // Batch.
                 "5" => 3, // Only if all others are idle.
                 _ => 0,   // Real time.
             };
@@ -55,9 +53,9 @@ mod linux {
         }
     }
 
-    /// Makes this thread as urgent as the main thread, if it is less, and allows it the main thread's processors, too.
-    /// Whatever the system refuses stays as it was. Returns the priority reached; `None` if it is no less urgent than the
-    /// main thread.
+    /// Raises this thread to the main thread's priority if it is less urgent, and lets it use the main thread's
+    /// processors too. What the system refuses stays as it was. Returns the priority reached, or `None` if it is no
+    /// less urgent than the main thread.
     pub(in super::super) fn settle() -> Option<Priority> {
         // Linux would add up to 50 us to each wait, to wake threads together.
         let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
@@ -77,7 +75,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// The system's own are not known here, and all threads count as equally urgent.
+    /// All threads count as equally urgent: this system's priorities are not known.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub(in super::super) struct Priority;
 

@@ -1,13 +1,11 @@
-//! [`Sleeper`]: how the alarm thread sleeps, and how it is made to sleep longer or shorter.
+//! [`Sleeper`]: how the alarm thread sleeps, and how others change when it wakes.
 //!
-//! On Linux it reads a `timerfd` of its own. Whoever books sets that, which takes one system call and wakes nobody: most
-//! bookings only put off one that was made to see that a driver came. Elsewhere, and if the system refuses the `timerfd`,
-//! it waits on a condition, and is woken if it would sleep too long.
+//! On Linux it reads a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
+//! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
+//! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long.
 //
 // Invariants
-// 1. The `timerfd` is set under the lock only, to when the thread is to wake.
-//
-// Must not know: bookings.
+// 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
 
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -24,13 +22,13 @@ impl Sleeper {
     pub(super) fn new() -> Self {
         Sleeper {
             changed: Condvar::new(),
-            // A model needs to see the wait.
+            // Loom has to see the wait of a model.
             #[cfg(target_os = "linux")]
             clock: if cfg!(hairspring_loom) { None } else { clock::Clock::new() },
         }
     }
 
-    /// Lets go of the lock and sleeps until an instant, or for ever; or until it is woken, or for nothing.
+    /// Unlocks, and sleeps until an instant, or for ever if that is `None`. May return early.
     pub(super) fn sleep<'a, T>(
         &self,
         lock: impl FnOnce() -> MutexGuard<'a, T>,
@@ -55,7 +53,7 @@ impl Sleeper {
         }
     }
 
-    /// Has the sleeping thread wake at another instant. The lock is held. `false` if it has to be woken for that.
+    /// Makes the sleeping thread wake at another instant. The lock is held. Returns `false` if it has to be notified.
     pub(super) fn set(&self, until: Option<Instant>) -> bool {
         #[cfg(target_os = "linux")]
         if let Some(clock) = &self.clock {
@@ -66,12 +64,12 @@ impl Sleeper {
         false
     }
 
-    /// Wakes a thread that sleeps on the condition.
+    /// Wakes a thread that sleeps on the condition variable.
     pub(super) fn wake(&self) {
         self.changed.notify_one();
     }
 
-    /// Has all threads look whether they are still needed. The lock is held.
+    /// Wakes all threads, to see whether they are still needed. The lock is held.
     pub(super) fn wake_all(&self) {
         #[cfg(target_os = "linux")]
         if let Some(clock) = &self.clock {
@@ -91,16 +89,16 @@ mod clock {
     use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
     use rustix::time::{timerfd_create, timerfd_settime};
 
-    /// A `timerfd` takes a wait of zero for "never".
+    /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "never".
     const AT_ONCE: Duration = Duration::from_nanos(1);
 
-    /// Sooner than any overflow of the kernel's clock. The thread looks again.
+    /// The longest wait, far below any overflow of the kernel's clock. The thread then looks again.
     const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
     pub(super) struct Clock(OwnedFd);
 
     impl Clock {
-        /// `None` if the system refuses it.
+        /// Returns `None` if the system refuses it.
         pub(super) fn new() -> Option<Clock> {
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok().map(Clock)
         }
@@ -115,7 +113,7 @@ mod clock {
             timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).expect("the clock and the time are valid");
         }
 
-        /// Returns when the time has come, or a signal has.
+        /// Waits until the instant has come, or a signal.
         pub(super) fn wait(&self) {
             let mut expirations = [0; 8];
             let _ = read(&self.0, &mut expirations);

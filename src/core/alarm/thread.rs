@@ -1,19 +1,17 @@
-//! The alarm thread: one for the process, started when first needed, asleep until the earliest booking.
+//! The alarm thread: one for the process, started when first needed, which sleeps until the earliest booking.
 //!
-//! It needs nothing of a runtime, so timers work on one that has neither `enable_time` nor `enable_io`, and it is on time
-//! even if every worker is busy.
+//! It needs nothing from a runtime. So timers work without `enable_time` and `enable_io`, and it is on time even if
+//! every worker is busy.
 //
 // Invariants
-// 1. A booking is called once, at or after its instant, and is then gone.
-// 2. A thread that sleeps wakes no later than the first booking. Where only waking it can see to that, it is woken once
-//    until it has looked.
-// 3. Bookers are called with no lock of this module held, and one that panics does not stop the others.
+// 1. A booking is called once, at or after its instant, and then removed.
+// 2. A sleeping thread wakes no later than the first booking. If only a notification can ensure that, there is one, and
+//    no other until the thread has looked.
+// 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
-// 5. A process that was forked off starts a thread of its own with its first booking, and all bookers are called there
-//    once, by stand-ins, to book anew what they wait for.
-// 6. Bookers live for ever: their memory is never freed, only used again.
-//
-// Must not know: wheels, shards, the driver.
+// 5. A forked process starts a thread of its own at its first booking. Stand-ins then call all bookers once, to book
+//    anew what they wait for.
+// 6. Bookers live for ever: their memory is never freed, only reused.
 
 use std::cell::Cell;
 use std::io;
@@ -33,7 +31,7 @@ struct AlarmThread {
     state: Mutex<State>,
     sleeper: Sleeper,
     stand_ins: StandIns,
-    /// Who is called first, in a process that was forked off.
+    /// The bookers that are called first, in a forked process.
     inherited: Vec<&'static dyn Booker>,
 }
 
@@ -41,23 +39,23 @@ struct State {
     bookings: Bookings,
     thread: Thread,
     serves: Serves,
-    /// Counts the threads. The latest serves, and the others end.
+    /// The number of threads started so far. The latest serves, and the others end.
     latest: u64,
 }
 
-/// Whether a thread serves, and how urgent it is.
+/// Whether a thread serves, and its priority.
 #[derive(Clone, Copy)]
 enum Serves {
     Nobody,
-    /// One that is less urgent than the main thread, or not known to be as urgent.
+    /// A thread less urgent than the main thread, or not known to be as urgent.
     At(Priority),
-    /// One that is as urgent as the main thread: nobody is to take its place.
+    /// A thread as urgent as the main thread, which nothing needs to replace.
     Well,
 }
 
 /// What the thread is doing.
 enum Thread {
-    /// It looks at the bookings before it sleeps again.
+    /// It will look at the bookings before it sleeps again.
     Awake,
     Asleep {
         until: Option<Instant>,
@@ -65,15 +63,15 @@ enum Thread {
 }
 
 per_process! {
-    /// The alarm thread of this process: a child of a fork has not got its parent's.
+    /// The alarm thread of this process: a forked process does not have its parent's.
     fn alarm() -> &'static AlarmThread = |parents| {
-        // What was booked with the parent's is not known. So all are called, and book anew what they need.
+        // The bookings of the parent are not known here. So all bookers are called, and book anew what they need.
         let inherited = bookers().take_while(|_| parents.is_some());
         AlarmThread::new(inherited.filter(|booker| booker.has_survived()).collect())
     };
 }
 
-/// All bookers that there are, for a child of a fork. To read them takes no lock.
+/// All bookers, for a forked process. Reading them takes no lock.
 static BOOKERS: OnceLock<Listed> = OnceLock::new();
 
 #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
@@ -86,7 +84,7 @@ fn listed() -> impl Iterator<Item = &'static Listed> {
     std::iter::successors(BOOKERS.get(), |listed| listed.next.get().copied())
 }
 
-/// All that were listed.
+/// All listed bookers.
 pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
     listed().map(|listed| listed.booker)
 }
@@ -94,7 +92,7 @@ pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
 /// Lists a booker, once.
 pub(crate) fn list(booker: &'static dyn Booker) {
     static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
-    // Those of a model go when it ends.
+    // The bookers of a model are freed when it ends.
     if cfg!(hairspring_loom) {
         return;
     }
@@ -107,11 +105,11 @@ pub(crate) fn list(booker: &'static dyn Booker) {
     });
 }
 
-/// Starts the thread, so that booking cannot fail later. Starts it anew if it is less urgent than the main thread and than
-/// the calling thread, from which the new one inherits.
+/// Starts the thread, so that booking cannot fail later. Replaces a thread that is less urgent than both the main
+/// thread and the calling thread, from which the new one inherits.
 ///
 /// # Panics
-/// If there is none and the system refuses it.
+/// If there is no thread and the system refuses one.
 pub(crate) fn start() {
     let alarm = alarm();
     if let Err(error) = alarm.start() {
@@ -119,13 +117,13 @@ pub(crate) fn start() {
     }
 }
 
-/// The same, once for each thread.
+/// [`start`], but only once for each calling thread.
 ///
 /// # Panics
-/// As [`start`].
+/// In the same cases as [`start`].
 pub(crate) fn start_for_this_thread() {
     thread_local! {
-        /// The process in which this thread has asked for it.
+        /// The process in which this thread has called `start`.
         static ASKED: Cell<u32> = const { Cell::new(0) };
     }
     let process = std::process::id();
@@ -134,18 +132,18 @@ pub(crate) fn start_for_this_thread() {
     }
 }
 
-/// Books a call of `booker` for `at`, in place of what it had booked before.
+/// Books a call of `booker` for `at`, in place of its booking before.
 pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
     alarm().book(id, at, booker);
 }
 
-/// Takes a booking back, if there is one.
+/// Cancels a booking, if there is one.
 pub(crate) fn cancel(id: BookerId) {
     // The thread may wake once for nothing. Most often another booking comes before that.
     alarm().lock().bookings.cancel(id);
 }
 
-/// When a booker is to be called.
+/// When a booker will be called.
 #[cfg(test)]
 pub(crate) fn booked(id: BookerId) -> Option<Instant> {
     alarm().lock().bookings.of(id)
@@ -161,7 +159,7 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Calls all that are due, in a model. Returns whether anything was.
+/// Calls all bookers that are due, in a model. Returns whether there was one.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn call_due() -> bool {
     let alarm = alarm();
@@ -194,9 +192,9 @@ impl AlarmThread {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread unless there is one of no worse priority than this.
+    /// Starts a thread unless there is one at least as urgent as the caller.
     fn start(&'static self) -> io::Result<()> {
-        // A model calls by itself.
+        // In a model the test calls.
         if cfg!(hairspring_loom) {
             return Ok(());
         }
@@ -210,7 +208,7 @@ impl AlarmThread {
             Serves::At(priority) if priority >= here => return Ok(()),
             Serves::At(_) | Serves::Nobody => {}
         }
-        // It waits for the lock, and so for what is said of it here.
+        // The new thread waits for this lock, and so for the state that is set here.
         let number = state.latest + 1;
         let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(move || self.run(number));
         match started {
@@ -219,11 +217,11 @@ impl AlarmThread {
                 state.serves = Serves::At(here);
                 self.sleeper.wake_all();
                 drop(state);
-                // They are as urgent as the thread that started them.
+                // Each is as urgent as the thread that started it.
                 self.stand_ins.retire();
                 Ok(())
             }
-            // The one that there is will do.
+            // The existing thread will do.
             Err(_) if matches!(state.serves, Serves::At(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -235,12 +233,12 @@ impl AlarmThread {
         let is_missing = matches!(state.serves, Serves::Nobody);
         self.sleep_anew(state);
         if is_missing {
-            // This process was forked off one that had timers. If the system refuses, the next booking asks again.
+            // This process was forked from one that had timers. If the system refuses, the next booking tries again.
             let _ = self.start();
         }
     }
 
-    /// The bookings have changed: has a thread that sleeps wake for the first of them. Lets go of the lock.
+    /// The bookings have changed: makes a sleeping thread wake for the first of them. Unlocks.
     fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
         let first = state.bookings.first();
         let Thread::Asleep { until } = state.thread else { return };
@@ -259,12 +257,12 @@ impl AlarmThread {
     fn run(&'static self, number: u64) {
         let priority = priority::settle();
         if number == 1 {
-            // Not here: what they wake may wait for ever for a lock that a thread of the parent held.
+            // Not on this thread: a woken task may wait for ever for a lock that a thread of the parent held.
             self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
         }
         let mut state = self.lock();
         if state.latest == number {
-            // What was tried counts: whoever is no more urgent need not try again.
+            // The priority that was tried counts: a caller that is no more urgent need not try again.
             state.serves = match (priority, state.serves) {
                 (None, _) => Serves::Well,
                 (Some(reached), Serves::At(tried)) => Serves::At(reached.max(tried)),
@@ -274,11 +272,11 @@ impl AlarmThread {
         while state.latest == number {
             state = self.round(state);
         }
-        // What was meant for the thread that serves now may have come here.
+        // A notification for the thread that serves now may have come here.
         self.sleeper.wake_all();
     }
 
-    /// Calls who is due first; if nobody is, sleeps until somebody may be.
+    /// Calls the booker that is due first. If none is due, sleeps until one may be.
     fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
@@ -309,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Keeps the thread busy until it is told to go on.
+    /// Blocks the thread until a message comes.
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
     impl Booker for Gate {
@@ -323,7 +321,7 @@ mod tests {
         start();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
-        // So that all is booked before the first is called, however slow this thread is.
+        // So that all bookings are made before the first call, however slow this thread is.
         book(BookerId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {

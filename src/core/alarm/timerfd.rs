@@ -1,6 +1,4 @@
-//! A Linux `timerfd`, watched by the runtime's I/O driver.
-//!
-//! Must not know: wheel, shards, the driver.
+//! [`TimerfdAlarm`]: a Linux `timerfd`, watched by the runtime's I/O driver.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -18,10 +16,10 @@ use tokio::task::coop::unconstrained;
 use super::{SharedAlarm, Unfit};
 use crate::util::enabled;
 
-/// What a `timerfd` takes for "disarmed" is a zero wait; an instant that has passed is one nanosecond away.
+/// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
 
-/// Sooner than any overflow of the kernel's clock.
+/// The longest wait, far below any overflow of the kernel's clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[derive(Debug)]
@@ -30,11 +28,11 @@ pub(super) struct TimerfdAlarm {
 }
 
 impl TimerfdAlarm {
-    /// Fails where the system refuses, and outside a runtime with `enable_io`.
+    /// Fails if the system refuses, and outside a runtime with `enable_io`.
     pub(super) fn new() -> Result<Self, Unfit> {
         let fd = enabled::with_io(|| {
             let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            #[allow(deprecated)] // In favour of an unsafe function that asks for an I/O safe type, which `OwnedFd` is.
+            #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `OwnedFd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
         Ok(TimerfdAlarm { fd })

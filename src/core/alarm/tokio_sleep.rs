@@ -1,11 +1,9 @@
-//! An alarm of tokio's own. It is what serves a clock that a test has paused: tokio moves that on to the
-//! next of its own timers only.
-//!
-//! Invariants
-//! 1. What is to be called at the instant is called from within tokio's own firing, so a test finds its timers fired
-//!    at the same points where tokio's would be.
-//!
-//! Must not know: wheel, shards, the driver.
+//! [`TokioAlarm`]: a tokio sleep as an alarm. A clock that a test has paused needs it: tokio advances that clock only
+//! to its own timers.
+//
+// Invariants
+// 1. The waker is called from within tokio's own firing, so a test finds its timers fired at the same points as
+//    tokio's.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +15,7 @@ use tokio::time::Sleep;
 use crate::clock::Instant;
 use crate::util::enabled::{self, NotEnabled};
 
-/// Tokio's clock cannot be moved on by much more than this without an overflow somewhere; the driver asks again.
+/// The furthest alarm: tokio's clock overflows somewhere if it advances much further. The driver then sets it again.
 const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
 
 /// A tokio sleep that wakes `waker`.
@@ -32,7 +30,7 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Makes the sleep if there is none, so that [`set`](Self::set) cannot fail.
+    /// Makes the sleep if there is none, after which [`set`](Self::set) cannot fail.
     pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
         if self.sleep.is_none() {
             self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
@@ -40,10 +38,10 @@ impl TokioAlarm {
         Ok(())
     }
 
-    /// Sets the alarm, in place of what was set before. `Err` where the runtime has no `enable_time`.
+    /// Sets the alarm, in place of the last one. Fails if the runtime has no `enable_time`.
     pub(super) fn set(&mut self, at: Instant) -> Result<(), NotEnabled> {
         let at = at.min(Instant::now() + LONGEST).into();
-        // A sleep that is put off stays in tokio's wheel where it was, and a paused clock stops there.
+        // A tokio sleep that is reset to later stays where it was in tokio's wheel, and a paused clock stops there.
         if self.sleep.as_ref().is_some_and(|sleep| sleep.deadline() < at && !sleep.is_elapsed()) {
             self.cancel();
         }
@@ -55,7 +53,7 @@ impl TokioAlarm {
             none => none.insert(sleep_until(at)?),
         };
         let sleep = sleep.as_mut();
-        // The driver's own budget is no business of its alarm.
+        // The alarm must not spend the budget of the driver's task.
         let polled =
             std::pin::pin!(tokio::task::coop::unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
         if polled == Poll::Ready(()) {

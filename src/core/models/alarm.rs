@@ -1,6 +1,6 @@
-//! Models of the alarm thread: who books is heard, and a driver that sleeps has a booking by then.
+//! Models of the alarm thread: it misses no booking, and a driver that sleeps has one.
 //!
-//! On real threads it is the process's alarm thread that rings.
+//! On real threads the process's alarm thread calls.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -13,24 +13,24 @@ use crate::core::stand_ins::StandIns;
 use crate::util::sync::keep;
 use crate::wheel::{Tick, Ticks};
 
-/// Rings what is due, in the place of the alarm thread.
-fn ring() {
+/// Calls the bookers that are due, in place of the alarm thread.
+fn call() {
     #[cfg(hairspring_loom)]
     thread::call_due();
 }
 
-/// A bell that says that it was rung.
-struct Chime(Arc<Woken>);
+/// A booker that counts its calls.
+struct Counts(Arc<Woken>);
 
-impl Booker for Chime {
+impl Booker for Counts {
     fn alarm(&'static self, _: &'static StandIns) {
         self.0.wake_by_ref();
     }
 }
 
-impl Chime {
-    fn new() -> &'static Chime {
-        keep!(Chime, Chime(Woken::new()))
+impl Counts {
+    fn new() -> &'static Counts {
+        keep!(Counts, Counts(Woken::new()))
     }
 
     fn book(&'static self, id: BookerId, at: Tick) {
@@ -38,69 +38,69 @@ impl Chime {
     }
 }
 
-/// Names that no timer has.
+/// An id that no timer has.
 fn id(number: u64) -> BookerId {
     BookerId((1 << 63) + number)
 }
 
-/// Does the thread's work until both bells have rung.
-fn ring_both(one: &Woken, other: &Woken) {
+/// Does the thread's work until both bookers were called.
+fn call_both(one: &Woken, other: &Woken) {
     let both = || one.is_woken() && other.is_woken();
     #[cfg(hairspring_loom)]
     thread::run_until(both);
     #[cfg(not(hairspring_loom))]
     {
         thread::start();
-        wait_until("both bells ring", both);
+        wait_until("both are called", both);
     }
 }
 
-/// The thread hears of each booking, also of one that moves another forward, and sleeps through none.
+/// The thread oversleeps no booking, not even one that moves an earlier booking forward.
 #[test]
 fn booking_against_the_thread_going_to_sleep() {
     check("booking against the thread going to sleep", || {
-        let (one, other) = (Chime::new(), Chime::new());
+        let (one, other) = (Counts::new(), Counts::new());
         other.book(id(2), far(1));
         race_three(
             move || one.book(id(1), near(1)),
             move || other.book(id(2), near(2)),
-            move || ring_both(&one.0, &other.0),
+            move || call_both(&one.0, &other.0),
         );
-        assert_eq!((one.0.take(), other.0.take()), (1, 1), "each rings once");
+        assert_eq!((one.0.take(), other.0.take()), (1, 1), "each is called once");
         assert_eq!((booked(id(1)), booked(id(2))), (None, None));
     });
 }
 
 #[test]
-fn cancelling_against_ringing() {
-    check("cancelling against ringing", || {
-        let chime = Chime::new();
-        chime.book(id(3), near(1));
+fn cancelling_against_the_alarm() {
+    check("cancelling against the alarm", || {
+        let counts = Counts::new();
+        counts.book(id(3), near(1));
         race(
             move || {
                 thread::cancel(id(3));
-                chime.book(id(3), far(1));
+                counts.book(id(3), far(1));
                 thread::cancel(id(3));
             },
-            ring,
+            call,
         );
-        assert!(chime.0.take() <= 1, "it rings once at most");
+        assert!(counts.0.take() <= 1, "it is called once at most");
         assert_eq!(booked(id(3)), None);
     });
 }
 
-/// A timer that is due at once, armed while the driver goes to sleep and the alarm rings.
+/// A deadline that is due at once, registered while the driver goes to sleep and the alarm goes off.
 #[test]
-fn arming_against_ringing() {
-    check("arming against ringing", || {
+fn registering_against_the_alarm() {
+    check("registering against the alarm", || {
         let world = World::with_alarm();
-        world.arm(far(1));
+        world.register(far(1));
         let task = Task::new(world).run();
         let wake_and_run = move || {
             world.timer.parking.wake_driver();
             task.run()
         };
-        let (task, (), woken) = race_three(wake_and_run, ring, move || world.arm(near(1)));
+        let (task, (), woken) = race_three(wake_and_run, call, move || world.register(near(1)));
         let task = task.settle(|| woken.is_woken());
         assert_eq!(woken.take(), 1);
         let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
@@ -108,22 +108,22 @@ fn arming_against_ringing() {
     });
 }
 
-/// A driver that has not come, and the alarm thread in its place: asleep until `tick`, with nobody to wake.
+/// The state after a stand-in's turn for a late driver: asleep until `tick`, with no driver to wake.
 fn stood_in_until(world: World, tick: Tick) {
     let parking = world.timer.parking;
     assert!(parking.begin_turn_as_stand_in(tick));
     assert_eq!(parking.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
 }
 
-/// The alarm thread turns again as the driver comes round.
+/// The alarm thread sends a stand-in while the driver turns.
 #[test]
-fn the_thread_turns_while_the_driver_does() {
-    check("the thread turns while the driver does", || {
+fn a_stand_in_turns_while_the_driver_does() {
+    check("a stand-in turns while the driver does", || {
         let world = World::with_alarm();
-        let due = world.arm(near(1));
+        let due = world.register(near(1));
         stood_in_until(world, near(1));
         let task = Task::new(world);
-        let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
+        let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
         let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
@@ -132,14 +132,14 @@ fn the_thread_turns_while_the_driver_does() {
     });
 }
 
-/// The same where there is nothing to fire any more.
+/// The same with nothing left to fire.
 #[test]
-fn the_thread_turns_for_nothing_while_the_driver_does() {
-    check("the thread turns for nothing while the driver does", || {
+fn a_stand_in_turns_for_nothing_while_the_driver_does() {
+    check("a stand-in turns for nothing while the driver does", || {
         let world = World::with_alarm();
         stood_in_until(world, near(1));
         let task = Task::new(world);
-        let (task, (), later) = race_three(move || task.run(), ring, move || world.arm(far(1)));
+        let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
@@ -147,16 +147,16 @@ fn the_thread_turns_for_nothing_while_the_driver_does() {
 }
 
 #[test]
-fn shutdown_against_ringing() {
-    check("shutdown against ringing", || {
+fn shutdown_against_the_alarm() {
+    check("shutdown against the alarm", || {
         let world = World::with_alarm();
         let mut task = Task::new(world).run();
-        let woken = world.arm(near(1));
-        let (pending, ()) = race(move || world.timer.close(), ring);
+        let woken = world.register(near(1));
+        let (pending, ()) = race(move || world.timer.close(), call);
         assert!(pending.is_some());
         wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
-        assert_eq!(woken.take(), 1, "fired or told, once");
+        assert_eq!(woken.take(), 1, "fired or shut down, once");
         assert_eq!(world.timer.parking.booked(), None);
     });
 }

@@ -1,13 +1,11 @@
-//! Models: what threads do to each other's timers, in little, on the code that timers run.
+//! Models: small programs of two or three threads that use the same timer, on the code that users run.
 //!
-//! With `--cfg hairspring_loom` each runs in every order that its threads' steps can come in, and with every value that
-//! their loads may see, up to so many preemptions; without, some hundred times on real threads. Each says how many
-//! runs it took. CONTRIBUTING.md has the commands.
+//! With `--cfg hairspring_loom` each model runs in every order of its threads' steps, and with every value that their
+//! loads may see, up to a number of preemptions. Without, it runs some hundred times on real threads. Each prints how
+//! many runs it took. CONTRIBUTING.md has the commands.
 //!
-//! Time does not pass in a model. A deadline is [`near`], and has long come, or [`far`]; what is far is fired by saying
-//! that its time has come, as an alarm of the driver's own does.
-//!
-//! Must not know: what the tests outside of the crate check.
+//! Time does not pass in a model. A deadline is [`near`], and passed long ago, or [`far`]. A model fires what is far by
+//! passing its tick, as an alarm of the driver's own does.
 
 mod alarm;
 mod parker;
@@ -58,7 +56,7 @@ pub(crate) fn far(number: u64) -> Tick {
     Tick(HOUR.0 * 24 * 365 * 100 + number * HOUR.0)
 }
 
-/// How large a thread's stack is, in words. Loom's own are too small for a wheel.
+/// The size of a thread's stack, in words. Loom's default is too small for a wheel.
 #[cfg(hairspring_loom)]
 const STACK: usize = 0x8000;
 
@@ -113,7 +111,7 @@ where
     (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
 }
 
-/// How many threads are still missing. Real ones take longer to start than what they are to do.
+/// How many threads have not started yet. Real threads take longer to start than to run their part.
 struct Start(Arc<PlainUsize>);
 
 impl Start {
@@ -155,23 +153,23 @@ impl Woken {
         Arc::new(Woken(AtomicUsize::new(0)))
     }
 
-    /// Whether it was woken, as is not yet asked.
+    /// Whether it was woken since [`take`](Woken::take).
     pub(crate) fn is_woken(&self) -> bool {
         self.0.load(SeqCst) > 0
     }
 
-    /// How often it was woken since this was last asked.
+    /// How often it was woken since this was last called.
     pub(crate) fn take(&self) -> usize {
         self.0.swap(0, SeqCst)
     }
 
-    /// Whether a waker is left somewhere.
+    /// Whether anything still holds a waker.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 }
 
-/// Waits for what is to hold by now. On real threads the alarm thread, which no model joins, may be in the midst of a turn.
+/// Checks that `seen` holds. On real threads waits for it: the alarm thread, which no model joins, may be at work.
 pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
     #[cfg(hairspring_loom)]
     assert!(seen(), "{what}");
@@ -192,7 +190,7 @@ pub(crate) struct World {
     pub(crate) lease: ShardLease,
 }
 
-/// Books nothing that comes: all is far.
+/// For a model in which everything is far: no alarm is called.
 struct Mute;
 
 impl Booker for Mute {
@@ -200,12 +198,12 @@ impl Booker for Mute {
 }
 
 impl World {
-    /// Where all is far.
+    /// For models in which everything is far.
     pub(crate) fn new() -> World {
         World::with_booker(Some(&Mute))
     }
 
-    /// Where the alarm thread rings; in a model that is to be done by hand.
+    /// For models in which the alarm thread calls. Under loom, the model has to call.
     pub(crate) fn with_alarm() -> World {
         World::with_booker(None)
     }
@@ -215,7 +213,7 @@ impl World {
         World { timer, lease: timer.shard(|| 0) }
     }
 
-    /// A sleep that waits, and whom it wakes.
+    /// A sleep that waits, and what it wakes.
     pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
         let mut sleep = Sleep::on(self.lease, deadline);
         let woken = Woken::new();
@@ -223,13 +221,13 @@ impl World {
         (sleep, woken)
     }
 
-    /// An entry of the first shard, and whom it wakes.
-    pub(crate) fn arm(self, deadline: Tick) -> Arc<Woken> {
-        self.arm_in(0, deadline)
+    /// Registers in the first shard. Returns what it wakes.
+    pub(crate) fn register(self, deadline: Tick) -> Arc<Woken> {
+        self.register_in(0, deadline)
     }
 
-    /// An entry of a shard, and whom it wakes.
-    pub(crate) fn arm_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
+    /// Registers in a shard. Returns what it wakes.
+    pub(crate) fn register_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
         let woken = Woken::new();
         self.timer.shard(|| shard).insert(deadline, Waker::from(woken.clone())).unwrap();
         woken
@@ -240,7 +238,7 @@ impl World {
         self.timer.fire_at(now, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes
     }
 
-    /// The driver was polled and is not woken: it sleeps no longer than until `deadline`, and something wakes it.
+    /// The driver was polled and not woken: it sleeps until `deadline` at most, and has a booking for that.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
         let parking = self.timer.parking;
@@ -250,7 +248,7 @@ impl World {
     }
 }
 
-/// A timer's driver, and whether its task is to be polled.
+/// The task of a timer's driver.
 pub(crate) struct Task {
     driver: Driver,
     woken: Arc<Woken>,
@@ -266,7 +264,7 @@ impl Task {
         task
     }
 
-    /// Has the driver polled again.
+    /// Wakes the task.
     pub(crate) fn wake(&self) {
         self.woken.wake_by_ref();
     }
@@ -284,19 +282,19 @@ impl Task {
         }
     }
 
-    /// Polls the driver as long as it is woken, and says whether it has completed.
+    /// Polls the driver as long as it is woken. Returns whether it has completed.
     pub(crate) fn completes(&mut self) -> bool {
         self.run_in_place();
         self.done
     }
 
-    /// Lets everything happen that is due: the alarm thread rings, and the driver comes where it is woken.
+    /// Lets everything happen that is due: the alarm thread calls, and the driver is polled if it is woken.
     #[cfg(hairspring_loom)]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, _: impl Fn() -> bool) -> Task {
         loop {
             self = self.run();
-            // Longer than the alarm thread's patience, and shorter than what is far.
+            // Longer than the alarm thread waits for a driver, and shorter than what is far.
             sync::pass(Duration::from_secs(1));
             if !alarm_thread::call_due() {
                 return self;
@@ -304,7 +302,7 @@ impl Task {
         }
     }
 
-    /// Lets everything happen that is due, until that has been seen.
+    /// Lets everything happen that is due, until `seen`.
     #[cfg(not(hairspring_loom))]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
@@ -317,7 +315,7 @@ impl Task {
     }
 }
 
-/// Polls a sleep, for an error in place of a panic.
+/// Polls a sleep, and returns an error instead of a panic.
 pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
     sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())))
 }

@@ -1,4 +1,4 @@
-//! Models of the parker: whoever registers a deadline is heard by whoever sleeps until the earliest.
+//! Models of the parker: a sleeper oversleeps no deadline that is registered.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -9,7 +9,7 @@ use crate::core::parker::{Found, Parker, Phase};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
-/// A parker, with the waker of whoever sleeps, and two wheels whose locks nobody else wants.
+/// A parker with the waker of its sleeper, and two wheels without contention for their locks.
 struct Place {
     parker: Parker<Option<Waker>>,
     wheels: [Next; 2],
@@ -20,7 +20,7 @@ impl Place {
         keep!(Place, Place { parker: Parker::new(None), wheels: [Next::never(), Next::never()] })
     }
 
-    /// Registers a deadline in a wheel, which has none that is earlier.
+    /// Registers a deadline in a wheel that has no earlier one.
     fn register(&self, wheel: usize, deadline: Tick) {
         assert!(self.wheels[wheel].registered(deadline));
         if self.parker.is_too_late_for(deadline) {
@@ -29,7 +29,7 @@ impl Place {
                 let waker = locked.take();
                 locked.leave();
                 drop(locked);
-                waker.expect("who sleeps has left its waker").wake();
+                waker.expect("the sleeper has left its waker").wake();
             }
         }
     }
@@ -44,10 +44,10 @@ impl Place {
         *locked = Some(Waker::from(woken.clone()));
     }
 
-    /// `false` if the look has to be repeated.
+    /// Returns `false` if the look has to repeat.
     fn park(&self, earliest: Tick) -> bool {
         let mut locked = self.parker.lock();
-        // Another that looked as well may know of something earlier.
+        // Another sleeper that looked may have found an earlier deadline.
         locked.wakes_by(earliest) || locked.park(earliest)
     }
 
@@ -59,7 +59,7 @@ impl Place {
         } {}
     }
 
-    /// Whoever slept wakes for a deadline, or was woken.
+    /// One sleeper wakes by itself for a deadline, or was woken.
     fn assert_wakes_by(&self, deadline: Tick, woken: &[&Arc<Woken>]) {
         let by_itself = self.parker.lock().phase() == Phase::Parked && self.parker.next_wake() <= deadline;
         assert!(by_itself || woken.iter().any(|woken| woken.is_woken()), "it sleeps through {deadline:?}");
@@ -76,7 +76,7 @@ fn registering_against_parking() {
     });
 }
 
-/// It slept before, until later.
+/// The sleeper slept before, until later.
 #[test]
 fn two_register_against_parking_again() {
     check("two register against parking again", || {
@@ -89,7 +89,7 @@ fn two_register_against_parking_again() {
     });
 }
 
-/// As a driver and its stand-in do.
+/// As a driver and a stand-in do.
 #[test]
 fn two_that_look_at_the_same_time_against_registering() {
     check("two that look at the same time against registering", || {
@@ -100,7 +100,7 @@ fn two_that_look_at_the_same_time_against_registering() {
     });
 }
 
-/// Whoever has something to do does not sleep, and is not woken.
+/// A sleeper that has something to do does not sleep, and is not woken.
 #[test]
 fn leaving_against_registering() {
     check("leaving against registering", || {

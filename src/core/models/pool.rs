@@ -1,4 +1,4 @@
-//! Models of what timers share: hubs that one uses after the other, and the stand-ins.
+//! Models of what timers share: memory that one uses after another, and the stand-ins.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,7 +21,7 @@ fn close(timer: TimerLease) {
     timer.close().expect("nobody else ends it");
 }
 
-/// Two timers in one hub would count, and end, each other's sleeps.
+/// Two timers in the same memory would count, and end, each other's sleeps.
 #[test]
 fn a_handle_of_an_ended_timer_against_two_new_ones() {
     check("a handle of an ended timer against two new ones", || {
@@ -35,7 +35,7 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
     });
 }
 
-/// Whoever got hold of it in time reads what it has counted, and not what another counts.
+/// A handle that was held in time reads the timer's own counts, and not those of the next.
 #[test]
 fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     check("a handle against the end of its timer and a new one", || {
@@ -59,7 +59,7 @@ fn driverless() -> TimerLease {
     TimerLease::open_driverless(WANTED)
 }
 
-fn arm(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
+fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
     let woken = Woken::new();
     let waker = Waker::from(woken.clone());
     match timer.shard(|| 0).insert(deadline, waker.clone()) {
@@ -71,13 +71,13 @@ fn arm(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
     woken
 }
 
-/// Does the alarm thread's work, and that of the stand-in which it calls.
-fn ring() {
+/// Does the work of the alarm thread, and of the stand-in that it sends.
+fn call() {
     #[cfg(hairspring_loom)]
     thread::call_due();
 }
 
-/// Does all of it, with time for timers to gather.
+/// Does all that work, and lets time pass in which timers are coalesced.
 fn settle() {
     #[cfg(hairspring_loom)]
     while {
@@ -86,20 +86,20 @@ fn settle() {
     } {}
 }
 
-/// Two have booked, or one has and the stand-in has looked too early: what came between is seen.
+/// Two have booked, or one has and the stand-in has looked too early. A deadline registered in between is found.
 #[test]
-fn arming_against_the_turns_of_stand_ins() {
-    check("arming against the turns of stand-ins", || {
+fn registering_against_the_turns_of_stand_ins() {
+    check("registering against the turns of stand-ins", || {
         let timer = driverless();
-        let first = arm(timer, near(2));
-        let (second, (), ()) = race_three(move || arm(timer, near(1)), ring, ring);
+        let first = register(timer, near(2));
+        let (second, (), ()) = race_three(move || register(timer, near(1)), call, call);
         settle();
         wait_until("both fire", || first.is_woken() && second.is_woken());
         assert_eq!((first.take(), second.take()), (1, 1));
-        let later = arm(timer, far(1));
+        let later = register(timer, far(1));
         let by = clock::instant_of(far(1)).into_std();
         let parking = timer.parking;
-        wait_until("the alarm thread rings for what is far", || {
+        wait_until("the alarm thread calls for what is far", || {
             parking.next_wake() == far(1) && parking.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
@@ -107,18 +107,18 @@ fn arming_against_the_turns_of_stand_ins() {
     });
 }
 
-/// A timer ends while a stand-in turns for it, and the next one takes its hub.
+/// A timer ends while a stand-in turns for it, and the next timer takes its memory.
 #[test]
 fn the_turn_of_a_stand_in_against_the_end_of_its_timer() {
     check("the turn of a stand-in against the end of its timer", || {
         let timer = driverless();
-        let woken = arm(timer, near(1));
+        let woken = register(timer, near(1));
         let end_and_open = move || {
             close(timer);
             let next = TimerLease::open(WANTED);
-            (next, arm(next, far(1)))
+            (next, register(next, far(1)))
         };
-        let ((next, far), ()) = race(end_and_open, ring);
+        let ((next, far), ()) = race(end_and_open, call);
         wait_until("it is fired or shut down", || woken.is_woken());
         assert_eq!((woken.take(), far.is_woken()), (1, false));
         close(next);
@@ -131,7 +131,7 @@ mod stand_ins {
     use crate::core::stand_ins::StandIns;
     use crate::util::sync::keep;
 
-    /// What is left to an idle thread, that thread does; else whoever sends it does.
+    /// Work that is left to an idle thread, that thread does. Otherwise the sender does.
     #[test]
     fn sending_work_against_a_thread_that_goes_idle() {
         check("sending work against a thread that goes idle", || {

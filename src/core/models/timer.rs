@@ -1,6 +1,4 @@
 //! Models of a timer: its shard, its parking, its driver, and the sleeps on it.
-//!
-//! What an alarm fires, it fires as one of the driver's own does: by the time that it says has come.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -11,29 +9,29 @@ use crate::future::Sleep;
 use crate::wheel::Ticks;
 
 #[test]
-fn arming_against_going_to_sleep() {
-    check("arming against going to sleep", || {
+fn registering_against_going_to_sleep() {
+    check("registering against going to sleep", || {
         let world = World::new();
         let task = Task::new(world);
-        let (task, woken) = race(move || task.run(), move || world.arm(far(1)));
+        let (task, woken) = race(move || task.run(), move || world.register(far(1)));
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), woken.take(), task.done), (1, 1, false));
     });
 }
 
-/// It slept before, until later, and was woken for something else.
+/// The driver slept before, until later, and was woken for something else.
 #[test]
-fn arming_against_going_back_to_sleep() {
-    check("arming against going back to sleep", || {
+fn registering_against_going_back_to_sleep() {
+    check("registering against going back to sleep", || {
         let world = World::new();
-        let later = world.arm(far(2));
+        let later = world.register(far(2));
         let task = Task::new(world).run();
         let wake_and_run = move || {
             world.timer.parking.wake_driver();
             task.run()
         };
-        let (task, sooner) = race(wake_and_run, move || world.arm(far(1)));
+        let (task, sooner) = race(wake_and_run, move || world.register(far(1)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
@@ -41,43 +39,43 @@ fn arming_against_going_back_to_sleep() {
     });
 }
 
-/// The driver is polled by whoever runs it, and fires what is due; nobody has woken it.
+/// The driver is polled although nothing has woken it, and fires what is due.
 #[test]
-fn arming_against_a_turn_out_of_turn() {
-    check("arming against a turn out of turn", || {
+fn registering_against_a_turn_out_of_turn() {
+    check("registering against a turn out of turn", || {
         let world = World::new();
         let task = Task::new(world).run();
-        let due = world.arm(near(1));
+        let due = world.register(near(1));
         let poll_and_run = move || {
             task.wake();
             task.run()
         };
-        let (task, later) = race(poll_and_run, move || world.arm(far(1)));
+        let (task, later) = race(poll_and_run, move || world.register(far(1)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((due.take(), world.fire(far(1)), later.take()), (1, 1, 1));
     });
 }
 
-/// Where they do not meet in the lock of a shard, the order of what is published is all that there is.
+/// They use different shards, so only the order of what is published keeps them apart.
 #[test]
-fn arming_beside_a_turn() {
-    check("arming beside a turn", || {
+fn registering_beside_a_turn() {
+    check("registering beside a turn", || {
         let world = World::new();
         let task = Task::new(world).run();
-        let due = world.arm(near(1));
+        let due = world.register(near(1));
         let poll_and_run = move || {
             task.wake();
             task.run()
         };
-        let (task, later) = race(poll_and_run, move || world.arm_in(1, far(1)));
+        let (task, later) = race(poll_and_run, move || world.register_in(1, far(1)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((due.take(), world.fire(far(1)), later.take()), (1, 1, 1));
     });
 }
 
-/// A heartbeat that makes a deadline earlier arms as well.
+/// A reset to an earlier deadline registers it too.
 #[test]
 fn an_earlier_reset_against_going_to_sleep() {
     check("an earlier reset against going to sleep", || {
@@ -98,11 +96,11 @@ fn an_earlier_reset_against_going_to_sleep() {
 }
 
 #[test]
-fn two_arm_in_one_shard() {
-    check("two arm in one shard", || {
+fn two_register_in_one_shard() {
+    check("two register in one shard", || {
         let world = World::new();
         let task = Task::new(world).run();
-        let (sooner, later) = race(move || world.arm(far(1)), move || world.arm(far(2)));
+        let (sooner, later) = race(move || world.register(far(1)), move || world.register(far(2)));
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
@@ -114,19 +112,19 @@ fn two_arm_in_one_shard() {
 }
 
 #[test]
-fn two_arm_in_one_shard_against_going_to_sleep() {
-    check("two arm in one shard against going to sleep", || {
+fn two_register_in_one_shard_against_going_to_sleep() {
+    check("two register in one shard against going to sleep", || {
         let world = World::new();
         let task = Task::new(world);
         let (task, sooner, later) =
-            race_three(move || task.run(), move || world.arm(far(1)), move || world.arm(far(2)));
+            race_three(move || task.run(), move || world.register(far(1)), move || world.register(far(2)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (2, 1, 1));
     });
 }
 
-/// A turn on a clock that a test has paused, until it goes to sleep. Returns whom the parking wakes for the next.
+/// A turn on a clock that a test has paused, until it goes to sleep. Returns what the parking wakes for the next.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, parking) = (Woken::new(), world.timer.parking);
     loop {
@@ -138,15 +136,15 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     }
 }
 
-/// The driver is not to leave an alarm behind to which the clock would jump: one that has seen what was cancelled is
-/// woken to look again.
+/// The driver must not leave an alarm for a cancelled sleep, to which the clock would jump. If it has seen that sleep,
+/// it is woken to look again.
 #[test]
 fn cancel_against_going_to_sleep_on_a_paused_clock() {
     check("cancel against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.move_clock();
+        world.timer.drive_clock();
         let (sleep, _) = world.sleeping(far(1));
-        let _later = world.arm_in(1, far(2));
+        let _later = world.register_in(1, far(2));
         let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
@@ -156,14 +154,14 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
 }
 
 #[test]
-fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
-    check("cancel and arm against going to sleep on a paused clock", || {
+fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
+    check("cancel and register against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.move_clock();
+        world.timer.drive_clock();
         let (mut sleep, _) = world.sleeping(far(1));
-        let (woken, _armed, _sleep) = race_three(
+        let (woken, _registered, _sleep) = race_three(
             move || turn_on_a_paused_clock(world),
-            move || world.arm(far(2)),
+            move || world.register(far(2)),
             move || {
                 sleep.reset_to_tick(far(3));
                 sleep
@@ -176,14 +174,14 @@ fn cancel_and_arm_against_going_to_sleep_on_a_paused_clock() {
     });
 }
 
-/// Of the two that may fire, the driver and the alarm thread, and the one that cancels, one gets the entry.
+/// Two threads may fire, the driver and the alarm thread, and one cancels. One of the three gets the entry.
 #[test]
 fn cancel_against_fire() {
     check("cancel against fire", || {
         let world = World::new();
         let (sleep, woken) = world.sleeping(far(1));
         let (one, other, ()) = race_three(move || world.fire(far(1)), move || world.fire(far(1)), move || drop(sleep));
-        assert_eq!(one + other, woken.take(), "who fires wakes");
+        assert_eq!(one + other, woken.take(), "whoever fires it wakes it");
         let counts = world.timer.snapshot().counts;
         assert_eq!((counts.registered, counts.pending), (1, 0));
         assert!(one + other <= 1 && counts.fired == (one + other) as u64, "it fires once at most");
@@ -205,7 +203,7 @@ fn reset_against_fire() {
         );
         assert_eq!(fired, woken.take());
         if fired > 0 {
-            // The task polls, as it was woken.
+            // The task polls, because it was woken.
             assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
         }
         assert!(world.timer.earliest() <= far(2));
@@ -215,7 +213,7 @@ fn reset_against_fire() {
     });
 }
 
-/// One that would be too late already is woken at once, by the one who resets or by the one who fires.
+/// A sleep whose new deadline has passed is woken at once, by the reset or by the turn.
 #[test]
 fn reset_to_the_past_against_fire() {
     check("reset to the past against fire", || {
@@ -254,7 +252,7 @@ fn shutdown_against_the_drop_of_the_driver() {
     check("shutdown against the drop of the driver", || {
         let world = World::new();
         let task = Task::new(world).run();
-        let woken = world.arm(far(1));
+        let woken = world.register(far(1));
         let (pending, ()) = race(move || world.timer.close(), move || drop(task));
         assert!(matches!(pending, None | Some(1)));
         assert_eq!(woken.take(), 1);

@@ -1,27 +1,27 @@
-//! [`Coalesce`]: lets due timers wait for company where they are dense.
+//! [`Coalesce`]: delays turns while timers are dense, so that each turn fires more.
 //!
-//! A turn costs tens of microseconds of two threads' time, however little it fires. So after a turn the next waits 40 us
-//! for each timer that the last one fired, up to 0.8 ms. Below 25,000 timers a second a turn fires few and the wait is
-//! short; above, each wait collects more than the last until it is at its longest.
+//! A turn costs tens of microseconds on two threads, however little it fires. So the next turn waits 40 us for each
+//! timer that the last one fired, up to 0.8 ms. Below 25,000 timers a second a turn fires few timers and the wait is
+//! short. Above that, each wait collects more timers than the last, until it reaches its maximum.
 
 use crate::wheel::{Tick, Ticks};
 
 const WAIT_PER_FIRED: u64 = 40_000;
 const LONGEST_WAIT: u64 = 800_000;
 
-/// A wait from which on timers are dense.
+/// From this wait on, timers count as dense.
 const DENSE: Ticks = Ticks(250_000);
 
-/// How long the next turn waits after one that fired so many.
+/// How long the next turn waits after one that fired this many.
 pub(crate) fn wait_after(fired: usize) -> Ticks {
     Ticks(WAIT_PER_FIRED.saturating_mul(fired as u64).min(LONGEST_WAIT))
 }
 
 #[derive(Debug)]
 pub(super) struct Coalesce {
-    /// No turn begins before this, whatever is registered.
+    /// No turn begins before this, whatever deadline is registered.
     not_before: Tick,
-    /// How long the last one waited.
+    /// How long the last turn waited.
     wait: Ticks,
     /// The tick that the driver was last woken for.
     woken_for: Tick,
@@ -37,11 +37,11 @@ impl Coalesce {
         deadline.max(self.not_before)
     }
 
-    /// A turn that went by the time `now` has ended: when the next may begin if it waits.
+    /// A turn at the time `now` has ended. Returns when the next may begin if it waits.
     pub(super) fn after_turn(&self, now: Tick, wait: Ticks) -> Tick {
         match wait {
             Ticks(0) => Tick::ZERO,
-            // From the tick on that the turn was for, but half the wait at least.
+            // Counted from the tick that the turn was for, but at least half the wait from now.
             _ => (self.woken_for + wait).max(now + Ticks(wait.0 / 2)),
         }
     }
@@ -56,7 +56,7 @@ impl Coalesce {
         self.woken_for = tick;
     }
 
-    /// When the turn after the one that was just woken for is likely to begin, if timers are dense.
+    /// When the turn after the present one is likely to begin, if timers are dense.
     pub(super) fn likely_next(&self) -> Option<Tick> {
         (self.wait >= DENSE).then(|| self.woken_for + self.wait)
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_that_fired_little_is_hardly_followed_by_a_wait_and_none_by_a_long_one() {
+    fn the_next_turn_waits_40_us_for_each_timer_fired_and_at_most_800() {
         let waits = [0, 1, 3, 20, 21, usize::MAX].map(|fired| wait_after(fired).0);
         assert_eq!(waits, [0, 40_000, 120_000, 800_000, 800_000, 800_000]);
     }

@@ -1,16 +1,15 @@
-//! [`Parking`]: how a timer's driver sleeps, what wakes it, and who turns if it does not come.
+//! [`Parking`]: how a timer's driver sleeps, what wakes it, and who turns if it is late.
 //!
-//! The handshake with those who register deadlines is the [parker](super::parker)'s. Here is what a driver has beside it:
-//! an alarm for the tick at which it wakes, a watch over a driver that is late, the coalescing of dense timers, and the
-//! timer's clock.
+//! The [parker](super::parker) does the handshake with those that register deadlines. Here is the rest: an alarm for
+//! the tick at which the driver wakes, a watch over a late driver, the coalescing of dense timers, and the timer's
+//! clock.
 //
 // Invariants
-// 1. An alarm of the driver's own stays set whatever a stand-in publishes in its place.
+// 1. An alarm of the driver's own stays set, whatever a stand-in publishes in the driver's place.
 // 2. While the driver is expected, the alarm thread has a booking to see that it came, unless a clock is paused.
-// 3. While `certain` is finite, the alarm thread withdraws it soon after the tick that is slept for.
-// 4. While somebody shows the time the parker is `Away`, but for a turn that began before: who shows it fires what is due.
-//
-// Must not know: wheels, shards, the driver's work.
+// 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
+// 4. While a test shows the time, the test fires what is due. The parker is then `Away`, except during a turn that
+//    began before.
 
 pub(crate) mod coalesce;
 mod unconfirmed;
@@ -35,14 +34,14 @@ use crate::util::sync;
 use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Parking::is_surely_future`] answers a poll wrongly: 134 ms. Even then only a
-/// sleep that is polled after its deadline goes on waiting, and it is woken as soon as the thread runs.
+/// How late the alarm thread may be before [`Parking::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
+/// polled after its deadline only goes on waiting, until the thread runs and wakes it.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
-/// How long a driver may take to come round once it was woken, before a stand-in turns in its place.
+/// How long a driver may take to turn once it was woken, before a stand-in turns in its place.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The same if the driver's own alarm fires what is due without it, so that only the next alarm waits for it.
+/// The same if the driver's own alarm fires what is due, so that only the next alarm waits for the driver.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
 /// How often the alarm thread looks whether the driver's own alarm was in time, while there is none that is late.
@@ -53,7 +52,7 @@ const NOW_AND_THEN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Parking {
     pub(super) parker: Parker<Plan>,
-    /// No deadline after this tick can have passed; `Tick::MAX` if that is not known.
+    /// No deadline after this tick can have passed. `Tick::MAX` if that is not known.
     pub(super) certain: AtomicU64,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) clock: Source,
@@ -63,12 +62,12 @@ pub(crate) struct Parking {
     booker: OnceLock<&'static dyn Booker>,
 }
 
-/// What is kept beside the parker.
+/// The state under the parker's lock.
 pub(super) struct Plan {
-    /// Whether there is a timer.
+    /// Whether the timer is open.
     pub(super) is_open: bool,
     waker: Option<DriverWaker>,
-    /// Whether the driver was woken, or comes by itself, and has not begun a turn since.
+    /// Whether the driver was woken, or will turn by itself, and has not begun a turn since.
     is_expected: bool,
     wakes_by: WakesBy,
     /// What is set if that is the driver's own alarm.
@@ -82,42 +81,43 @@ pub(super) struct Plan {
     woken_at: Instant,
 }
 
-/// How to have the driver polled.
+/// Wakes the driver's task.
 pub(crate) struct DriverWaker {
     pub(crate) waker: Waker,
-    /// Whether it may be foreign code, which the alarm thread does not run. A tokio task's is not: it never blocks.
+    /// Whether this may be foreign code, which the alarm thread does not run. The waker of a tokio task is not: it
+    /// never blocks.
     pub(crate) is_foreign: bool,
 }
 
 impl DriverWaker {
     pub(crate) fn wake(self) {
-        // It is no fault of whoever arms a timer, shuts it down, or waits on it.
+        // A panic is no fault of whoever registers a deadline, shuts the timer down, or waits on it.
         catch_panic(|| self.waker.wake());
     }
 }
 
-/// What wakes a sleeping driver at the tick that it sleeps for.
+/// What wakes a sleeping driver at `next_wake`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WakesBy {
     /// The alarm thread.
     Thread,
-    /// The alarm thread, or an alarm of tokio's beside it if a test pauses the clock meanwhile.
+    /// The alarm thread, or tokio's alarm if a test pauses the clock meanwhile.
     ThreadOrTokio,
-    /// An alarm of the driver's own, which only the driver can set earlier. The alarm thread sees to it that it comes.
+    /// An alarm of the driver's own, which only the driver can set earlier. The alarm thread checks that it goes off.
     OwnAlarm,
-    /// The alarm thread, now and then: the clock is another than the system's, and the driver has no alarm for it.
+    /// The alarm thread, now and then: the clock is not the system's, and the driver has no alarm for it.
     NowAndThen,
     /// An alarm of the driver's own, on a clock that the alarm thread does not know, or less precise than the thread.
     Itself,
 }
 
-/// What is to be done when an alarm has gone off.
+/// What to do when an alarm has gone off.
 pub(crate) enum Due {
     /// Nothing more.
     Nothing,
-    /// The driver is to be woken.
+    /// Wake the driver.
     Wake(DriverWaker),
-    /// A stand-in is to turn: there is no driver, or it was woken before and has not come round.
+    /// Send a stand-in to turn: there is no driver, or it was woken before and has not turned.
     StandIn,
 }
 
@@ -145,14 +145,14 @@ impl Parking {
         }
     }
 
-    /// Whether there is a timer, and no thread that this process has not got held the lock when the process was forked off.
-    /// Only for a process that has one thread.
+    /// Whether the timer is open and its lock is free, in a process that was just forked and has one thread: a lock
+    /// that another thread of the parent held stays locked.
     #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
     pub(crate) fn has_survived(&self) -> bool {
         self.parker.try_lock().is_some_and(|plan| plan.is_open)
     }
 
-    /// A driver is about to be spawned; the alarm thread calls `booker` for it.
+    /// Begins a timer whose driver is about to be spawned. The alarm thread calls `booker` for it.
     pub(crate) fn open(&self, booker: &'static dyn Booker) {
         let mut plan = self.prepare(booker, false);
         let before = std::mem::replace(&mut plan.runtime, instant::runtime_that_may_pause());
@@ -164,7 +164,7 @@ impl Parking {
         drop(before);
     }
 
-    /// A timer without a driver begins: a stand-in turns whenever something is due.
+    /// Begins a timer without a driver: a stand-in turns whenever something is due.
     pub(crate) fn open_driverless(&self, booker: &'static dyn Booker) {
         let mut plan = self.prepare(booker, true);
         plan.wakes_by = WakesBy::Thread;
@@ -197,7 +197,7 @@ impl Parking {
         self.driverless.load(Relaxed)
     }
 
-    /// The timer has ended. Its driver is polled once more, to see it.
+    /// The timer has ended. Wakes its driver, which completes.
     pub(crate) fn close(&self) {
         let mut plan = self.parker.lock();
         plan.leave();
@@ -209,14 +209,14 @@ impl Parking {
         drop(gone);
     }
 
-    /// A deadline was registered, earlier than any other of its shard, and the shard has published it. Returns whether the
-    /// clock was found to be paused, which the driver has yet to see.
+    /// A deadline was registered that is the earliest of its shard, and the shard has published it. Returns whether the
+    /// clock was found to be paused, which the driver does not know yet.
     #[inline]
     pub(crate) fn registered(&self, deadline: Tick) -> bool {
         self.parker.is_too_late_for(deadline) && self.turn_by(self.parker.lock(), deadline)
     }
 
-    /// Has a turn begin when `deadline` is reached. Returns whether the clock was found to be paused.
+    /// Makes a turn begin when `deadline` is reached. Returns whether the clock was found to be paused.
     #[cold]
     fn turn_by(&self, mut plan: Locked<'_, Plan>, deadline: Tick) -> bool {
         let deadline = plan.coalesce.earliest_turn(deadline);
@@ -241,10 +241,10 @@ impl Parking {
         }
     }
 
-    /// What was to come at `before` was taken out or put off, on a clock that would jump there, and the shard has published
-    /// what is left: the driver's alarm is to be moved.
+    /// An entry that was due at `before` was removed or put off, and the shard has published what is left. The clock
+    /// jumps to the driver's alarm, so the driver must not go on waiting for that entry.
     pub(crate) fn put_off(&self, before: Tick) {
-        // The driver wakes for something earlier, or is away.
+        // The driver wakes for an earlier deadline, or is away.
         if self.next_wake() < before {
             return;
         }
@@ -256,7 +256,7 @@ impl Parking {
         }
     }
 
-    /// The driver's own alarm has gone off, as is found at the time `now`.
+    /// The driver's own alarm has gone off, seen at the time `now`.
     pub(crate) fn own_alarm_went_off(&self, now: Tick) {
         let mut plan = self.parker.lock();
         if plan.phase() == Phase::Parked {
@@ -264,7 +264,7 @@ impl Parking {
         }
     }
 
-    /// Has a sleeping driver polled again, whatever it waits for.
+    /// Wakes a sleeping driver, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let plan = self.parker.lock();
         if plan.phase() == Phase::Parked && !self.is_driverless() {
@@ -273,7 +273,7 @@ impl Parking {
     }
 
     pub(super) fn wake_up(&self, mut plan: Locked<'_, Plan>) {
-        // If it slept for a tick, the booking for that finds out whether it comes.
+        // If the driver sleeps until a tick, the booking for that tick checks whether it turns.
         let is_booked = plan.phase() == Phase::Parked && self.next_wake() < Tick::MAX;
         if !is_booked && !matches!(plan.wakes_by, WakesBy::NowAndThen | WakesBy::Itself) {
             self.watch_driver(&mut plan);
@@ -289,7 +289,7 @@ impl Parking {
         self.certain.store(u64::MAX, SeqCst);
     }
 
-    /// Has the alarm thread see to it that the driver comes.
+    /// Makes the alarm thread check that the driver turns.
     fn watch_driver(&self, plan: &mut Locked<'_, Plan>) {
         (plan.woken_at, plan.looks_at) = (sync::now(), None);
         // If timers are dense the next booking is known already, and the thread need not be woken for it.
@@ -297,18 +297,18 @@ impl Parking {
         self.book(next.unwrap_or(plan.woken_at + PATIENCE));
     }
 
-    /// The alarm thread calls: says who is to act on it.
+    /// The alarm thread calls. Returns what to do.
     pub(crate) fn alarm(&self) -> Due {
         let mut plan = self.parker.lock();
         plan.looks_at = None;
         match (plan.phase(), plan.wakes_by) {
-            // The booking was replaced while the thread had it in hand, or comes from before a fork.
+            // The booking was replaced while the thread was about to call, or is from before a fork.
             (Phase::Parked, WakesBy::Thread | WakesBy::ThreadOrTokio) if self.next_wake() > self.clock.now() => {
                 self.book_for(self.next_wake());
                 Due::Nothing
             }
             (Phase::Parked, WakesBy::Thread | WakesBy::ThreadOrTokio) => {
-                // There is none, or it was woken the last time and not seen since.
+                // There is no driver, or it was woken the last time and has not turned since.
                 if self.is_driverless() || plan.waker.is_none() {
                     return Due::StandIn;
                 }
@@ -335,7 +335,7 @@ impl Parking {
         }
     }
 
-    /// Has a stand-in turn at an instant, if nothing changes until then.
+    /// Makes a stand-in turn at an instant, if nothing changes until then.
     fn stand_in_from(&self, at: Instant) -> Due {
         if sync::now() >= at {
             return Due::StandIn;
@@ -344,7 +344,7 @@ impl Parking {
         Due::Nothing
     }
 
-    /// The driver is about to look at the shards; `waker` is how to have it polled again.
+    /// The driver is about to look at the shards. `waker` wakes its task.
     pub(crate) fn begin_turn(&self, waker: DriverWaker) {
         let mut plan = self.parker.lock();
         if !plan.is_open {
@@ -358,8 +358,8 @@ impl Parking {
         drop(before);
     }
 
-    /// A stand-in is about to look at the shards by the time `now`. `false` if the timer has ended, or somebody shows its
-    /// time.
+    /// A stand-in is about to look at the shards, at the time `now`. Returns `false` if the timer has ended or a test
+    /// shows its time.
     pub(crate) fn begin_turn_as_stand_in(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open || self.clock.is_shown() {
@@ -372,15 +372,15 @@ impl Parking {
         true
     }
 
-    /// Whether a test has paused the clock of the driver's runtime, as far as a stand-in has to ask.
+    /// Whether a test has paused the clock of the driver's runtime, which a stand-in has to check before it turns.
     pub(crate) fn is_paused(&self) -> bool {
         let Some(runtime) = self.parker.lock().runtime.clone() else { return false };
         let _entered = runtime.enter();
         !instant::clock_is_the_systems()
     }
 
-    /// A stand-in was not through, and the alarm thread calls it again after what else is due. What is left undone, no other
-    /// turn may have seen.
+    /// A stand-in has more to do. The alarm thread calls it again, after other bookings that are due. Other turns may
+    /// have missed what is left.
     pub(crate) fn call_again(&self) {
         let plan = self.parker.lock();
         if matches!(plan.phase(), Phase::Looking { .. }) && plan.is_expected {
@@ -389,8 +389,8 @@ impl Parking {
         self.turn_by(plan, Tick::ZERO);
     }
 
-    /// A turn that went by the time `now` has looked. It wants the next when `earliest` is reached, but has timers `wait` for
-    /// company first. Returns when the driver will be woken at the latest; `None` if it has to look again.
+    /// A turn at the time `now` has looked. The next begins at `earliest`, but timers `wait` to be coalesced first.
+    /// Returns when the driver will wake at the latest, or `None` if it has to look again.
     pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, wait: Ticks, by: WakesBy) -> Option<Tick> {
         let mut plan = self.parker.lock();
         if !plan.is_open {
@@ -398,7 +398,7 @@ impl Parking {
         }
         let not_before = plan.coalesce.after_turn(now, wait);
         let earliest = earliest.max(not_before);
-        // Another turn has ended meanwhile, and may know of something earlier.
+        // Another turn has ended meanwhile, and may have found an earlier deadline.
         let alarm_serves = matches!(plan.wakes_by, WakesBy::Thread | WakesBy::ThreadOrTokio);
         if alarm_serves && plan.wakes_by(earliest) {
             return Some(earliest);
@@ -416,7 +416,7 @@ impl Parking {
         Some(earliest)
     }
 
-    /// Has `waker` woken when the timer ends, or its clock runs. `false` if nobody shows the time.
+    /// Wakes `waker` when the timer ends or its clock runs. Returns `false` if no test shows the time.
     pub(crate) fn wait_while_shown(&self, waker: &Waker) -> bool {
         let waker = DriverWaker { waker: waker.clone(), is_foreign: true };
         let mut plan = self.parker.lock();
@@ -428,14 +428,14 @@ impl Parking {
         if plan.is_open {
             drop(plan);
         } else {
-            // It ended meanwhile: the driver sees that when it is polled again.
+            // The timer ended meanwhile: the driver completes when it is polled again.
             wake(plan);
         }
         drop(before);
         true
     }
 
-    /// A turn stops before it is through, and the driver has asked to be polled again.
+    /// A turn stops before it is done, and the driver has woken its own task.
     pub(crate) fn interrupt_turn(&self) {
         let mut plan = self.parker.lock();
         if let Phase::Looking { .. } = plan.phase() {
@@ -446,13 +446,13 @@ impl Parking {
         }
     }
 
-    /// Whether a deadline is certainly not reached yet, found without reading a clock.
+    /// Whether a deadline is certainly in the future, without reading a clock.
     #[inline]
     pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
         deadline.0 > self.certain.load(SeqCst)
     }
 
-    /// The tick at which the driver wakes; `Tick::MAX` while it looks, tick 0 while there is none.
+    /// The tick at which the driver wakes: `Tick::MAX` while it looks, tick 0 while it is away.
     pub(crate) fn next_wake(&self) -> Tick {
         self.parker.next_wake()
     }
@@ -535,7 +535,7 @@ impl Parking {
         wake(plan);
     }
 
-    /// Has the alarm thread call at a tick; the lock is held.
+    /// Books a call of the alarm thread at a tick. The lock is held.
     fn book_for(&self, tick: Tick) {
         if tick == Tick::MAX {
             thread::cancel(self.id);
@@ -550,14 +550,14 @@ impl Parking {
         }
     }
 
-    /// When the alarm thread is to call.
+    /// When the alarm thread will call.
     #[cfg(test)]
     pub(crate) fn booked(&self) -> Option<Instant> {
         thread::booked(self.id)
     }
 }
 
-/// Wakes the driver, with the lock let go.
+/// Unlocks, then wakes the driver.
 fn wake(mut plan: Locked<'_, Plan>) {
     let waker = plan.waker.take();
     drop(plan);
@@ -566,7 +566,7 @@ fn wake(mut plan: Locked<'_, Plan>) {
     }
 }
 
-// The alarm thread calls outside of the lock, and what it finds is whole whatever has panicked.
+// The alarm thread calls outside the lock, and finds a consistent state whatever has panicked.
 impl std::panic::RefUnwindSafe for Parking {}
 
 #[cfg(test)]

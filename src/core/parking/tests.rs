@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock;
 
-/// Of a timer whose driver is expected.
+/// The parking of a timer whose driver is expected.
 fn expected() -> Parking {
     let parking = Parking::new();
     parking.begin().is_expected = true;
@@ -10,7 +10,7 @@ fn expected() -> Parking {
 
 /// An alarm may go off late, or for nothing, while the driver is awake and its next wake-up is not known.
 #[test]
-fn an_alarm_that_goes_off_out_of_turn_does_not_put_the_next_one_off() {
+fn an_alarm_that_goes_off_out_of_turn_does_not_delay_the_next() {
     let parking = expected();
     let now = clock::now();
     let (soon, pause) = (now + Ticks(1_000_000), Ticks(500_000));
@@ -29,10 +29,10 @@ fn end_of_a_turn_that_saw_nothing(parking: &Parking) -> Option<Tick> {
     parking.end_turn(clock::now(), Tick::MAX, Ticks(0), WakesBy::Thread)
 }
 
-/// Both had looked when it was armed. The stand-in only has the alarm thread ring again, and what it leaves to the
-/// driver, the driver has to look for.
+/// Both have looked when the deadline is registered. The stand-in only makes the alarm thread call again, so the driver
+/// has to look for the deadline.
 #[test]
-fn what_two_turns_have_missed_neither_sleeps_through() {
+fn a_deadline_that_two_turns_missed_wakes_one_of_them() {
     let parking = expected();
     assert!(parking.begin_turn_as_stand_in(Tick(1)));
     parking.begin_turn(noop());
@@ -42,9 +42,9 @@ fn what_two_turns_have_missed_neither_sleeps_through() {
     assert_eq!(end_of_a_turn_that_saw_nothing(&parking), None, "the driver's");
 }
 
-/// The stand-in would have seen what the driver missed, but was not through.
+/// The stand-in would have seen what the driver missed, but was not done.
 #[test]
-fn what_a_stand_in_leaves_undone_nobody_sleeps_through() {
+fn a_deadline_that_an_interrupted_stand_in_left_wakes_the_driver_or_moves_the_alarm() {
     for ends_first in [false, true] {
         let parking = expected();
         parking.begin_turn(noop());
@@ -53,7 +53,7 @@ fn what_a_stand_in_leaves_undone_nobody_sleeps_through() {
         if ends_first {
             assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
             parking.call_again();
-            // The alarm is moved, or the driver woken.
+            // The alarm has moved, or the driver was woken.
             assert!(parking.next_wake() <= Tick(1) || parking.parker.lock().waker.is_none());
         } else {
             parking.call_again();
@@ -62,14 +62,14 @@ fn what_a_stand_in_leaves_undone_nobody_sleeps_through() {
     }
 }
 
-/// A stand-in may be turning as a test pauses the clock: whoever arms then finds it out, as the stand-in goes by another.
+/// A stand-in may be turning while a test pauses the clock. It goes by another clock, so the registration finds it out.
 #[tokio::test(start_paused = true)]
-async fn a_clock_is_found_paused_by_whoever_arms_during_a_turn() {
+async fn a_registration_during_a_turn_finds_that_the_clock_is_paused() {
     let parking = expected();
     assert!(parking.registered(Tick(1)));
 }
 
-/// Notes that the alarm thread has called.
+/// Records that the alarm thread has called.
 struct Notes(AtomicBool);
 
 impl Booker for Notes {
@@ -80,7 +80,7 @@ impl Booker for Notes {
     fn wake_driver(&self) {}
 }
 
-/// It slept for nothing, so nothing was booked. If it never came, whatever is registered meanwhile would not fire.
+/// It slept without a deadline, so nothing was booked. If it never turned, later registrations would not fire.
 #[cfg(not(hairspring_loom))]
 #[test]
 fn a_driver_that_is_woken_though_nothing_waits_is_watched() {

@@ -1,9 +1,9 @@
-//! What a shard has done and holds.
+//! [`Counts`] and [`Snapshot`]: what a shard has done and holds.
 
 use crate::core::lateness::Lateness;
 use crate::wheel::LEVELS;
 
-/// What has become of the entries of a shard. What is neither fired nor pending was cancelled.
+/// What became of the entries of a shard. An entry that neither fired nor is pending was cancelled.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) registered: u64,

@@ -1,4 +1,4 @@
-//! [`ShardLease`]: a shard, as one timer has it. It serves that timer, or it refuses.
+//! [`ShardLease`]: a shard as one timer has it, which takes no entries once that timer has ended.
 
 use std::task::Waker;
 
@@ -20,18 +20,18 @@ impl ShardLease {
         ShardLease { shard, epoch, is_chosen: false }
     }
 
-    /// Whether this is of a timer that is its runtime's still.
+    /// Whether the timer is still its runtime's. See [`Shard::is_default`].
     #[inline]
     pub(crate) fn is_default(self) -> bool {
         self.shard.is_default(self.epoch)
     }
 
-    /// Whether this is of a timer.
+    /// Whether this is a shard of the timer with this parking and epoch.
     pub(crate) fn is_of(self, parking: &Parking, epoch: Epoch) -> bool {
         self.epoch == epoch && std::ptr::eq(self.shard.parking, parking)
     }
 
-    /// The same for a sleep whose caller chose the timer, so that no other will do.
+    /// The same shard, for a sleep whose caller chose the timer, so that no other will do.
     pub(crate) fn as_chosen(self) -> Self {
         ShardLease { is_chosen: true, ..self }
     }
@@ -41,7 +41,7 @@ impl ShardLease {
         self.is_chosen
     }
 
-    /// The time on the timer's clock; on the current runtime's if another timer has the shard by now.
+    /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         let clock = &self.shard.parking.clock;
@@ -51,11 +51,11 @@ impl ShardLease {
     #[cold]
     fn time_shown(self) -> Tick {
         let now = self.shard.parking.clock.now();
-        // Looked at last: a shard is opened for a timer before that one's clock is shown.
+        // Checked last: a shard is opened for a timer before that timer's time is shown.
         if self.shard.serves(self.epoch) { now } else { clock::now() }
     }
 
-    /// Whether a deadline has come by the timer's clock.
+    /// Whether a deadline has passed by the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
         !self.shard.parking.is_surely_future(deadline) && self.now() >= deadline
@@ -100,10 +100,10 @@ impl ShardLease {
         self.shard.holds(self.epoch, key, deadline)
     }
 
-    /// See [`Shard::moves_clock`].
+    /// See [`Shard::drives_clock`].
     #[inline]
-    pub(crate) fn moves_clock(self) -> bool {
-        self.shard.moves_clock()
+    pub(crate) fn drives_clock(self) -> bool {
+        self.shard.drives_clock()
     }
 
     #[cfg(test)]

@@ -1,15 +1,14 @@
-//! One lock around one wheel of wakers, and what the shard publishes so that the lock is rarely needed.
-//!
-//! Invariants
-//! 1. `next` is never later than the wheel's earliest deadline; it changes only under the lock. Of what was taken out or
-//!    put off it keeps nothing where `moves_clock` is set.
-//! 2. Every entry with a deadline up to `fired_through` has been taken out. None is inserted with a deadline that the
-//!    wheel has gone by, so what is taken out comes in order. Neither holds where the parking has become doubtful.
-//! 3. At most [`STEPS`] steps of the wheel are made per hold of the lock.
-//! 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may come back in.
-//! 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
-//!    are stale.
-//!
+//! [`Shard`]: one lock around one wheel of wakers, and what it publishes so that the lock is rarely needed.
+//
+// Invariants
+// 1. `next` is never later than the wheel's earliest deadline, and changes only under the lock. If `drives_clock` is
+//    set, `next` is exact: it follows what is removed or put off.
+// 2. Every entry with a deadline up to `fired_through` has been taken out. No entry is inserted with a deadline that
+//    the wheel has gone by, so entries come out in order. Neither holds while a stand-in's turn is unconfirmed.
+// 3. At most `STEPS` steps of the wheel are made per hold of the lock.
+// 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may call back in.
+// 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
+//    are stale.
 
 mod counts;
 mod lease;
@@ -31,34 +30,35 @@ pub(crate) use crate::wheel::Key;
 use crate::wheel::Tick;
 use crate::wheel::{Step, Wheel};
 
-/// Steps of the wheel, each of which touches two entries at most, before the lock is let go.
+/// Steps of the wheel per hold of the lock. Each touches at most two entries.
 const STEPS: usize = 128;
 
-/// Wakers taken out per hold of the lock.
-const BATCH: usize = 64;
+/// Wakers taken out per hold of the lock, at most.
+const WAKES: usize = 64;
 
-// A cache line of its own, and the one beside it that processors fetch with it.
+// On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
     next: Next,
     fired_through: AtomicU64,
-    /// The epoch that `fired_through` is of; set after it was set back.
+    /// The epoch of `fired_through`; stored after that was set back.
     serves: AtomicU32,
-    /// The use whose timer is its runtime's own; the next if another was installed in its place.
+    /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
     default: AtomicU32,
-    /// Deadlines are rounded up to where they have none of these bits.
+    /// The low bits of a tick that are below the resolution: deadlines are rounded up to have none of them.
     fraction: AtomicU64,
-    /// Whether a clock jumps to what waits here, as one does that a test has paused. Changes only under the lock.
-    // Beside what each cancellation reads.
-    moves_clock: AtomicBool,
+    /// Whether entries here drive a clock: one that a test has paused jumps to their deadlines. Changes only under the
+    /// lock.
+    // Next to what each cancellation reads.
+    drives_clock: AtomicBool,
     parking: &'static Parking,
     capacity: &'static Capacity,
 }
 
 pub(super) struct State {
     pub(super) wheel: Wheel<Waker>,
-    /// The timer served now, or last where the shard is closed.
+    /// The epoch of the timer served now, or of the last one if the shard is closed.
     epoch: Epoch,
     open: bool,
     fired: u64,
@@ -72,22 +72,22 @@ pub(super) struct State {
 pub(crate) enum InsertError {
     /// The wheel has gone by that tick.
     AlreadyDue,
-    /// The timer has gone.
+    /// The timer has ended.
     Closed,
-    /// The timer has as many entries as it may, which is this many.
+    /// The timer is at capacity, with this many entries.
     Full(usize),
 }
 
-/// What has become of an entry.
+/// What became of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EntryState {
     Waiting,
     Fired,
-    /// The timer went away before the entry was due.
+    /// The timer ended before the entry fired.
     Gone,
 }
 
-/// The wakers that one hold of the lock takes out, reused so that turning does not allocate.
+/// The wakers that one hold of the lock takes out. Reused, so that a turn does not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     wakers: Vec<Waker>,
@@ -109,7 +109,7 @@ impl Shard {
             serves: AtomicU32::new(0),
             default: AtomicU32::new(0),
             fraction: AtomicU64::new(0),
-            moves_clock: AtomicBool::new(false),
+            drives_clock: AtomicBool::new(false),
             parking,
             capacity,
         }
@@ -117,25 +117,24 @@ impl Shard {
 
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // No code but our own runs under this lock; a panic of it would leave the wheel as `Wheel::check` finds it.
+        // Only our own code runs under this lock, and none that panics in the midst of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything of a timer with a deadline has certainly been fired, so that it is in the past.
+    /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
     #[inline]
     pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
-        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
-        // second load then finds.
+        // `fired_through` first: if a later timer has stored it, the second load sees that timer's `serves`.
         self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire)
             && self.serves(epoch)
             && !self.parking.unconfirmed.is_any()
     }
 
-    /// Whether an entry is still here, neither fired nor given up with its timer. Locks only where what is published does
-    /// not tell.
+    /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
+    /// values do not say.
     pub(crate) fn holds(&self, epoch: Epoch, key: Key, deadline: Tick) -> bool {
         let expiry = self.expiry(deadline).0;
-        // What was taken out is of the tick after `fired_through` at the latest, and `next` is not beyond what is left.
+        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
         let surely = expiry.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
             && expiry >= self.next().0
             && self.serves(epoch)
@@ -143,8 +142,8 @@ impl Shard {
         surely || self.lock().wheel.get(key).is_some()
     }
 
-    /// The tick at which a deadline fires: itself, or the next multiple of the resolution; the last tick where there is
-    /// none left.
+    /// The tick at which a deadline fires: the deadline rounded up to the resolution, or the last tick if that
+    /// overflows.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
         let fraction = self.fraction.load(Ordering::Relaxed);
@@ -199,7 +198,7 @@ impl Shard {
         Some(waker)
     }
 
-    /// Moves an entry, and says whether it waits there. One whose new deadline is in the past is woken at once.
+    /// Moves an entry, and returns whether it waits there. If the new deadline is in the past, wakes the entry at once.
     pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
@@ -207,7 +206,7 @@ impl Shard {
             let waker = self.take_out(&mut state, key);
             self.unlock_later(state);
             if let Some(waker) = waker {
-                // A panic would leave the sleep as it was, and it has no entry any more.
+                // A panic would leave the sleep with the key of an entry that is gone.
                 catch_panic(|| waker.wake());
             }
             return false;
@@ -221,20 +220,20 @@ impl Shard {
         waits
     }
 
-    /// Lets go of the lock, then tells the driver where `deadline` is the earliest here.
+    /// Publishes `deadline` if it is the earliest here, unlocks, then passes it on to the driver.
     #[inline]
     fn publish_earlier(&self, state: MutexGuard<'_, State>, deadline: Tick) {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest && self.parking.registered(deadline) {
-            self.move_clock();
+            self.drive_clock();
         }
     }
 
-    /// Lets go of the lock where an entry was taken out or put off. No clock may then jump to where it was.
+    /// Unlocks after an entry was removed or put off. A clock must not jump to its old deadline.
     #[inline]
     fn unlock_later(&self, state: MutexGuard<'_, State>) {
-        if self.moves_clock() {
+        if self.drives_clock() {
             self.publish_later(state);
         }
     }
@@ -249,40 +248,40 @@ impl Shard {
         }
     }
 
-    /// Publishes when the wheel has work, as it is now.
+    /// Publishes when the wheel has work.
     fn look(&self, state: &State) -> Tick {
         self.next.publish(state.wheel.next_expiration())
     }
 
-    /// Whether a clock jumps to what waits here.
+    /// Whether entries here drive a clock.
     #[inline]
-    pub(crate) fn moves_clock(&self) -> bool {
-        self.moves_clock.load(Ordering::Relaxed)
+    pub(crate) fn drives_clock(&self) -> bool {
+        self.drives_clock.load(Ordering::Relaxed)
     }
 
-    /// From now on, and until another timer is served, a clock jumps to what waits here.
-    pub(crate) fn move_clock(&self) {
+    /// From now on entries here drive a clock, until another timer is served.
+    pub(crate) fn drive_clock(&self) {
         let state = self.lock();
-        self.moves_clock.store(true, Ordering::Relaxed);
+        self.drives_clock.store(true, Ordering::Relaxed);
         self.look(&state);
     }
 
     /// Makes `waker` the one that an entry wakes.
     pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> EntryState {
         match self.swap_waker(epoch, key, waker, None) {
-            Ok(fate) => fate,
+            Ok(entry) => entry,
             Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(EntryState::Waiting),
         }
     }
 
-    /// `Err` where the entry has another waker and no clone to put in its place was given.
+    /// Returns `Err` if the entry has another waker and there is no clone to replace it.
     fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let fate = if state.serves(epoch) { EntryState::Fired } else { EntryState::Gone };
+            let entry = if state.serves(epoch) { EntryState::Fired } else { EntryState::Gone };
             drop(state);
             drop(clone);
-            return Ok(fate);
+            return Ok(entry);
         };
         if current.will_wake(waker) {
             drop(state);
@@ -296,16 +295,16 @@ impl Shard {
         Ok(EntryState::Waiting)
     }
 
-    /// When there is work here; never too late. Reads no lock.
+    /// When there is work here, or earlier. Takes no lock.
     pub(crate) fn next(&self) -> Tick {
         self.next.get()
     }
 
-    /// Wakes some of what is due at `now`, and returns how many. There is more as long as `next` is not after `now`.
+    /// Fires some of what is due at `now`, and returns how many. There is more if `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         let mut state = self.lock();
         if !state.open {
-            // What is left belongs to whoever closes the shard, who has moved the wheel beyond any time.
+            // `close`, which has moved the wheel beyond any time, wakes what is left.
             self.next.publish(None);
             return 0;
         }
@@ -318,7 +317,7 @@ impl Shard {
                 self.look(&state);
                 self.fired_through.fetch_max(now.0, Ordering::Release);
             }
-            // They come in the order of their deadlines; others of this very tick may be left.
+            // Entries come out in order of deadlines, and others of this tick may be left.
             Progress::Through(last) => {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
@@ -332,7 +331,7 @@ impl Shard {
         self.lock().epoch == epoch
     }
 
-    /// What was done for a timer and is held for it; nothing where the shard serves another by now.
+    /// Adds the counts of a timer; nothing if the shard serves another by now.
     pub(crate) fn add_to(&self, sum: &mut Snapshot, epoch: Epoch) {
         let state = self.lock();
         if state.epoch != epoch {
@@ -353,7 +352,7 @@ impl Shard {
     pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
         let mut state = self.lock();
         self.fraction.store((1 << grain) - 1, Ordering::Relaxed);
-        self.moves_clock.store(false, Ordering::Relaxed);
+        self.drives_clock.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;
@@ -365,29 +364,29 @@ impl Shard {
         self.default.store(epoch.0, Ordering::SeqCst);
     }
 
-    /// Another timer was installed in the place of this one's, or it has ended.
+    /// Another timer was installed in place of the one with this epoch, or it has ended.
     pub(crate) fn replace(&self, epoch: Epoch) {
-        // If this serves another by now, that stays.
+        // If the shard serves another timer by now, nothing changes.
         let _ = self.default.compare_exchange(epoch.0, epoch.next().0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether a timer is its runtime's still. One that was never a runtime's is as long as it lives.
+    /// Whether a timer is still its runtime's. For a timer that was never a runtime's: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(&self, epoch: Epoch) -> bool {
         self.default.load(Ordering::SeqCst) == epoch.0
     }
 
-    /// Takes no more entries and wakes those it has, so that they are polled and see that their timer has gone. Returns
-    /// how many there were.
+    /// Takes no more entries, and wakes those it has, whose next poll finds that the timer has ended. Returns how many
+    /// there were.
     pub(crate) fn close(&self) -> usize {
         let mut wakes = WakeList::default();
         let mut pending = 0;
         loop {
             let mut state = self.lock();
             state.open = false;
-            // There is no work here any more, and nothing is to be taken to wait.
+            // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
-            // Handing out everything up to the last tick empties the wheel; it is not used for time any more.
+            // Stepping to the last tick empties the wheel, which this timer uses no more.
             let taken = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
             self.capacity.give(wakes.wakers.len());
             drop(state);
@@ -403,20 +402,20 @@ impl Shard {
 enum Progress {
     /// Nothing due is left.
     All,
-    /// Up to this deadline.
+    /// Everything before this deadline was taken out.
     Through(Tick),
 }
 
-/// Takes some wakers out that are due at `now`, and tells of the deadline of each.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut tell: impl FnMut(Tick)) -> Progress {
+/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each.
+fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Progress {
     let mut through = Tick::ZERO;
     for _ in 0..STEPS {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
                 through = deadline;
-                tell(deadline);
+                record(deadline);
                 wakers.push(value);
-                if wakers.len() == BATCH {
+                if wakers.len() == WAKES {
                     break;
                 }
             }

@@ -28,9 +28,9 @@ fn insert(shard: &Shard, deadline: u64) -> Result<Key, InsertError> {
     shard.insert(EPOCH, Tick(deadline), Waker::noop().clone())
 }
 
-/// Else it would be said to have fired, while it waits.
+/// Otherwise it would count as fired while it waits.
 #[test]
-fn what_the_wheel_has_gone_by_is_refused() {
+fn a_deadline_that_the_wheel_has_gone_by_is_refused() {
     let shard = shard();
     assert_eq!(shard.fire(Tick(100), &mut WakeList::default()), 0);
     for past in [0, 50, 100] {
@@ -40,7 +40,7 @@ fn what_the_wheel_has_gone_by_is_refused() {
 }
 
 #[test]
-fn what_is_reset_to_what_the_wheel_has_gone_by_is_woken_at_once() {
+fn an_entry_that_is_reset_to_a_past_deadline_is_woken_at_once() {
     let shard = shard();
     shard.fire(Tick(100), &mut WakeList::default());
     let woken = Arc::new(Woken::default());
@@ -53,7 +53,7 @@ fn what_is_reset_to_what_the_wheel_has_gone_by_is_woken_at_once() {
 }
 
 #[test]
-fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_no_clock_is_in_doubt() {
+fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if_no_turn_is_unconfirmed() {
     let shard = shard();
     insert(&shard, 50).unwrap();
     shard.fire(Tick(100), &mut WakeList::default());
@@ -64,7 +64,7 @@ fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_
     shard.parking.open(Box::leak(Box::new(Deaf)));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
-    // By another's clock the wheel may have gone too far.
+    // By the stand-in's clock the wheel may have gone too far.
     insert(&shard, 60).unwrap();
     shard.parking.unconfirmed.confirm(Tick(99));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
@@ -73,7 +73,7 @@ fn what_has_fired_is_known_without_the_lock_but_of_its_own_timer_only_and_where_
 }
 
 #[test]
-fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
+fn an_unconfirmed_turn_for_one_timer_does_not_concern_the_next() {
     let shard = shard();
     shard.parking.open(Box::leak(Box::new(Deaf)));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
@@ -84,7 +84,7 @@ fn what_a_stand_in_did_for_one_timer_casts_no_doubt_on_the_next() {
 }
 
 #[test]
-fn what_waits_is_known_without_the_lock_and_what_was_given_up_is_not_taken_to_wait() {
+fn whether_an_entry_waits_is_known_without_the_lock_and_none_waits_once_the_timer_has_ended() {
     let shard = shard();
     let keys = [50, 101, 102].map(|deadline| (insert(&shard, deadline).unwrap(), Tick(deadline)));
     shard.fire(Tick(100), &mut WakeList::default());
@@ -103,14 +103,14 @@ impl crate::core::alarm::thread::Booker for Deaf {
 }
 
 #[test]
-fn a_hold_of_the_lock_takes_as_many_as_fit_a_batch() {
+fn a_hold_of_the_lock_takes_out_a_limited_number_of_wakers() {
     let shard = shard();
     for _ in 0..100 {
         insert(&shard, 50).unwrap();
     }
-    let mut batch = WakeList::default();
-    let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut batch));
-    assert_eq!(taken, [BATCH, 100 - BATCH, 0]);
+    let mut list = WakeList::default();
+    let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut list));
+    assert_eq!(taken, [WAKES, 100 - WAKES, 0]);
 }
 
 struct FiresToo(&'static Shard);
@@ -130,39 +130,39 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
     shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
     // More of one deadline than one hold of the lock takes out.
-    for _ in 0..3 * BATCH {
+    for _ in 0..3 * WAKES {
         shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
     }
-    assert_eq!(shard.close(), 2 + 3 * BATCH, "each is shut down");
+    assert_eq!(shard.close(), 2 + 3 * WAKES, "each is shut down");
     assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
     let mut sum = Snapshot::empty();
     shard.add_to(&mut sum, EPOCH);
     assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
 }
 
-/// Else each is moved at every level that the first shares with the others, and meanwhile nothing fires.
+/// Otherwise each would cascade through every level that the first shares with the others, while nothing fires.
 #[test]
-fn what_was_armed_in_no_order_after_a_long_rest_moves_down_once_to_where_it_belongs() {
+fn unordered_entries_after_a_long_rest_cascade_once() {
     const COUNT: u64 = 1_000;
     let shard = shard();
     let first = 1_576_800_000_123_456_789;
     for n in 0..COUNT {
         insert(&shard, first + n * 7_919 % COUNT).unwrap();
     }
-    let mut batch = WakeList::default();
+    let mut list = WakeList::default();
     while shard.next() <= Tick(first) {
-        shard.fire(Tick(first), &mut batch);
+        shard.fire(Tick(first), &mut list);
     }
     let mut sum = Snapshot::empty();
     shard.add_to(&mut sum, EPOCH);
     assert_eq!((sum.counts.fired, sum.counts.pending, sum.counts.cascaded), (1, COUNT - 1, COUNT));
 }
 
-/// A cancellation reads it, and is to fetch no memory for it.
+/// A cancellation reads it, and should fetch no cache line for it.
 #[cfg(not(hairspring_loom))]
 #[test]
-fn whether_a_clock_is_moved_is_kept_beside_what_a_cancellation_reads() {
+fn drives_clock_is_on_a_cache_line_that_a_cancellation_reads() {
     let line = |offset| offset / 64;
     let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, fraction)];
-    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, moves_clock))), "{beside:?}");
+    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, drives_clock))), "{beside:?}");
 }

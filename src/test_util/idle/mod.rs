@@ -1,22 +1,22 @@
-//! Whether a runtime is quiet: nothing in it goes on before a clock moves, or something comes from outside.
+//! [`IdleDetector`]: finds whether a runtime is idle, so that nothing runs in it until a clock moves or something comes
+//! from outside.
 //!
-//! A runtime is quiet when every worker is parked, no task is queued and no thread that blocks on the runtime runs. All
-//! of it is read from a thread outside, so it may change while it is read; but each worker counts how often it parked and
-//! unparked, and what has not been unparked between two readings of the counts has not run between them.
+//! A runtime is idle if every worker is parked, no task is queued, and no thread that blocks on the runtime runs.
+//! Another thread reads all this, so it may change meanwhile. But each worker counts how often it parks and unparks. If
+//! a count is the same in two readings, that worker has not run between them.
 //!
-//! Invariants
-//! 1. Quiet is found only where two readings of the same counts enclose those of the queue and the threads. So no worker
-//!    was unparked in between, and what one was given to do before would still be in the queue, or would have unparked it.
-//! 2. What a socket has ready, a parked worker may not have been told of yet. So a canary of our own is rung among the
-//!    runtime's sockets: when it is heard, what was ready before it has been handed out. Quiet is found where it was
-//!    rung [`ROUNDS`] times and woke nobody but the worker that waits for sockets, once.
-//! 3. Blocking work is asked for before and after all that. If the threads that do it have not run in between, none of
-//!    them has woken anybody after that was looked at, and nobody has begun any before.
-//!
-//! What this does not see: threads that are not the runtime's, other processes, and a thread that blocks on the runtime
-//! before it has asked for the time there. Of blocking work, see docs/testing.md.
-//!
-//! Must not know: clocks, timers.
+//! This does not see threads that are not the runtime's, other processes, and a thread that blocks on the runtime
+//! before it first reads the time there. For blocking work see docs/testing.md.
+//
+// Invariants
+// 1. A runtime is found idle only if two equal readings of the counts enclose the readings of the queue and the
+//    threads. So no worker was unparked in between, and work that it was given before would still be in the queue, or
+//    would have unparked it.
+// 2. A parked worker may not know yet that a socket is ready. So a canary socket of our own goes round trip among the
+//    runtime's sockets: once it has arrived, everything ready before it was handed out. A runtime is found idle only
+//    after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and that once.
+// 3. The threads of blocking work are read before and after all that. If none has run in between, none has woken
+//    anything after the other readings, and nothing has given it work before them.
 
 #[cfg(unix)]
 mod canary;
@@ -35,26 +35,27 @@ use canary::Canary;
 use pool::Pool;
 pub(crate) use threads::Threads;
 
-/// How often the canary is rung. Once would do, but for a worker that is about to wait for sockets, counts as parked and
-/// has been interrupted by the system there: it answers canary and socket with one step. That has to happen each time.
+/// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
+/// parked, and was interrupted by the system there: it handles canary and socket in one step. To be missed, a socket
+/// would need that each time.
 const ROUNDS: u32 = 2;
 
-/// How long a worker may take to hear the canary and park again, before the look is given up.
+/// How long a worker may take to receive the canary and park again, before the look is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
-/// Looks at one runtime.
-pub(crate) struct Quiet {
+/// Watches one runtime.
+pub(crate) struct IdleDetector {
     metrics: RuntimeMetrics,
     #[cfg(unix)]
     canary: Option<Canary>,
     pool: Pool,
-    /// A thread on which blocking work went on when the runtime was last looked at.
+    /// A thread that did blocking work at the last look.
     blocking: Option<u32>,
 }
 
-impl Quiet {
-    pub(crate) fn of(runtime: &Handle) -> Quiet {
-        Quiet {
+impl IdleDetector {
+    pub(crate) fn of(runtime: &Handle) -> IdleDetector {
+        IdleDetector {
             metrics: runtime.metrics(),
             #[cfg(unix)]
             canary: Canary::new(runtime),
@@ -63,13 +64,13 @@ impl Quiet {
         }
     }
 
-    /// Whether the runtime is quiet, and none of its `threads` runs.
-    pub(crate) fn look(&mut self, threads: &Threads) -> bool {
+    /// Whether the runtime is idle, and none of its `threads` runs.
+    pub(crate) fn is_idle(&mut self, threads: &Threads) -> bool {
         self.blocking = None;
         if self.steps().is_none() {
             return false;
         }
-        // Around all the rest: what works there may wake a thread that blocks on the runtime, or be begun by one.
+        // Enclose all the rest: blocking work may wake a thread that blocks on the runtime, or be spawned by one.
         let is_busy = self.pool.is_busy();
         self.blocking = self.pool.works();
         if is_busy {
@@ -83,20 +84,20 @@ impl Quiet {
         !self.pool.has_run()
     }
 
-    /// The number of a thread on which blocking work went on when the runtime was last looked at.
+    /// The number of a thread that did blocking work at the last look.
     pub(crate) fn blocking_thread(&self) -> Option<u32> {
         self.blocking
     }
 
-    /// How often workers parked and unparked so far, where none of them has anything to do.
+    /// How often workers parked and unparked so far; `None` if there is anything to do.
     fn rests(&self, threads: &Threads) -> Option<u64> {
         let steps = self.steps()?;
-        // The threads first: what one has queued before it came to wait is in the queue still, or a worker has it.
+        // The threads first: what one queued before it waited is still in the queue, or a worker has it.
         let rests = !threads.any_runs() && self.metrics.global_queue_depth() == 0 && self.steps() == Some(steps);
         rests.then_some(steps)
     }
 
-    /// The same, `None` where one is not parked.
+    /// How often workers parked and unparked so far; `None` if one is not parked.
     fn steps(&self) -> Option<u64> {
         let counts = (0..self.metrics.num_workers()).map(|worker| self.metrics.worker_park_unpark_count(worker));
         let mut sum = 0;
@@ -109,15 +110,15 @@ impl Quiet {
         Some(sum)
     }
 
-    /// Has what sockets have ready handed out. `None` where there was something.
+    /// Makes the runtime handle all sockets that are ready. Returns `None` if there was one.
     #[cfg(unix)]
     fn flush(&mut self, threads: &Threads, before: u64) -> Option<u64> {
         let Some(canary) = &mut self.canary else { return Some(before) };
         let start = Instant::now();
-        if !canary.ring() {
+        if !canary.round_trip() {
             return None;
         }
-        // The worker that waits for sockets is unparked by the canary, and parks again.
+        // The canary unparks the worker that waits for sockets, which then parks again.
         let after = before + 2;
         let parked = loop {
             match self.rests(threads) {
@@ -126,8 +127,8 @@ impl Quiet {
                 _ => std::thread::yield_now(),
             }
         };
-        // Had a socket been answered with it, another might be by now: a worker that finds one ready counts as parked for
-        // a part of the time that the canary took.
+        // Wait, in case a socket was handled along with the canary: the worker that handles it may count as parked for
+        // a part of the time that the round trip took.
         let took = start.elapsed();
         while start.elapsed() < 2 * took {
             std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! Blocking work is not seen on this system.
-#![allow(clippy::unused_self, clippy::needless_pass_by_ref_mut)] // As the pool that sees it has it.
+//! Blocking work cannot be seen on this system.
+#![allow(clippy::unused_self, clippy::needless_pass_by_ref_mut)] // The same interface as on Linux.
 
 use tokio::runtime::Handle;
 

@@ -1,13 +1,11 @@
-//! What Linux says of the threads of this process.
-//!
-//! Must not know: runtimes.
+//! [`Thread`]: what Linux says about the threads of this process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The number of the system call that threads wait in to be woken by another.
+/// The system call in which threads wait to be woken by another thread.
 const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
     202
 } else if cfg!(target_pointer_width = "32") {
@@ -16,7 +14,7 @@ const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
     98
 };
 
-/// Those that a thread waits in for many files at a time, `epoll_wait` and `epoll_pwait`, if there are both.
+/// The system calls in which a thread waits for many files: `epoll_wait` and `epoll_pwait`, if the system has both.
 const EPOLL: [u64; 2] = if cfg!(target_arch = "x86_64") {
     [232, 281]
 } else if cfg!(target_arch = "x86") {
@@ -27,7 +25,7 @@ const EPOLL: [u64; 2] = if cfg!(target_arch = "x86_64") {
     [22, 22]
 };
 
-/// The system counts time since it was started in these, for threads.
+/// The unit in which the system gives the start time of a thread.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// A thread of this process.
@@ -38,11 +36,11 @@ pub(super) struct Thread {
     doing: File,
     /// Whether it sleeps or runs, among much else.
     stat: File,
-    /// How often it has come to run, behind two other numbers.
+    /// How often it was scheduled, after two other numbers.
     runs: File,
 }
 
-/// The thread that was asked for has ended.
+/// The thread has ended.
 #[derive(Debug)]
 pub(super) struct Ended;
 
@@ -52,7 +50,7 @@ pub(super) struct Wait {
     pub(super) on: On,
     /// The address of the word, or zero.
     pub(super) word: u64,
-    /// Where its stack ends.
+    /// The stack pointer.
     pub(super) stack: u64,
 }
 
@@ -61,13 +59,13 @@ pub(super) struct Wait {
 pub(super) enum On {
     /// To be woken by another, through a word in memory.
     Word,
-    /// The same, for so long at most.
+    /// The same, with a timeout.
     TimedWord,
     Files,
 }
 
 impl Thread {
-    /// `None` if there is no thread of that number, or the system does not say.
+    /// Returns `None` if there is no thread with that number, or the system does not say.
     pub(super) fn of(number: u32) -> Option<Thread> {
         let open = |what| File::open(format!("/proc/self/task/{number}/{what}")).ok();
         Some(Thread { number, doing: open("syscall")?, stat: open("stat")?, runs: open("schedstat")? })
@@ -81,32 +79,31 @@ impl Thread {
         self.number
     }
 
-    /// What it waits for, if that is another thread or files.
+    /// Where it waits, if it waits for another thread or for files.
     pub(super) fn wait(&self) -> Result<Option<Wait>, Ended> {
         Ok(wait(read(&self.doing, &mut [0; 192]).ok_or(Ended)?))
     }
 
-    /// Whether it runs, or is to run as soon as it can; `None` if it has ended.
+    /// Whether it runs or is ready to run; `None` if it has ended.
     ///
-    /// A thread that was woken is said to be in its system call until the processor that it is to run on takes note,
-    /// which takes milliseconds if that is a virtual one that is not running.
+    /// The system reports a woken thread as still in its system call until its processor runs it, which takes
+    /// milliseconds on a virtual processor that is not running.
     pub(super) fn is_awake(&self) -> Option<bool> {
         Some(is_awake(read(&self.stat, &mut [0; 192])?))
     }
 
-    /// How often it has come to run; `None` if it has ended. As long as a thread that waited has not come to run again, it
-    /// waits as it did.
+    /// How often it was scheduled; `None` if it has ended. While this does not change, a waiting thread still waits.
     pub(super) fn runs(&self) -> Option<u64> {
         let mut text = [0; 96];
         let text = std::str::from_utf8(read(&self.runs, &mut text)?).ok()?;
         text.split_ascii_whitespace().nth(2)?.parse().ok()
     }
 
-    /// When it began, as [`present`] tells the time.
+    /// When it began, in the unit of [`present`].
     pub(super) fn began(&self) -> Option<u64> {
         let mut text = [0; 1024];
         let text = read(&self.stat, &mut text)?;
-        // Its name is in brackets, and may have some of its own.
+        // The name is in parentheses, and may contain some.
         let rest = std::str::from_utf8(&text[name_ends(text)? + 1..]).ok()?;
         rest.split_ascii_whitespace().nth(19)?.parse().ok()
     }
@@ -138,7 +135,7 @@ pub(super) fn present() -> u64 {
     seconds * TICKS_PER_SECOND + rest / (1_000_000_000 / TICKS_PER_SECOND)
 }
 
-/// How a file of a thread's begins; `None` if the thread has ended.
+/// Reads the beginning of a thread's file; `None` if the thread has ended.
 fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
     let length = file.read_at(text, 0).ok().filter(|&length| length > 0)?;
     Some(&text[..length])
@@ -148,7 +145,7 @@ fn name_ends(stat: &[u8]) -> Option<usize> {
     stat.iter().rposition(|&byte| byte == b')')
 }
 
-/// Whether a thread runs, or is to run as soon as it can. Its state comes behind its name, which need not be UTF-8.
+/// Whether a thread runs or is ready to run. Its state follows its name, which need not be UTF-8.
 fn is_awake(stat: &[u8]) -> bool {
     name_ends(stat).is_none_or(|at| stat[at + 1..].starts_with(b" R"))
 }
@@ -176,7 +173,7 @@ mod tests {
     fn a_thread_that_was_woken_is_awake() {
         assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
         assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
-        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with brackets");
+        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
         assert_eq!(Thread::current().unwrap().is_awake(), Some(true), "it reads this");
     }
 

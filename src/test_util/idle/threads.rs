@@ -1,21 +1,22 @@
-//! The threads that block on a runtime and so are not among its workers: the one that runs `block_on`, most often.
+//! [`Threads`]: the threads that block on a runtime and are not its workers, most often the one in `block_on`.
 //!
-//! On Linux the system tells whether such a thread waits to be woken, as `block_on` does, or does anything else. On
-//! other systems nobody does, and the threads count as waiting.
+//! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems that
+//! is not known, and the threads count as waiting.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    /// Those that are looked after.
+    /// The threads that are watched.
     known: Mutex<Vec<ThreadId>>,
-    // Apart, as this is locked while they are asked: one that waited for it then would seem to wait to be woken.
+    // Separate, because this is locked while they are probed: a thread that waits for this lock seems to wait to be
+    // woken.
     probes: Mutex<Vec<(ThreadId, Probe)>>,
 }
 
 impl Threads {
-    /// Looks after the calling thread from now on.
+    /// Watches the calling thread from now on.
     pub(crate) fn add_current(&self) {
         let id = thread::current().id();
         if !lock(&self.known).contains(&id) {
@@ -30,7 +31,7 @@ impl Threads {
         lock(&self.probes).retain_mut(|(id, probe)| {
             let runs = probe.runs();
             any_runs |= runs == Some(true);
-            // One that cannot be asked any more has ended.
+            // A thread that cannot be probed any more has ended.
             if runs.is_none() {
                 lock(&self.known).retain(|known| known != id);
             }
@@ -60,24 +61,25 @@ mod linux {
     /// The same in any place that is found after the first.
     const OTHER: Duration = Duration::from_millis(500);
 
-    /// `block_on` waits in the call that locks wait in as well, for an owner who may be interrupted for milliseconds.
-    /// But it always waits at the same depth of the thread's stack, and a lock that is taken further in at another.
+    /// Tells a thread in `block_on` from one that waits for a lock, whose owner may be interrupted for milliseconds.
+    /// Both wait in the same system call. But `block_on` always waits at the same depth of the stack, and a lock at
+    /// another.
     #[derive(Debug)]
     pub(super) struct Probe {
         thread: Thread,
-        /// The places, as addresses on the stack, that the thread is known to wait in to be woken.
+        /// The places, as addresses on the stack, in which the thread is known to wait to be woken.
         known: Vec<u64>,
-        /// The place that it waited in when it was last asked, and since when.
+        /// The place in which it waited at the last probe, and since when.
         waits: Option<(u64, Instant)>,
     }
 
     impl Probe {
-        /// `None` where the system does not say.
+        /// Returns `None` if the system does not say.
         pub(super) fn of_current() -> Option<Probe> {
             Some(Probe { thread: Thread::current()?, known: Vec::new(), waits: None })
         }
 
-        /// Whether the thread does anything but wait to be woken; `None` where it has ended.
+        /// Whether the thread does anything but wait to be woken; `None` if it has ended.
         pub(super) fn runs(&mut self) -> Option<bool> {
             let wait = self.thread.wait().ok()?.filter(|wait| wait.on != On::Files);
             if wait.is_none() {
@@ -106,7 +108,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// There is none.
+    /// There are no probes on this system.
     #[derive(Debug)]
     pub(super) enum Probe {}
 
@@ -128,7 +130,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
-    /// Asks until the answer is as it should be: a thread takes a moment to get where it waits.
+    /// Probes until the result is `runs`: a thread takes a moment before it waits.
     fn becomes(threads: &Threads, runs: bool) -> bool {
         (0..10_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_to_be_woken_is_told_from_one_that_does_not() {
+    fn a_thread_that_waits_to_be_woken_is_distinguished_from_others() {
         let threads = Arc::new(Threads::default());
         let (go, wait) = mpsc::channel::<()>();
         let (sleeps, started) = mpsc::channel::<()>();
@@ -156,7 +158,7 @@ mod tests {
         });
         started.recv().unwrap();
         assert_eq!(threads.probes.lock().unwrap().len(), 1);
-        assert!(becomes(&threads, false), "it waits for word");
+        assert!(becomes(&threads, false), "it waits for a message");
         go.send(()).unwrap();
         started.recv().unwrap();
         assert!(threads.any_runs(), "it sleeps, or is about to");

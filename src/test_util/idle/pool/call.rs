@@ -1,6 +1,4 @@
-//! Calling the threads of a pool, and a runtime's workers: each says which it is.
-//!
-//! Must not know: what becomes of the answers.
+//! [`Call`]: asks a thread of the pool, or a runtime's workers, for their thread numbers.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +13,7 @@ use super::lock;
 use crate::test_util::idle::LONGEST_LOOK;
 use crate::test_util::idle::system;
 
-/// A task on the pool that says where it runs, and waits there for the gate.
+/// A task on the pool that sends the number of its thread, and waits there for the gate.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) answer: Receiver<u32>,
@@ -23,12 +21,12 @@ pub(super) struct Call {
     pub(super) since: Instant,
 }
 
-/// What a call's task waits for as `block_on` does.
+/// What the task of a call waits for, in `block_on`.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Mutex<(bool, Option<Waker>)>);
 
 impl Call {
-    /// `None` if the pool refuses it.
+    /// Returns `None` if the pool refuses it.
     pub(super) fn new(runtime: &Handle) -> Option<Call> {
         let (answers, answer) = channel();
         let gate = Arc::<Gate>::default();
@@ -71,11 +69,11 @@ impl Gate {
     }
 }
 
-/// The threads that are a runtime's workers at present, as far as they come at once.
+/// The threads that are a runtime's workers at present, as far as they answer in time.
 pub(super) fn workers(runtime: &Handle) -> Vec<u32> {
     let count = runtime.metrics().num_workers();
     let met = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
-    // Each keeps its worker until there is one on each.
+    // Each task blocks its worker until there is one on every worker.
     for _ in 0..count {
         let met = met.clone();
         runtime.spawn(async move {

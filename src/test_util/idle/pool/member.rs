@@ -1,6 +1,4 @@
-//! A thread of a pool that is known: what it does.
-//!
-//! Must not know: runtimes.
+//! [`Member`]: a known thread of the pool, and what it does.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -9,69 +7,69 @@ use super::call::Gate;
 use super::{STRANGE, lock};
 use crate::test_util::idle::system::{On, Thread, Wait};
 
-/// How often a thread is found in a place before it is taken to stay there.
+/// How often a thread has to be found in a place to count as staying there.
 const LOOKS: u32 = 3;
 
-/// A stack begins at a page: threads that do the same wait at the same place in one.
+/// A stack begins at a page, so threads that do the same wait at the same offset in a page.
 pub(super) const PAGE: u64 = 4096;
 
-/// The places in which workers wait that have taken another worker's place.
+/// The places in which threads of the pool wait that have become workers.
 static WORKERS_WAIT: Mutex<Vec<Place>> = Mutex::new(Vec::new());
 
-/// A place that threads of the pool wait in, so far down from the one of idle threads.
+/// A place in which threads of the pool wait, by its distance on the stack from that of idle threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) on: On,
     depth: u64,
 }
 
-/// A thread that has answered.
+/// A thread that has answered a call.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) thread: Thread,
-    /// Where its stack ends when it is idle.
+    /// Its stack pointer when it is idle.
     pub(super) idle: u64,
-    /// What it waits on in `block_on`.
+    /// The word on which it waits in `block_on`.
     pub(super) parker: u64,
-    /// How often it had run when its state was found.
+    /// How often it had been scheduled when its state was read.
     runs: u64,
     pub(super) state: State,
-    /// The place in which it was asked whether it is a worker.
+    /// The place in which it waited when it was last checked to be a worker.
     pub(super) asked: Option<Place>,
-    /// Whether it has taken a worker's place since it was idle.
+    /// Whether it has become a worker since it was idle.
     pub(super) has_replaced: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// For the runtime.
+    /// It waits for the runtime.
     Waits,
-    /// It has taken a worker's place, and the runtime counts how often it runs.
+    /// It has taken a worker's place, so the runtime counts how often it parks.
     IsWorker,
-    /// For another thread, since when.
+    /// It waits for another thread, since this instant.
     Stuck(Place, Instant),
     Works,
 }
 
 impl Member {
-    /// Gets to know a thread that has answered a call. `idle` is the place in a page in which others wait when they are idle.
+    /// Makes a member of a thread that has answered a call. `idle` is the offset in a page at which idle threads wait.
     pub(super) fn meet(number: u32, gate: &Gate, idle: Option<u64>, patience: Duration) -> Result<Member, Missed> {
         let thread = Thread::of(number).ok_or(Missed::Unseen)?;
         let blocks = settled(&thread, STRANGE, |wait| wait.on == On::Word).ok_or(Missed::Unseen)?;
         gate.open();
         let is_idle = |wait: &Wait| wait.on == On::TimedWord && idle.is_none_or(|idle| idle == wait.stack % PAGE);
         let rests = settled(&thread, patience, is_idle);
-        // One that ends as soon as it is idle cannot be watched. If it found other work first, it is called again.
+        // A thread that ends as soon as it is idle cannot be watched. If it found other work first, it is called again.
         let rests = rests.ok_or(if thread.wait().is_err() { Missed::Unseen } else { Missed::Works })?;
-        // A system that counts has counted by now.
+        // If the system counts, it has counted by now.
         let runs = thread.runs().filter(|&runs| runs > 0).ok_or(Missed::Unseen)?;
         let (idle, parker) = (rests.stack, blocks.word);
-        // It is looked at again, as it may have run before it was counted.
+        // `Works` until the next look: it may have run before it was counted.
         Ok(Member { thread, idle, parker, runs, state: State::Works, asked: None, has_replaced: false })
     }
 
-    /// Returns whether it has run since the last look; `None` if it has ended.
+    /// Reads its state. Returns whether it has run since the last look, or `None` if it has ended.
     pub(super) fn look(&mut self, waits: &[Place]) -> Option<bool> {
         let runs = self.thread.runs()?;
         if runs == self.runs && self.state != State::Works {
@@ -102,14 +100,14 @@ impl Member {
         state_at(place, waits).unwrap_or_else(|| State::Stuck(place, Instant::now()))
     }
 
-    /// Whether it has not run since it was looked at, and is not about to.
+    /// Whether it has not run since the last look, and is not about to.
     pub(super) fn has_rested(&self) -> bool {
         let rested = || self.thread.runs() == Some(self.runs) && self.thread.is_awake() == Some(false);
         self.state == State::IsWorker || rested()
     }
 }
 
-/// What a thread does that waits in a place, if that is known.
+/// The state of a thread that waits in a place, if that is known.
 fn state_at(place: Place, waits: &[Place]) -> Option<State> {
     if lock(&WORKERS_WAIT).contains(&place) {
         return Some(State::IsWorker);
@@ -117,16 +115,16 @@ fn state_at(place: Place, waits: &[Place]) -> Option<State> {
     waits.contains(&place).then_some(State::Waits)
 }
 
-/// Why a thread that has answered was not got to know.
+/// Why a thread that answered did not become a member.
 pub(super) enum Missed {
     /// It has found work to do.
     Works,
-    /// The system does not say what there is to know.
+    /// The system does not say what is needed.
     Unseen,
 }
 
-/// The wait of a thread, as soon as it is the one that was asked for and has lasted for some looks. `None` if it does not
-/// come to that, or has ended.
+/// Waits until a thread waits where `is_there` says, for some looks. Returns `None` if it does not in time, or has
+/// ended.
 pub(super) fn settled(thread: &Thread, patience: Duration, is_there: impl Fn(&Wait) -> bool) -> Option<Wait> {
     let (start, mut last, mut same) = (Instant::now(), None, 0);
     while start.elapsed() < patience {
@@ -141,7 +139,7 @@ pub(super) fn settled(thread: &Thread, patience: Duration, is_there: impl Fn(&Wa
     None
 }
 
-/// Workers were found to wait in these places, having taken another worker's.
+/// Threads of the pool that have become workers were found to wait in these places.
 pub(super) fn learn_where_workers_wait(places: impl Iterator<Item = Place>) {
     lock(&WORKERS_WAIT).extend(places);
 }

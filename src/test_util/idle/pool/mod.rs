@@ -1,18 +1,16 @@
-//! The threads that a runtime keeps for blocking work: whether any goes on there.
+//! [`Pool`]: whether any of the threads that a runtime keeps for blocking work is busy.
 //!
-//! Tokio does not say. But a thread of that pool that has nothing to do waits in one place of its stack, for a time that is
-//! limited, and Linux says where threads wait. Which threads are the pool's is found by calling them: a task of ours says
-//! where it runs. One that works when it is called does not answer; but the pool takes a new thread only if none is
-//! idle. So as long as one that is known was idle throughout, what works is known as well.
-//!
-//! Invariants
-//! 1. A thread that was called is looked at for as long as it lives. It works, unless it waits idle, or for a task of
-//!    the runtime (`block_on`), or as a worker whose place it has taken; or it has waited in one place for long.
-//! 2. A thread of the process that began while the pool may have grown, and is called as the pool's are, counts as one
-//!    that works, until it is found not to or not to be the pool's; for [`STRANGE`] at most.
-//! 3. What is found idle by [`Pool::is_busy`], and has not run by [`Pool::has_run`], was idle in between.
-//!
-//! Must not know: clocks, timers.
+//! Tokio does not say. But an idle thread of that pool waits at one place of its stack, with a timeout, and Linux says
+//! where threads wait. To find the threads of the pool, we call them: a task of ours says on which thread it runs. A
+//! thread that works does not answer. But the pool takes a new thread only if none is idle. So as long as a known
+//! thread was idle throughout, all threads that work are known.
+//
+// Invariants
+// 1. A thread that has answered is watched as long as it lives. It counts as working unless it is idle, waits for a
+//    task of the runtime (`block_on`), has become a worker, or has waited in one place for long.
+// 2. A thread of the process that began while the pool may have grown, and has the name of the pool's threads, counts
+//    as working until it is found idle or not the pool's, but for `STRANGE` at most.
+// 3. A thread that is idle in `Pool::is_busy`, and has not run by `Pool::has_run`, was idle in between.
 
 mod call;
 mod member;
@@ -30,18 +28,18 @@ use call::Call;
 use member::{Member, Missed, PAGE, Place, State, settled};
 use stranger::{Strange, Stranger};
 
-/// How long blocking work waits in one place for another thread before that thread is taken to be a task of the runtime,
-/// which time has to pass for.
+/// How long blocking work waits in one place until it counts as waiting for a task of the runtime, for which time has
+/// to pass.
 const LONG: Duration = Duration::from_millis(500);
 
-/// How long it does so before it is asked whether it has taken a worker's place.
+/// How long it does so before it is checked to be a worker.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// How long a thread that may be the pool's counts as one that works.
+/// How long a thread that may be the pool's counts as working.
 const STRANGE: Duration = Duration::from_secs(1);
 
-/// How long after a thread was left in doubt the pool is called again.
-const DOUBT: Duration = Duration::from_millis(100);
+/// How long after a thread was left unconfirmed the pool is called again.
+const UNCONFIRMED: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -50,26 +48,26 @@ pub(super) struct Pool {
     strangers: Vec<Stranger>,
     /// The threads of the process when they were last listed.
     listed: Vec<u32>,
-    /// All threads that the pool has taken until then are members or strangers, or listed.
+    /// All threads that the pool took before this time are members, strangers or listed.
     whole_at: u64,
     /// When the members were last looked at.
     looked_at: u64,
-    /// A call that nobody has answered yet.
+    /// A call without an answer so far.
     call: Option<Call>,
     /// The places in which blocking work has waited for long.
     waits: Vec<Place>,
-    /// Since when a thread is not looked at that may be the pool's.
-    doubt: Option<Instant>,
-    /// How many members have taken a worker's place, as far as the worker is not known to have come to the pool.
+    /// Since when a thread is ignored that may be the pool's.
+    unconfirmed_since: Option<Instant>,
+    /// How many members have become workers whose former thread is not known to be in the pool yet.
     handed_over: usize,
-    /// Whether the system says what there is to know.
+    /// Whether the system says what is needed.
     sees: bool,
     /// A thread that works.
     works: Option<u32>,
 }
 
 impl Pool {
-    /// Waits until it knows the threads that are idle, for a moment.
+    /// Waits for a moment, until the idle threads are known.
     pub(super) fn of(runtime: &Handle) -> Pool {
         let mut pool = Pool {
             runtime: runtime.clone(),
@@ -81,11 +79,11 @@ impl Pool {
             listed: system::all(),
             call: None,
             waits: Vec::new(),
-            doubt: None,
+            unconfirmed_since: None,
             sees: true,
             works: None,
         };
-        // With patience: what a runtime has begun before is to be taken by threads that begin before it.
+        // With patience: work that the runtime was given before has to reach its threads first.
         pool.call_all(STRANGE);
         pool
     }
@@ -95,9 +93,9 @@ impl Pool {
         self.works
     }
 
-    /// Gets to know the threads that are idle. `false` if none has answered yet.
+    /// Calls all idle threads, which become members. Returns `false` if a call has no answer yet.
     fn call_all(&mut self, patience: Duration) -> bool {
-        // Those that have been idle longest answer first, so one that answers again is the last.
+        // Threads that were idle longest answer first, so all have answered when one answers again.
         let mut answered = Vec::new();
         loop {
             let Some(number) = self.call(patience) else { return false };
@@ -108,11 +106,11 @@ impl Pool {
         }
         let Pool { members, strangers, .. } = self;
         strangers.retain(|stranger| members.iter().all(|member| member.thread.number() != stranger.thread.number()));
-        self.doubt = None;
+        self.unconfirmed_since = None;
         true
     }
 
-    /// Whether blocking work goes on.
+    /// Whether there is blocking work.
     pub(super) fn is_busy(&mut self) -> bool {
         self.works = None;
         if self.members.is_empty() && self.sees && !self.call_all(LONGEST_LOOK) {
@@ -131,9 +129,10 @@ impl Pool {
                 return true;
             }
             let has_idle_members = self.members.iter().any(|member| member.state == State::Idle);
-            let doubtful = self.handed_over > 0 || self.doubt.is_some_and(|since| since.elapsed() >= DOUBT);
-            // Without an idle one that is known, nobody would notice if work began on another.
-            if has_idle_members && (called || !has_idle_strangers && !doubtful) {
+            let is_unconfirmed =
+                self.handed_over > 0 || self.unconfirmed_since.is_some_and(|since| since.elapsed() >= UNCONFIRMED);
+            // Without a known idle thread, work could begin unnoticed on another.
+            if has_idle_members && (called || !has_idle_strangers && !is_unconfirmed) {
                 return false;
             }
             if called {
@@ -142,18 +141,18 @@ impl Pool {
             if !self.call_all(LONGEST_LOOK) {
                 return self.waits_for_answer();
             }
-            // If they were the pool's, they would have answered.
+            // If these were the pool's, they would have answered.
             self.strangers.retain(|stranger| !stranger.is_idle);
         }
         true
     }
 
-    /// Whether a call may still be answered. A pool that may take no more threads need never do so.
+    /// Whether a call may still be answered. A pool that may take no more threads may never answer.
     fn waits_for_answer(&self) -> bool {
         self.sees && self.call.as_ref().is_none_or(|call| call.since.elapsed() < STRANGE)
     }
 
-    /// Whether any thread has come to run since [`is_busy`](Pool::is_busy) found that none works.
+    /// Whether any thread has run since [`is_busy`](Pool::is_busy) found that none works.
     pub(super) fn has_run(&mut self) -> bool {
         let has_run = self.members.iter().any(|member| !member.has_rested());
         if !has_run {
@@ -162,7 +161,7 @@ impl Pool {
         has_run
     }
 
-    /// Returns whether one of them was idle since the last look, so that the pool has taken no other thread.
+    /// Returns whether one member was idle since the last look, so that the pool has taken no other thread.
     fn look_at_members(&mut self) -> bool {
         let mut is_whole = false;
         let mut stuck = Vec::new();
@@ -172,7 +171,7 @@ impl Pool {
             let Some(has_run) = member.look(waits) else { return false };
             is_whole |= before == State::Idle && !has_run;
             match member.state {
-                // The thread that was a worker before comes to the pool when it has done what it blocks for.
+                // The former worker thread joins the pool after the work for which it blocks.
                 State::IsWorker if !member.has_replaced => {
                     member.has_replaced = true;
                     *handed_over += 1;
@@ -202,7 +201,7 @@ impl Pool {
         is_whole
     }
 
-    /// Adds the threads that the pool may have taken since it was last whole.
+    /// Adds the threads that the pool may have taken since `whole_at`.
     fn list(&mut self) {
         let (present, all) = (system::present(), system::all());
         let is_new = |number: &&u32| self.listed.binary_search(number).is_err();
@@ -215,10 +214,10 @@ impl Pool {
         (self.listed, self.whole_at) = (all, present);
     }
 
-    /// Returns whether one of them is idle, so that a call tells whether it is the pool's.
+    /// Returns whether one stranger is idle, so that a call shows whether it is the pool's.
     fn look_at_strangers(&mut self) -> bool {
-        let Pool { members, strangers, doubt, works, .. } = self;
-        // Most often there are none, and nothing need be read.
+        let Pool { members, strangers, unconfirmed_since, works, .. } = self;
+        // Most often there are none, and nothing to read.
         let Some(member) = members.first().filter(|_| !strangers.is_empty()) else { return false };
         let name = member.thread.name().unwrap_or_default();
         let mut any_is_idle = false;
@@ -228,28 +227,28 @@ impl Pool {
                 Strange::Works => *works = works.or(Some(stranger.thread.number())),
                 Strange::Idle => any_is_idle = true,
                 Strange::Other => {}
-                Strange::Doubtful => *doubt = doubt.or(Some(Instant::now())),
+                Strange::Unconfirmed => *unconfirmed_since = unconfirmed_since.or(Some(Instant::now())),
             }
             matches!(strange, Strange::Works | Strange::Idle)
         });
         any_is_idle
     }
 
-    /// Asks an idle thread of the pool, or a new one, which it is. `None` if none has answered.
+    /// Calls an idle thread of the pool, or a new one. Returns its number, or `None` if none has answered.
     fn call(&mut self, patience: Duration) -> Option<u32> {
         if let Some(late) = self.call.take() {
-            // Whoever answers it now is called again, to be looked at meanwhile.
+            // The thread that answers it now is called again, to be watched meanwhile.
             self.wait_for_answer(late, patience)?;
         }
         let Some(call) = Call::new(&self.runtime) else {
             self.sees = false;
             return None;
         };
-        // The task that has answered waits until this is dropped, or its gate is opened.
+        // The task that has answered waits until this call is dropped or its gate is opened.
         let (number, call) = self.wait_for_answer(call, patience)?;
         if let Some(member) = self.members.iter().find(|member| member.thread.number() == number) {
             call.gate.open();
-            // Before it is idle it might take the next call in another's place.
+            // Until it is idle it might take the next call in place of another thread.
             settled(&member.thread, patience, |wait| member.is_idle(wait))?;
         } else {
             let idle = self.members.first().map(|member| member.idle % PAGE);
@@ -269,7 +268,7 @@ impl Pool {
         Some(number)
     }
 
-    /// `None` if nobody answers in time: then whoever answers later does not wait.
+    /// Returns `None` if there is no answer in time. A task that answers later does not wait at the gate.
     fn wait_for_answer(&mut self, call: Call, patience: Duration) -> Option<(u32, Call)> {
         let patience = if call.since.elapsed() < STRANGE { patience } else { Duration::ZERO };
         match call.answer.recv_timeout(patience) {
@@ -278,7 +277,7 @@ impl Pool {
                 call.gate.open();
                 self.call = Some(call);
             }
-            // The runtime has gone.
+            // The runtime has ended.
             Err(RecvTimeoutError::Disconnected) => self.sees = false,
         }
         None

@@ -1,6 +1,4 @@
-//! A thread that may be a pool's: what is to be done about it.
-//!
-//! Must not know: runtimes.
+//! [`Stranger`]: a thread that may be the pool's.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use crate::test_util::idle::system::{On, Thread, Wait};
 /// How long a new thread may take to give itself its name.
 const NAMELESS: Duration = Duration::from_millis(20);
 
-/// How long a thread waits in one place before it is taken to be a worker of another runtime that is parked.
+/// How long a thread waits in one place until it counts as a parked worker of another runtime.
 const PARKED: Duration = Duration::from_millis(20);
 
 /// A thread that may be the pool's.
@@ -19,25 +17,25 @@ const PARKED: Duration = Duration::from_millis(20);
 pub(super) struct Stranger {
     pub(super) thread: Thread,
     since: Instant,
-    /// Whether it has the name that the pool's threads have.
+    /// Whether it has the name of the pool's threads.
     named: bool,
-    /// Whether it was idle when it was last looked at.
+    /// Whether it was idle at the last look.
     pub(super) is_idle: bool,
     /// The place in which it waits as a parked worker does, and since when.
     waits: Option<(Wait, Instant)>,
 }
 
-/// What is to be done about a stranger.
+/// What a look finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strange {
-    /// It works, as far as one can tell.
+    /// It seems to work.
     Works,
-    /// It is idle: a call tells whether it is the pool's.
+    /// It is idle: a call shows whether it is the pool's.
     Idle,
-    /// It is none of the pool's, or has ended.
+    /// It is not the pool's, or has ended.
     Other,
-    /// It may be the pool's, but is not to keep time from passing.
-    Doubtful,
+    /// It may be the pool's, but must not keep time from passing.
+    Unconfirmed,
 }
 
 impl Stranger {
@@ -45,7 +43,7 @@ impl Stranger {
         Stranger { thread, since: Instant::now(), named: false, is_idle: false, waits: None }
     }
 
-    /// `name` is that of the pool's threads, of which `member` is one.
+    /// `name` is the name of the pool's threads, and `member` one of them.
     pub(super) fn look(&mut self, name: &[u8], member: &Member) -> Strange {
         self.is_idle = false;
         let (Ok(wait), Some(awake)) = (self.thread.wait(), self.thread.is_awake()) else { return Strange::Other };
@@ -69,20 +67,20 @@ impl Stranger {
         let is_parked = self.waits.is_some_and(|(_, since)| since.elapsed() >= PARKED);
         match wait {
             Some(_) if self.is_idle => Strange::Idle,
-            _ if is_parked || age >= STRANGE => Strange::Doubtful,
+            _ if is_parked || age >= STRANGE => Strange::Unconfirmed,
             _ => Strange::Works,
         }
     }
 }
 
-/// Whether a word is among a thread's own variables, behind its stack, and not one that threads share. Tokio
-/// parks threads on such a word with its feature `parking_lot`.
+/// Whether a word is among a thread's own variables, near its stack, and not shared. Tokio parks threads on such a word
+/// with its feature `parking_lot`.
 fn is_on_stack(word: u64, stack: u64) -> bool {
     const LARGEST: u64 = 8 << 20;
     word.wrapping_sub(stack) < LARGEST
 }
 
-/// A name without the number at its end, and the end of the line.
+/// A name without the number and the line break at its end.
 fn without_number(name: &[u8]) -> &[u8] {
     let ends = name.iter().rposition(|byte| !byte.is_ascii_digit() && *byte != b'\n');
     &name[..ends.map_or(0, |at| at + 1)]
