@@ -15,7 +15,7 @@ use crate::core::registry;
 use crate::core::shard::Shard;
 use crate::core::shards::TimerLease;
 use crate::util::sync::atomic::Ordering::SeqCst;
-use crate::wheel::{Tick, Wheel};
+use crate::wheel::{Tick, Ticks, Wheel};
 
 /// From now on `now` says what the current runtime's clock shows, and `adopt` is called for each timer on a runtime.
 pub(crate) fn install_hook(now: fn() -> Option<std::time::Instant>, adopt: Adopt) {
@@ -40,7 +40,7 @@ impl Parking {
         self.driverless.store(false, SeqCst);
         self.unconfirmed.forget();
         self.clock.begin_to_show(now);
-        self.begin().leave();
+        self.begin(Ticks(0)).leave();
     }
 
     /// From now on a test shows the time. Returns `false` if the timer has ended.

@@ -17,10 +17,9 @@ use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 use crate::core::hook;
-use crate::core::parking::{DriverWaker, WakesBy, coalesce};
+use crate::core::parking::{DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerHold, TimerLease, TurnBudget};
-use crate::util::sync::atomic::{AtomicUsize, Ordering};
 use crate::wheel::{Tick, Ticks};
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
@@ -48,11 +47,6 @@ pub struct Driver {
     list: WakeList,
     /// What wakes it, if that is not the alarm thread.
     alarm: OwnAlarm,
-    inline: Arc<FireInline>,
-    /// Whether it coalesces dense timers.
-    coalesces: bool,
-    /// How many it has woken since it last slept, over all looks and polls.
-    woken: usize,
     was_polled: bool,
     /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
     is_a_task: bool,
@@ -62,25 +56,13 @@ pub struct Driver {
 /// fires there wakes another worker once for all, not once for each timer as a task would.
 struct FireInline {
     timer: TimerHold,
-    /// How many it has woken since the driver last asked.
-    wakes: AtomicUsize,
-    coalesces: bool,
 }
 
 impl Driver {
-    pub(crate) fn new(timer: TimerLease, alarm: Alarm, coalesces: bool) -> Self {
-        let inline = Arc::new(FireInline { timer: timer.hold(), wakes: AtomicUsize::new(0), coalesces });
-        let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
-        Driver {
-            timer,
-            list: WakeList::default(),
-            alarm,
-            inline,
-            coalesces,
-            woken: 0,
-            was_polled: false,
-            is_a_task: false,
-        }
+    pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
+        let inline = Arc::new(FireInline { timer: timer.hold() });
+        let alarm = OwnAlarm::new(alarm, Waker::from(inline));
+        Driver { timer, list: WakeList::default(), alarm, was_polled: false, is_a_task: false }
     }
 
     /// Call this before spawning it on a runtime, as the whole of a task.
@@ -108,11 +90,9 @@ impl Driver {
             self.timer.drive_clock();
         }
         let earliest = self.timer.earliest();
-        let wait = if self.coalesces { coalesce::wait_after(self.woken) } else { Ticks(0) };
         match self.alarm.to_set(is_the_systems) {
             Some(Alarm::Tokio) => {
-                // A clock that is paused has no time to wait for company.
-                let Some(at) = parking.end_turn(now, earliest, Ticks(0), WakesBy::Itself) else { return false };
+                let Some(at) = parking.end_turn(now, earliest, WakesBy::Itself) else { return false };
                 if self.alarm.set_tokio((at < Tick::MAX).then(|| parking.clock.instant_of(at))).is_ok() {
                     return true;
                 }
@@ -121,7 +101,7 @@ impl Driver {
             Some(alarm) => match self.alarm.shared() {
                 Ok(shared) => {
                     parking.use_alarm(shared);
-                    return parking.end_turn(now, earliest, wait, WakesBy::OwnAlarm).is_some();
+                    return parking.end_turn(now, earliest, WakesBy::OwnAlarm).is_some();
                 }
                 Err(_) => self.alarm.give_up(alarm),
             },
@@ -132,7 +112,7 @@ impl Driver {
             true => WakesBy::Thread,
             false => WakesBy::NowAndThen,
         };
-        let Some(at) = parking.end_turn(now, earliest, wait, by) else { return false };
+        let Some(at) = parking.end_turn(now, earliest, by) else { return false };
         if watches {
             self.alarm.watch_for_pause((at < Tick::MAX).then(|| parking.clock.instant_of(at)));
         }
@@ -150,7 +130,6 @@ impl Future for Driver {
             // The polling thread may be more urgent than the one that made the first timer.
             thread::start();
         }
-        this.woken += this.inline.wakes.swap(0, Ordering::Relaxed);
         let mut left = TurnBudget::OF_A_TURN;
         for _ in 0..LOOKS {
             if !timer.serves() {
@@ -169,12 +148,10 @@ impl Future for Driver {
             let fired = timer.fire_due(&mut this.list, left);
             timer.parking.unconfirmed.confirm(fired.at);
             left.wakes = left.wakes.saturating_sub(fired.wakes);
-            this.woken += fired.wakes;
             if !fired.all {
                 break;
             }
             if this.sleep_after(fired.at) {
-                this.woken = 0;
                 return Poll::Pending;
             }
         }
@@ -203,16 +180,15 @@ impl FireInline {
     /// Makes a turn in the driver's place, which comes only if that leaves something to do.
     fn turn(self: Arc<Self>, alarm: &dyn SharedAlarm) {
         let timer = self.timer.lease();
-        if !timer.parking.begin_turn_inline(clock::now()) {
+        if !timer.parking.begin_turn_inline() {
             return;
         }
         let fired = timer.fire_due(&mut WakeList::default(), TurnBudget::OF_A_TURN);
         timer.parking.unconfirmed.confirm(fired.at);
-        let wait = if self.coalesces { coalesce::wait_after(fired.wakes) } else { Ticks(0) };
         let forgotten = alarm.forget(&Waker::from(self));
         let sleeps = fired.all
             && forgotten.is_ok()
-            && timer.parking.end_turn(fired.at, timer.earliest(), wait, WakesBy::OwnAlarm).is_some();
+            && timer.parking.end_turn(fired.at, timer.earliest(), WakesBy::OwnAlarm).is_some();
         if !sleeps {
             timer.parking.wake_late_driver();
         }
@@ -226,7 +202,6 @@ impl Wake for FireInline {
             return self.turn(&*alarm);
         }
         let (now, next_wake) = (clock::now(), timer.parking.next_wake());
-        timer.parking.own_alarm_went_off(now);
         let (at, budget) = if instant::clock_is_the_systems() {
             (now, TurnBudget::OF_A_TURN)
         } else {
@@ -234,46 +209,7 @@ impl Wake for FireInline {
             // deadline ran. And a test must not see that some of what is due is left to the driver.
             (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
         };
-        let fired = timer.fire_at(at, &mut WakeList::default(), budget);
-        self.wakes.fetch_add(fired.wakes, Ordering::Relaxed);
+        timer.fire_at(at, &mut WakeList::default(), budget);
         timer.get().wake_driver();
-    }
-}
-
-// In a model there are too many steps between the looks.
-#[cfg(all(test, not(hairspring_loom)))]
-mod tests {
-    use super::*;
-    use crate::core::shards::Wanted;
-    use std::sync::OnceLock;
-
-    /// Registers another deadline, due at once, when it is woken.
-    struct RegistersAnother(TimerLease, OnceLock<()>);
-
-    impl Wake for RegistersAnother {
-        fn wake(self: Arc<Self>) {
-            if self.1.set(()).is_ok() {
-                let due = Tick(1 << 20);
-                self.0.shard(|| 0).insert(due, Waker::noop().clone()).unwrap_err();
-                self.0.parking.registered(due);
-            }
-        }
-    }
-
-    #[test]
-    fn timers_are_coalesced_by_all_that_a_turn_has_fired_over_all_its_looks() {
-        const DENSE: u64 = 100;
-        let timer = TimerLease::open(Wanted { shards: 1, grain: 0, capacity: None });
-        let mut driver = Driver::new(timer, Alarm::Thread, true);
-        let shard = timer.shard(|| 0);
-        let registers = Waker::from(Arc::new(RegistersAnother(timer, OnceLock::new())));
-        for number in 0..DENSE {
-            shard.insert(Tick(1 << 20 | number), registers.clone()).unwrap();
-        }
-        let before = clock::now();
-        assert!(Pin::new(&mut driver).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        shard.insert(clock::now(), Waker::noop().clone()).unwrap();
-        // At least half the longest wait from now on. The wait after a look that fired one timer is far shorter.
-        assert!(timer.parking.next_wake() >= before + Ticks(400_000));
     }
 }

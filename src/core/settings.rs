@@ -7,7 +7,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
+use crate::core::parking::coalesce;
 use crate::core::shards::{TimerLease, Wanted};
+use crate::wheel::Ticks;
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     /// The resolution, as a power of two nanoseconds; `None` for the finest, with dense timers coalesced.
     pub(crate) grain: Option<u32>,
     pub(crate) capacity: Option<usize>,
+    /// How long timers may wait for company, if the user says.
+    pub(crate) coalesce: Option<Ticks>,
     pub(crate) alarm: Alarm,
 }
 
@@ -39,7 +43,7 @@ impl Settings {
 
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
-        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, alarm: Alarm::Thread }
+        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, coalesce: None, alarm: Alarm::Thread }
     }
 
     /// Makes a timer that needs no driver.
@@ -49,10 +53,12 @@ impl Settings {
 
     pub(crate) fn make(&self) -> (TimerLease, Driver) {
         let lease = TimerLease::open(self.wanted());
-        (lease, Driver::new(lease, self.alarm, self.grain.is_none()))
+        (lease, Driver::new(lease, self.alarm))
     }
 
     pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity }
+        // Deadlines that are rounded fall together by themselves.
+        let coalesce = self.coalesce.unwrap_or(if self.grain.is_none() { coalesce::DEFAULT } else { Ticks(0) });
+        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity, coalesce }
     }
 }

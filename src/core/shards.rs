@@ -9,7 +9,7 @@
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::capacity::Capacity;
-use crate::core::parking::{Due, Parking, WakesBy, coalesce};
+use crate::core::parking::{Due, Parking, WakesBy};
 use crate::core::pool::{Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
@@ -58,6 +58,8 @@ pub(crate) struct Wanted {
     pub(crate) grain: u32,
     /// The maximum number of entries, if it is limited.
     pub(crate) capacity: Option<usize>,
+    /// How long timers may wait for company; zero for none.
+    pub(crate) coalesce: Ticks,
 }
 
 per_process! {
@@ -184,10 +186,7 @@ impl Shards {
             return;
         }
         let fired = self.fire_at(now, &mut WakeList::default(), TurnBudget::OF_A_TURN);
-        // In a model time does not pass, so coalesced timers would never fire.
-        let coalesces = self.parking.is_driverless() && cfg!(not(hairspring_loom));
-        let wait = if coalesces { coalesce::wait_after(fired.wakes) } else { Ticks(0) };
-        let slept = fired.all.then(|| self.parking.end_turn(fired.at, self.earliest(), wait, WakesBy::Thread));
+        let slept = fired.all.then(|| self.parking.end_turn(fired.at, self.earliest(), WakesBy::Thread));
         if slept.flatten().is_none() {
             // There is more to do, after the other calls of the alarm thread.
             self.parking.call_again();
@@ -203,7 +202,7 @@ impl TimerLease {
     pub(crate) fn open(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted);
-        timer.parking.open(timer.get());
+        timer.parking.open(timer.get(), wanted.coalesce);
         if !instant::clock_is_the_systems() || instant::runtime_that_may_pause().is_some() {
             timer.drive_clock();
         }
@@ -217,7 +216,7 @@ impl TimerLease {
     pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted);
-        timer.parking.open_driverless(timer.get());
+        timer.parking.open_driverless(timer.get(), wanted.coalesce);
         timer
     }
 
@@ -240,9 +239,9 @@ impl TimerLease {
     /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
-        let timer = Shards::new(2).begin().prepared(Wanted { shards: 2, grain: 0, capacity: None });
+        let timer = Shards::new(2).begin().prepared(Wanted { shards: 2, grain: 0, capacity: None, coalesce: Ticks(0) });
         std::mem::forget(timer.hold());
-        timer.parking.open(booker.unwrap_or(timer.get()));
+        timer.parking.open(booker.unwrap_or(timer.get()), Ticks(0));
         timer
     }
 

@@ -11,7 +11,7 @@ use crate::core::alarm::thread::{self, Booker, BookerId, booked};
 use crate::core::parking::WakesBy;
 use crate::core::stand_ins::StandIns;
 use crate::util::sync::keep;
-use crate::wheel::{Tick, Ticks};
+use crate::wheel::Tick;
 
 /// Calls the bookers that are due, in place of the alarm thread.
 fn call() {
@@ -112,7 +112,7 @@ fn registering_against_the_alarm() {
 fn stood_in_until(world: World, tick: Tick) {
     let parking = world.timer.parking;
     assert!(parking.begin_turn_as_stand_in(tick));
-    assert_eq!(parking.end_turn(Tick::ZERO, tick, Ticks(0), WakesBy::Thread), Some(tick));
+    assert_eq!(parking.end_turn(Tick::ZERO, tick, WakesBy::Thread), Some(tick));
 }
 
 /// The alarm thread sends a stand-in while the driver turns.

@@ -258,7 +258,7 @@ pub(crate) struct Task {
 impl Task {
     /// Spawned, not polled yet.
     pub(crate) fn new(world: World) -> Task {
-        let driver = Driver::new(world.timer, Alarm::Thread, false);
+        let driver = Driver::new(world.timer, Alarm::Thread);
         let task = Task { driver, woken: Woken::new(), done: false };
         task.wake();
         task

@@ -13,9 +13,9 @@ use crate::core::shard::InsertError;
 use crate::core::shards::{TimerLease, Wanted};
 #[cfg(hairspring_loom)]
 use crate::util::sync;
-use crate::wheel::Tick;
+use crate::wheel::{Tick, Ticks};
 
-const WANTED: Wanted = Wanted { shards: 1, grain: 0, capacity: None };
+const WANTED: Wanted = Wanted { shards: 1, grain: 0, capacity: None, coalesce: Ticks(0) };
 
 fn close(timer: TimerLease) {
     timer.close().expect("nobody else ends it");

@@ -6,7 +6,6 @@ use std::task::{Poll, Waker};
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
 use crate::core::parking::{DriverWaker, WakesBy};
 use crate::future::Sleep;
-use crate::wheel::Ticks;
 
 #[test]
 fn registering_against_going_to_sleep() {
@@ -130,7 +129,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     loop {
         parking.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
         let earliest = world.timer.earliest();
-        if parking.end_turn(near(0), earliest, Ticks(0), WakesBy::Itself).is_some() {
+        if parking.end_turn(near(0), earliest, WakesBy::Itself).is_some() {
             return woken;
         }
     }

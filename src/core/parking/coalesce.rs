@@ -1,64 +1,43 @@
-//! [`Coalesce`]: delays turns while timers are dense, so that each turn fires more.
+//! [`Coalesce`]: lets due timers wait for company if they would take too many turns.
 //!
-//! A turn costs tens of microseconds on two threads, however little it fires. So the next turn waits 40 us for each
-//! timer that the last one fired, up to 0.8 ms. Below 25,000 timers a second a turn fires few timers and the wait is
-//! short. Above that, each wait collects more timers than the last, until it reaches its maximum.
+//! A turn costs tens of microseconds of two threads' time, however little it fires. So a timer has an allowance of turns:
+//! one each [`DEFAULT`], and some at once after a rest. As long as turns come more rarely, each comes as its timers fall
+//! due. If they would come more often, those due within that time share one.
+//!
+//! The allowance is counted as in the generic cell rate algorithm (ITU-T I.371): as the time up to which turns are paid.
 
 use crate::wheel::{Tick, Ticks};
 
-const WAIT_PER_FIRED: u64 = 40_000;
-const LONGEST_WAIT: u64 = 800_000;
+/// How long timers wait at most, if nobody says: 0.75 ms.
+pub(crate) const DEFAULT: Ticks = Ticks(750_000);
 
-/// From this wait on, timers count as dense.
-const DENSE: Ticks = Ticks(250_000);
+/// How many turns may come at once after a rest.
+const AT_ONCE: u64 = 8;
 
-/// How long the next turn waits after one that fired this many.
-pub(crate) fn wait_after(fired: usize) -> Ticks {
-    Ticks(WAIT_PER_FIRED.saturating_mul(fired as u64).min(LONGEST_WAIT))
-}
-
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Coalesce {
-    /// No turn begins before this, whatever deadline is registered.
+    /// How long each turn takes of the allowance; none for timers that never wait.
+    each: Ticks,
+    /// The turns so far are paid for up to here.
+    paid: Tick,
+    /// No turn begins before this, whatever is registered.
     not_before: Tick,
-    /// How long the last turn waited.
-    wait: Ticks,
-    /// The tick that the driver was last woken for.
-    woken_for: Tick,
 }
 
 impl Coalesce {
-    pub(super) fn new() -> Self {
-        Coalesce { not_before: Tick::ZERO, wait: Ticks(0), woken_for: Tick::ZERO }
+    pub(super) fn new(each: Ticks) -> Self {
+        Coalesce { each, paid: Tick::ZERO, not_before: Tick::ZERO }
     }
 
     /// When a turn for `deadline` may begin.
-    pub(super) fn earliest_turn(&self, deadline: Tick) -> Tick {
+    pub(super) fn earliest_turn(self, deadline: Tick) -> Tick {
         deadline.max(self.not_before)
     }
 
-    /// A turn at the time `now` has ended. Returns when the next may begin if it waits.
-    pub(super) fn after_turn(&self, now: Tick, wait: Ticks) -> Tick {
-        match wait {
-            Ticks(0) => Tick::ZERO,
-            // Counted from the tick that the turn was for, but at least half the wait from now.
-            _ => (self.woken_for + wait).max(now + Ticks(wait.0 / 2)),
-        }
-    }
-
-    /// The driver goes to sleep.
-    pub(super) fn wait_until(&mut self, not_before: Tick, wait: Ticks) {
-        (self.not_before, self.wait) = (not_before, wait);
-    }
-
-    /// The driver is woken for a tick.
-    pub(super) fn woken_for(&mut self, tick: Tick) {
-        self.woken_for = tick;
-    }
-
-    /// When the turn after the present one is likely to begin, if timers are dense.
-    pub(super) fn likely_next(&self) -> Option<Tick> {
-        (self.wait >= DENSE).then(|| self.woken_for + self.wait)
+    /// This after a turn that went by the time `now`.
+    pub(super) fn after_turn(self, now: Tick) -> Self {
+        let paid = self.paid.max(now) + self.each;
+        Coalesce { paid, not_before: Tick(paid.0.saturating_sub(AT_ONCE * self.each.0)), ..self }
     }
 }
 
@@ -66,9 +45,52 @@ impl Coalesce {
 mod tests {
     use super::*;
 
+    const EACH: Ticks = Ticks(1_000);
+
+    /// When turns for these deadlines begin, each as early as it may.
+    fn turns(coalesce: &mut Coalesce, deadlines: impl Iterator<Item = u64>) -> Vec<u64> {
+        let turn = |deadline| {
+            let begins = coalesce.earliest_turn(Tick(deadline));
+            *coalesce = coalesce.after_turn(begins);
+            begins.0
+        };
+        deadlines.map(turn).collect()
+    }
+
     #[test]
-    fn the_next_turn_waits_40_us_for_each_timer_fired_and_at_most_800() {
-        let waits = [0, 1, 3, 20, 21, usize::MAX].map(|fired| wait_after(fired).0);
-        assert_eq!(waits, [0, 40_000, 120_000, 800_000, 800_000, 800_000]);
+    fn sparse_timers_never_wait() {
+        let deadlines = (1_000_000..).step_by(1_000).take(1_000);
+        assert_eq!(turns(&mut Coalesce::new(EACH), deadlines.clone()), deadlines.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn dense_timers_wait_after_some_turns_and_never_longer_than_one_turn_takes() {
+        let begins = turns(&mut Coalesce::new(EACH), (1_000_000..).step_by(100).take(100));
+        let free: Vec<u64> = (1_000_000..).step_by(100).take(8).collect();
+        assert_eq!(begins[..free.len()], free);
+        assert!(begins[20..].windows(2).all(|pair| pair[1] - pair[0] == EACH.0), "{begins:?}");
+        // What is due after the last turn is fired by the next.
+        let mut coalesce = Coalesce::new(EACH);
+        for due in (1_000_000..1_100_000).step_by(100) {
+            let begins = coalesce.earliest_turn(Tick(due));
+            assert!((begins - Tick(due)) <= EACH, "{begins:?} for {due}");
+            if begins == Tick(due) {
+                coalesce = coalesce.after_turn(begins);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rest_gives_all_of_the_allowance_back_and_no_more() {
+        let mut coalesce = Coalesce::new(EACH);
+        turns(&mut coalesce, (1_000_000..).take(100));
+        let begins = turns(&mut coalesce, std::iter::repeat_n(9_000_000, 100));
+        assert_eq!(begins.iter().filter(|&&begins| begins == 9_000_000).count() as u64, AT_ONCE);
+    }
+
+    #[test]
+    fn without_an_allowance_nothing_waits() {
+        let deadlines = 1_000_000..1_001_000;
+        assert_eq!(turns(&mut Coalesce::new(Ticks(0)), deadlines.clone()), deadlines.collect::<Vec<_>>());
     }
 }

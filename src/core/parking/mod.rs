@@ -133,7 +133,7 @@ impl Parking {
                 alarm: None,
                 looks_at: None,
                 runtime: None,
-                coalesce: Coalesce::new(),
+                coalesce: Coalesce::new(Ticks(0)),
                 woken_at: sync::now(),
             }),
             certain: AtomicU64::new(u64::MAX),
@@ -153,8 +153,8 @@ impl Parking {
     }
 
     /// Begins a timer whose driver is about to be spawned. The alarm thread calls `booker` for it.
-    pub(crate) fn open(&self, booker: &'static dyn Booker) {
-        let mut plan = self.prepare(booker, false);
+    pub(crate) fn open(&self, booker: &'static dyn Booker, coalesce: Ticks) {
+        let mut plan = self.prepare(booker, false, coalesce);
         let before = std::mem::replace(&mut plan.runtime, instant::runtime_that_may_pause());
         self.expect_driver(&mut plan);
         if instant::clock_is_the_systems() {
@@ -165,14 +165,14 @@ impl Parking {
     }
 
     /// Begins a timer without a driver: a stand-in turns whenever something is due.
-    pub(crate) fn open_driverless(&self, booker: &'static dyn Booker) {
-        let mut plan = self.prepare(booker, true);
+    pub(crate) fn open_driverless(&self, booker: &'static dyn Booker, coalesce: Ticks) {
+        let mut plan = self.prepare(booker, true, coalesce);
         plan.wakes_by = WakesBy::Thread;
         plan.park(Tick::MAX);
         self.certain.store(u64::MAX, SeqCst);
     }
 
-    fn prepare(&self, booker: &'static dyn Booker, driverless: bool) -> Locked<'_, Plan> {
+    fn prepare(&self, booker: &'static dyn Booker, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.booker.get_or_init(|| {
             thread::list(booker);
             booker
@@ -180,13 +180,13 @@ impl Parking {
         self.driverless.store(driverless, SeqCst);
         self.unconfirmed.forget();
         self.clock.follow_runtime();
-        self.begin()
+        self.begin(coalesce)
     }
 
-    pub(super) fn begin(&self) -> Locked<'_, Plan> {
+    pub(super) fn begin(&self, coalesce: Ticks) -> Locked<'_, Plan> {
         let mut plan = self.parker.lock();
         plan.look();
-        (plan.is_open, plan.is_expected, plan.coalesce) = (true, false, Coalesce::new());
+        (plan.is_open, plan.is_expected, plan.coalesce) = (true, false, Coalesce::new(coalesce));
         plan.looks_at = None;
         plan
     }
@@ -256,14 +256,6 @@ impl Parking {
         }
     }
 
-    /// The driver's own alarm has gone off, seen at the time `now`.
-    pub(crate) fn own_alarm_went_off(&self, now: Tick) {
-        let mut plan = self.parker.lock();
-        if plan.phase() == Phase::Parked {
-            plan.coalesce.woken_for(self.next_wake().min(now));
-        }
-    }
-
     /// Wakes a sleeping driver, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let plan = self.parker.lock();
@@ -292,9 +284,7 @@ impl Parking {
     /// Makes the alarm thread check that the driver turns.
     fn watch_driver(&self, plan: &mut Locked<'_, Plan>) {
         (plan.woken_at, plan.looks_at) = (sync::now(), None);
-        // If timers are dense the next booking is known already, and the thread need not be woken for it.
-        let next = plan.coalesce.likely_next().map(|next| self.clock.instant_of(next).into_std());
-        self.book(next.unwrap_or(plan.woken_at + PATIENCE));
+        self.book(plan.woken_at + PATIENCE);
     }
 
     /// The alarm thread calls. Returns what to do.
@@ -312,7 +302,6 @@ impl Parking {
                 if self.is_driverless() || plan.waker.is_none() {
                     return Due::StandIn;
                 }
-                plan.coalesce.woken_for(self.next_wake());
                 self.watch_driver(&mut plan);
                 self.expect_driver(&mut plan);
                 plan.waker.take().map_or(Due::Nothing, Due::Wake)
@@ -389,15 +378,17 @@ impl Parking {
         self.turn_by(plan, Tick::ZERO);
     }
 
-    /// A turn at the time `now` has looked. The next begins at `earliest`, but timers `wait` to be coalesced first.
+    /// A turn at the time `now` has looked. The next begins at `earliest`, or later if timers are to be coalesced.
     /// Returns when the driver will wake at the latest, or `None` if it has to look again.
-    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, wait: Ticks, by: WakesBy) -> Option<Tick> {
+    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick, by: WakesBy) -> Option<Tick> {
         let mut plan = self.parker.lock();
         if !plan.is_open {
             return Some(Tick::MAX);
         }
-        let not_before = plan.coalesce.after_turn(now, wait);
-        let earliest = earliest.max(not_before);
+        // On a paused clock no time passes in which to wait for company.
+        let waits = !matches!(by, WakesBy::Itself | WakesBy::NowAndThen);
+        let coalesce = if waits { plan.coalesce.after_turn(now) } else { plan.coalesce };
+        let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
         // Another turn has ended meanwhile, and may have found an earlier deadline.
         let alarm_serves = matches!(plan.wakes_by, WakesBy::Thread | WakesBy::ThreadOrTokio);
         if alarm_serves && plan.wakes_by(earliest) {
@@ -411,7 +402,7 @@ impl Parking {
             return Some(earliest);
         }
         plan.wakes_by = by;
-        plan.coalesce.wait_until(not_before, wait);
+        plan.coalesce = coalesce;
         self.set_alarm(&mut plan, earliest);
         Some(earliest)
     }
@@ -511,15 +502,11 @@ impl Parking {
         self.parker.lock().alarm.clone()
     }
 
-    /// The driver's own alarm has gone off, as is found at the time `now`, and whoever was called looks at the shards in
-    /// the driver's place. `false` if the timer has ended.
-    pub(crate) fn begin_turn_inline(&self, now: Tick) -> bool {
+    /// The driver's own alarm has gone off, and whoever it called looks at the shards in the driver's place. `false` if the timer has ended.
+    pub(crate) fn begin_turn_inline(&self) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open {
             return false;
-        }
-        if plan.phase() == Phase::Parked {
-            plan.coalesce.woken_for(self.next_wake().min(now));
         }
         self.expect_driver(&mut plan);
         true

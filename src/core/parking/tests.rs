@@ -4,21 +4,8 @@ use crate::clock;
 /// The parking of a timer whose driver is expected.
 fn expected() -> Parking {
     let parking = Parking::new();
-    parking.begin().is_expected = true;
+    parking.begin(Ticks(0)).is_expected = true;
     parking
-}
-
-/// An alarm may go off late, or for nothing, while the driver is awake and its next wake-up is not known.
-#[test]
-fn an_alarm_that_goes_off_out_of_turn_does_not_delay_the_next() {
-    let parking = expected();
-    let now = clock::now();
-    let (soon, pause) = (now + Ticks(1_000_000), Ticks(500_000));
-    parking.own_alarm_went_off(now);
-    assert_eq!(parking.end_turn(now, soon, pause, WakesBy::OwnAlarm), Some(soon));
-    parking.own_alarm_went_off(now);
-    parking.begin_turn(noop());
-    assert_eq!(parking.end_turn(now, soon, pause, WakesBy::OwnAlarm), Some(soon));
 }
 
 fn noop() -> DriverWaker {
@@ -26,7 +13,7 @@ fn noop() -> DriverWaker {
 }
 
 fn end_of_a_turn_that_saw_nothing(parking: &Parking) -> Option<Tick> {
-    parking.end_turn(clock::now(), Tick::MAX, Ticks(0), WakesBy::Thread)
+    parking.end_turn(clock::now(), Tick::MAX, WakesBy::Thread)
 }
 
 /// Both have looked when the deadline is registered. The stand-in only makes the alarm thread call again, so the driver
@@ -87,7 +74,7 @@ fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
     thread::start();
     let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
     let parking = Parking::new();
-    parking.open(booker);
+    parking.open(booker, Ticks(0));
     parking.begin_turn(noop());
     assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
     assert_eq!(parking.booked(), None);
