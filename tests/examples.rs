@@ -1,33 +1,17 @@
-//! The examples that take options list them, and name an option that is wrong.
+//! The examples are small, and the one that takes options says which, and what is wrong with those it is given.
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+use std::process::{Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::{fs, thread};
 
-/// The examples that the current features allow, each with its options.
-fn examples() -> Vec<(&'static str, &'static [&'static str])> {
-    let mut examples: Vec<(_, &[_])> = vec![
-        ("idle_connections", &["--connections", "--seconds", "--idle-ms"]),
-        ("lateness", &["--seconds", "--svg", "--alarm", "--resolution-us", "--blocked"]),
-        ("retransmit", &["--loss"]),
-        ("sessions", &["--clients", "--beats", "--idle-ms"]),
-        ("soak", &["--seconds", "--minutes", "--peak", "--bound-ms", "--seed"]),
-    ];
-    if cfg!(feature = "hyper") {
-        examples.push(("http_server", &["--clients", "--requests", "--slow", "--silent", "--limit-ms", "--seconds"]));
-    }
-    if cfg!(feature = "test-util") {
-        examples.push(("retry_with_backoff", &["--runs"]));
-    }
-    examples
-}
-
-/// An example, built with the current features.
-fn example(name: &str) -> Command {
+/// The example `idle_connections`, built with the features that this is built with.
+fn example() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let examples = BUILT.get_or_init(|| {
+    let example = BUILT.get_or_init(|| {
         let features = [
             ("hyper", cfg!(feature = "hyper")),
             ("metrics", cfg!(feature = "metrics")),
@@ -36,60 +20,85 @@ fn example(name: &str) -> Command {
             ("tracing", cfg!(feature = "tracing")),
         ];
         let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
-        // Where `cargo test` has built them already.
+        // Where `cargo test` has built it already.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("CARGO_BUILD_TARGET");
-        cargo.args(["build", "--examples", "--features", &features.join(","), "--target-dir"]).arg(target);
-        let built = cargo.output().unwrap();
+        cargo.args(["build", "--example", "idle_connections", "--features", &features.join(","), "--target-dir"]);
+        let built = cargo.arg(target).output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        target.join("debug/examples")
+        target.join("debug/examples/idle_connections").with_extension(std::env::consts::EXE_EXTENSION)
     });
-    Command::new(examples.join(name).with_extension(std::env::consts::EXE_EXTENSION))
+    Command::new(example)
 }
 
 #[test]
 fn an_example_that_is_asked_for_help_says_which_options_it_takes() {
-    for (name, options) in examples() {
-        let output = example(name).arg("--help").output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
-        let help = String::from_utf8(output.stdout).unwrap();
-        assert!(help.contains(&format!("Usage: {name} [OPTIONS]")), "{name}: {help}");
-        for option in options.iter().chain(&["--help"]) {
-            assert!(help.contains(&format!("\n  {option} ")), "{name} does not mention {option}: {help}");
-        }
+    let output = example().arg("--help").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let help = String::from_utf8(output.stdout).unwrap();
+    for part in ["Usage: idle_connections [OPTIONS]", "\n  --connections N ", "\n  --help "] {
+        assert!(help.contains(part), "{part} is not in {help}");
     }
 }
 
 #[test]
 fn an_example_that_is_given_a_wrong_option_names_it_and_what_is_allowed() {
-    for (name, options) in examples() {
-        for (arguments, named) in [(&["--no-such", "1"][..], "`--no-such`"), (&[options[0], "none"], "`none`")] {
-            let output = example(name).args(arguments).output().unwrap();
-            let error = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{name} {arguments:?}: {error}");
-            let allowed = if named == "`none`" { "allowed: a whole number from " } else { options[0] };
-            assert!(error.contains(named) && error.contains(allowed), "{name} {arguments:?}: {error}");
-        }
+    for (arguments, named, allowed) in [
+        (&["--no-such", "1"][..], "`--no-such`", "--connections, --help"),
+        (&["--connections", "none"], "`none`", "a whole number from 1 to 10000"),
+        (&["--connections", "0"], "`0`", "a whole number from 1 to 10000"),
+        (&["--connections"], "--connections", "a whole number from 1 to 10000"),
+    ] {
+        let output = example().args(arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(named) && error.contains(allowed), "{arguments:?}: {error}");
     }
 }
 
-/// A hundred runs of a second each looked like a program that hangs.
-#[cfg(feature = "test-util")]
+/// A run of some seconds without a word looks like a program that hangs.
 #[test]
 fn a_long_run_shows_that_it_goes_on() {
-    use std::io::{BufRead, BufReader};
-    use std::process::Stdio;
-    use std::sync::mpsc;
-
-    let mut runs = example("retry_with_backoff").args(["--runs", "10000"]).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(runs.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut run = example().args(["--connections", "5"]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(run.stdout.take().unwrap()).lines().map_while(Result::ok);
     let (sender, shown) = mpsc::channel();
-    std::thread::spawn(move || {
-        lines.filter(|line| line.contains(" of 10000 runs")).for_each(|line| drop(sender.send(line)));
+    thread::spawn(move || {
+        lines.filter(|line| line.trim_start().starts_with("2 s: ")).for_each(|line| drop(sender.send(line)));
     });
-    let first = shown.recv_timeout(common::HUNG);
-    runs.kill().unwrap();
-    runs.wait().unwrap();
-    first.expect("a line on how far it is");
+    let line = shown.recv_timeout(common::HUNG);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(line.expect("a line on how far it is").contains(" timers armed, "));
+}
+
+/// The Rust files in a folder and those below it, each with its number of lines.
+fn sources(folder: &Path) -> Vec<(PathBuf, usize)> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                sources.extend(self::sources(&path));
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            sources.push((path, lines));
+        }
+    }
+    sources
+}
+
+/// They are what a newcomer sees first. What grows beyond this is a tool, and has its place in `benches`.
+#[test]
+fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [examples, tools] = ["examples", "benches"].map(|folder| sources(&root.join(folder)));
+    for (limit, sources) in [(149, &examples), (500, &tools)] {
+        for (path, lines) in sources {
+            assert!(*lines <= limit, "{} has {lines} lines, {limit} are allowed", path.display());
+        }
+    }
+    let sum: usize = examples.iter().chain(&tools).map(|(_, lines)| lines).sum();
+    assert!(examples.len() >= 8 && sum < 8_000, "{} examples; {sum} lines together", examples.len());
 }

@@ -71,7 +71,8 @@ fn a_timer_that_was_built_has_its_alarm() {
             let files = use_up();
             timer.sleep(ms(2)).await;
             drop(files);
-            assert_eq!(open_files("[timerfd]"), 1);
+            // The alarm thread has the other.
+            assert_eq!(open_files("[timerfd]"), 2);
         });
     });
 }
@@ -85,6 +86,25 @@ fn a_driver_that_gets_no_file_takes_the_alarm_thread() {
             let _files = use_up();
             tokio::spawn(driver);
             timer.sleep(ms(2)).await;
+        });
+    });
+}
+
+/// The alarm thread sleeps on a `timerfd` if it gets one. Without, it fires all the same, each in time.
+#[test]
+fn the_alarm_thread_needs_no_file() {
+    with_few_files("the_alarm_thread_needs_no_file", || {
+        current_thread().block_on(async {
+            let files = use_up();
+            let start = std::time::Instant::now();
+            let far = tokio::spawn(hairspring::sleep(common::HOUR));
+            for _ in 0..20 {
+                hairspring::sleep(ms(2)).await;
+            }
+            far.abort();
+            assert!(start.elapsed() >= ms(40));
+            drop(files);
+            assert_eq!(open_files("[timerfd]"), 0);
         });
     });
 }

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::clock::{instant, source};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::thread::{self, Booker};
-use crate::core::alarm::{Alarm, Unfit};
+use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 use crate::core::hook;
 use crate::core::parking::{DriverWaker, WakesBy, coalesce};
 use crate::core::shard::WakeList;
@@ -64,11 +64,12 @@ struct FireInline {
     timer: TimerHold,
     /// How many it has woken since the driver last asked.
     wakes: AtomicUsize,
+    coalesces: bool,
 }
 
 impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm, coalesces: bool) -> Self {
-        let inline = Arc::new(FireInline { timer: timer.hold(), wakes: AtomicUsize::new(0) });
+        let inline = Arc::new(FireInline { timer: timer.hold(), wakes: AtomicUsize::new(0), coalesces });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline.clone()));
         Driver {
             timer,
@@ -108,18 +109,23 @@ impl Driver {
         }
         let earliest = self.timer.earliest();
         let wait = if self.coalesces { coalesce::wait_after(self.woken) } else { Ticks(0) };
-        if let Some(alarm) = self.alarm.to_set(is_the_systems) {
-            let (wait, by) = match alarm {
+        match self.alarm.to_set(is_the_systems) {
+            Some(Alarm::Tokio) => {
                 // On a paused clock no time passes in which to coalesce.
-                Alarm::Tokio => (Ticks(0), WakesBy::Itself),
-                _ => (wait, WakesBy::OwnAlarm),
-            };
-            let Some(at) = parking.end_turn(now, earliest, wait, by) else { return false };
-            let at = (at < Tick::MAX).then(|| parking.clock.instant_of(at));
-            if self.alarm.set(alarm, at).is_ok() {
-                return true;
+                let Some(at) = parking.end_turn(now, earliest, Ticks(0), WakesBy::Itself) else { return false };
+                if self.alarm.set_tokio((at < Tick::MAX).then(|| parking.clock.instant_of(at))).is_ok() {
+                    return true;
+                }
+                self.alarm.give_up(Alarm::Tokio);
             }
-            self.alarm.give_up(alarm);
+            Some(alarm) => match self.alarm.shared() {
+                Ok(shared) => {
+                    parking.use_alarm(shared);
+                    return parking.end_turn(now, earliest, wait, WakesBy::OwnAlarm).is_some();
+                }
+                Err(_) => self.alarm.give_up(alarm),
+            },
+            None => {}
         }
         let by = match is_the_systems {
             true if watches => WakesBy::ThreadOrTokio,
@@ -193,9 +199,32 @@ impl std::fmt::Debug for Driver {
     }
 }
 
+impl FireInline {
+    /// Makes a turn in the driver's place, which comes only if that leaves something to do.
+    fn turn(self: Arc<Self>, alarm: &dyn SharedAlarm) {
+        let timer = self.timer.lease();
+        if !timer.parking.begin_turn_inline(clock::now()) {
+            return;
+        }
+        let fired = timer.fire_due(&mut WakeList::default(), TurnBudget::OF_A_TURN);
+        timer.parking.unconfirmed.confirm(fired.at);
+        let wait = if self.coalesces { coalesce::wait_after(fired.wakes) } else { Ticks(0) };
+        let forgotten = alarm.forget(&Waker::from(self));
+        let sleeps = fired.all
+            && forgotten.is_ok()
+            && timer.parking.end_turn(fired.at, timer.earliest(), wait, WakesBy::OwnAlarm).is_some();
+        if !sleeps {
+            timer.parking.wake_late_driver();
+        }
+    }
+}
+
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.timer.lease();
+        if let (Some(alarm), true) = (timer.parking.own_alarm(), instant::clock_is_the_systems()) {
+            return self.turn(&*alarm);
+        }
         let (now, next_wake) = (clock::now(), timer.parking.next_wake());
         timer.parking.own_alarm_went_off(now);
         let (at, budget) = if instant::clock_is_the_systems() {

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task;
+use tools::{Gate, Rng, between, progress};
 
-use crate::gate::Gate;
+use crate::Options;
 use crate::record::{Case, Record, RuntimeKind};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, BareWheel, Floor, FuturesTimer, Hairspring, Handle, Pingora, Queue, Tick, Tokio};
-use crate::{Options, terminal};
 
 pub const WORKLOAD: &str = "arm+cancel";
 
@@ -27,6 +27,10 @@ const OPS_PER_POLL: u32 = 1_000;
 /// How far away the timer is that stands earlier than those that are armed.
 const EARLIER: Duration = Duration::from_secs(20);
 
+/// A rival by its name, and what measures it: nanoseconds for an operation, as each of so many tasks sees it, with an
+/// earlier timer standing or not.
+type Contender = (&'static str, Box<dyn FnMut(usize, bool, Duration) -> f64>);
+
 /// Measures all rivals, on all runtimes, at all populations, with an earlier timer and without.
 pub fn run(options: &Options, record: &mut Record) {
     for runtime in [RuntimeKind::Workers, RuntimeKind::CurrentThread] {
@@ -35,21 +39,40 @@ pub fn run(options: &Options, record: &mut Record) {
             // First without: a timer that stood earlier may leave an alarm behind.
             for standing in [false, true] {
                 for tasks in 1..=runtime.most_tasks() {
-                    let case = Case { workload: WORKLOAD, runtime, tasks, standing: Some(standing), population };
-                    take_turns(options, record, case, &mut contenders);
+                    take_turns(options, record, case(runtime, tasks, standing, population), &mut contenders);
                 }
             }
-            terminal::arm_cancel(record, runtime, population);
+            print(record, runtime, population);
         }
     }
 }
 
-fn contenders(options: &Options, runtime: RuntimeKind, population: usize) -> Vec<Box<dyn Contender>> {
-    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
+pub fn case(runtime: RuntimeKind, tasks: usize, standing: bool, population: usize) -> Case {
+    Case { workload: WORKLOAD, runtime, tasks, standing: Some(standing), population }
+}
+
+/// A column for each number of tasks and state.
+fn print(record: &Record, runtime: RuntimeKind, population: usize) {
+    let (mut names, mut cases) = (Vec::new(), Vec::new());
+    for standing in [true, false] {
+        for tasks in 1..=runtime.most_tasks() {
+            let state = if standing { "earlier timer" } else { "no earlier timer" };
+            names.push(format!("{tasks} task{}, {state}", if tasks == 1 { "" } else { "s" }));
+            cases.push(case(runtime, tasks, standing, population));
+        }
+    }
+    let runtime = runtime.name();
+    record.print(&format!("arm and cancel, ns: {runtime}, {population} more timers pending"), &names, &cases);
+}
+
+fn contenders(options: &Options, runtime: RuntimeKind, population: usize) -> Vec<Contender> {
+    let mut contenders: Vec<Contender> = Vec::new();
     macro_rules! enter {
         ($($rival:ty),*) => {
             $(if options.takes::<$rival>() && (runtime == RuntimeKind::Workers || <$rival>::ON_CURRENT_THREAD) {
-                contenders.push(Box::new(Site::<$rival>::new(runtime, population)));
+                let mut site = Site::<$rival>::new(runtime, population);
+                let round = move |tasks, standing, length| site.round(tasks, standing, length);
+                contenders.push((<$rival>::NAME, Box::new(round)));
             })*
         };
     }
@@ -60,23 +83,16 @@ fn contenders(options: &Options, runtime: RuntimeKind, population: usize) -> Vec
     contenders
 }
 
-fn take_turns(options: &Options, record: &mut Record, case: Case, contenders: &mut [Box<dyn Contender>]) {
+fn take_turns(options: &Options, record: &mut Record, case: Case, contenders: &mut [Contender]) {
     let mut figures = vec![Vec::new(); contenders.len()];
-    for _ in 0..options.rounds() {
-        for (contender, figures) in contenders.iter_mut().zip(&mut figures) {
-            figures.push(contender.round(case.tasks, case.standing == Some(true), options.round_length()));
+    for _ in progress("arm and cancel", options.rounds() as u64).wrap_iter(0..options.rounds()) {
+        for ((_, round), figures) in contenders.iter_mut().zip(&mut figures) {
+            figures.push(round(case.tasks, case.standing == Some(true), options.round_length()));
         }
     }
-    for (contender, figures) in contenders.iter().zip(figures) {
-        record.add(case, contender.name(), "ns", figures);
+    for ((name, _), figures) in contenders.iter().zip(figures) {
+        record.add(case, name, "ns", figures);
     }
-}
-
-trait Contender {
-    fn name(&self) -> &'static str;
-
-    /// Nanoseconds for an operation, as each of `tasks` tasks sees it.
-    fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64;
 }
 
 /// A rival with its runtime.
@@ -107,11 +123,7 @@ enum Work {
     Measure(Duration),
 }
 
-impl<R: Rival> Contender for Site<R> {
-    fn name(&self) -> &'static str {
-        R::NAME
-    }
-
+impl<R: Rival> Site<R> {
     fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64 {
         let standers = if R::SHARED { 1 } else { tasks };
         if standing {
@@ -125,9 +137,7 @@ impl<R: Rival> Contender for Site<R> {
         }
         figure
     }
-}
 
-impl<R: Rival> Site<R> {
     fn new(kind: RuntimeKind, population: usize) -> Self {
         let mut builder = match kind {
             RuntimeKind::Workers => Builder::new_multi_thread(),
@@ -243,11 +253,8 @@ struct Durations {
 
 impl Durations {
     fn new() -> Self {
-        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-        let drawn = std::array::from_fn(|_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            Duration::from_secs(30) + Duration::from_nanos((random >> 20) % 10_000_000_000)
-        });
+        let mut random = Rng::with_seed(0);
+        let drawn = std::array::from_fn(|_| between(&mut random, Duration::from_secs(30), Duration::from_secs(40)));
         Durations { drawn: Box::new(drawn), next: 0 }
     }
 

@@ -10,23 +10,15 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task;
+use tools::Gate;
+use tools::machine::Meter;
 
-use crate::gate::Gate;
-use crate::record::{Case, Record, RuntimeKind};
-use crate::rival::Until;
+use crate::Options;
+use crate::record::{Case, Record};
+use crate::rival::{Rival, Until};
 use crate::rivals::{Hairspring, Tokio};
-use crate::{Options, machine, terminal};
 
-/// How the deadlines lie.
-#[derive(Clone, Copy)]
-struct Shape {
-    over: Duration,
-    wall: &'static str,
-    processor: &'static str,
-    longest: &'static str,
-    whole: &'static str,
-}
-
+/// What is measured if all are due at once, and if they are spread: by itself, and while another task arms.
 pub const ONE_TICK: [&str; 4] = [
     "fire in one tick",
     "fire in one tick: processor time",
@@ -41,52 +33,31 @@ pub const SPREAD: [&str; 4] = [
     "fire over 50 ms: whole expiry with arms",
 ];
 
-const SHAPES: [Shape; 2] = [Shape::new(Duration::ZERO, ONE_TICK), Shape::new(Duration::from_millis(50), SPREAD)];
-
-impl Shape {
-    const fn new(over: Duration, [wall, processor, longest, whole]: [&'static str; 4]) -> Self {
-        Shape { over, wall, processor, longest, whole }
-    }
-}
-
-pub fn case(workload: &'static str, population: usize) -> Case {
-    Case { workload, runtime: RuntimeKind::Workers, tasks: 1, standing: None, population }
-}
-
 pub fn run(options: &Options, record: &mut Record) {
     let population = options.firing();
-    for shape in SHAPES {
-        let mut figures = [Figures::default(), Figures::default()];
+    for (over, workloads) in [(Duration::ZERO, ONE_TICK), (Duration::from_millis(50), SPREAD)] {
+        let mut rounds = [const { Vec::new() }; 2];
         for _ in 0..options.firing_rounds() {
-            round::<Hairspring>(shape, population, &mut figures[0]);
-            round::<Tokio>(shape, population, &mut figures[1]);
+            rounds[0].push(round::<Hairspring>(over, population));
+            rounds[1].push(round::<Tokio>(over, population));
         }
-        for (name, figures) in [<Hairspring as Until>::NAME, <Tokio as Until>::NAME].into_iter().zip(figures) {
-            record.add(case(shape.wall, population), name, "ns", figures.wall);
-            record.add(case(shape.processor, population), name, "ns", figures.processor);
-            record.add(case(shape.longest, population), name, "us", figures.longest);
-            record.add(case(shape.whole, population), name, "us", figures.whole);
+        for (name, rounds) in [Hairspring::NAME, Tokio::NAME].into_iter().zip(rounds) {
+            for (place, (workload, unit)) in workloads.into_iter().zip(["ns", "ns", "us", "us"]).enumerate() {
+                let figures = rounds.iter().map(|round: &[f64; 4]| round[place]).collect();
+                record.add(Case::of(workload, population), name, unit, figures);
+            }
         }
     }
-    terminal::firing(record, population);
-}
-
-#[derive(Default)]
-struct Figures {
-    wall: Vec<f64>,
-    processor: Vec<f64>,
-    longest: Vec<f64>,
-    whole: Vec<f64>,
+    let cases: Vec<Case> = ONE_TICK.into_iter().chain(SPREAD).map(|workload| Case::of(workload, population)).collect();
+    record.print_beside_tokio(&format!("firing {population} timers whose wakers count"), &cases);
 }
 
 /// One expiry by itself, and one during which another task arms.
-fn round<U: Until>(shape: Shape, population: usize, figures: &mut Figures) {
-    let alone = expire::<U>(shape.over, population, false);
-    figures.wall.push(alone.took.as_nanos() as f64 / population as f64);
-    figures.processor.push(alone.processor / population as f64);
-    let disturbed = expire::<U>(shape.over, population, true);
-    figures.longest.push(disturbed.longest.as_nanos() as f64 / 1e3);
-    figures.whole.push(disturbed.took.as_nanos() as f64 / 1e3);
+fn round<U: Until>(over: Duration, population: usize) -> [f64; 4] {
+    let alone = expire::<U>(over, population, false);
+    let disturbed = expire::<U>(over, population, true);
+    let [longest, whole] = [disturbed.longest, disturbed.took].map(|time| time.as_nanos() as f64 / 1e3);
+    [alone.took.as_nanos() as f64 / population as f64, alone.processor / population as f64, longest, whole]
 }
 
 /// An expiry of a whole population.
@@ -106,20 +77,21 @@ fn expire<U: Until>(over: Duration, population: usize, arm_meanwhile: bool) -> E
     let (timers, count, due) = loop {
         let count = Arc::new(Count::new(population));
         let due = Instant::now() + lead;
-        let timers = arm::<U>(&runtime, &count, due, over, population);
+        let boxed = |deadline| Box::pin(U::sleep_until(deadline));
+        let timers = arm::<U, _>(&runtime, &count, due, over, population, boxed);
         if Instant::now() + Duration::from_millis(20) < due {
             break (timers, count, due);
         }
         lead *= 2;
     };
     thread::sleep(due.saturating_duration_since(Instant::now()).saturating_sub(Duration::from_millis(5)));
-    let before = machine::processor_time();
+    let meter = Meter::start().expect("Linux tells of a process's threads");
     let armer = arm_meanwhile.then(|| runtime.spawn(arm_until_all_fired::<U>(Arc::clone(&count))));
     while !count.is_complete() {
         thread::sleep(Duration::from_millis(1));
         assert!(due.elapsed() < Duration::from_mins(1), "all fire");
     }
-    let processor = machine::processor_time() - before;
+    let processor = meter.used().expect("Linux tells of a process's threads").as_nanos() as f64;
     let longest = armer.map_or(Duration::ZERO, |armer| runtime.block_on(armer).expect("nothing panics"));
     drop(timers);
     Expiry { took: count.completed_at().saturating_duration_since(due), processor, longest }
@@ -129,36 +101,32 @@ pub fn two_workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// Arms a population, half of it on each worker.
-fn arm<U: Until>(
+/// Arms a population that falls due from `due` on for as long as `over`, half of it on each worker.
+pub fn arm<U: Until, F: Future + Unpin + Send + 'static>(
     runtime: &Runtime,
     count: &Arc<Count>,
     due: Instant,
     over: Duration,
     population: usize,
-) -> Vec<Vec<Pin<Box<impl Future + Send + use<U>>>>> {
+    sleep_until: fn(Instant) -> F,
+) -> Vec<Vec<F>> {
     let gate = Arc::new(Gate::new(2));
-    let halves = [0, population / 2, population];
-    let tasks: Vec<_> = halves
-        .windows(2)
-        .map(|half| {
-            let numbers = half[0]..half[1];
-            let (gate, waker) = (Arc::clone(&gate), Waker::from(Arc::clone(count)));
-            runtime.spawn(async move {
-                warm_up::<U>().await;
-                gate.meet().await;
-                let mut cx = Context::from_waker(&waker);
-                let mut timers = Vec::with_capacity(numbers.len());
-                for number in numbers {
-                    let deadline = due + over.mul_f64(number as f64 / population as f64);
-                    let mut sleep = Box::pin(U::sleep_until(deadline));
-                    let _ = sleep.as_mut().poll(&mut cx);
-                    timers.push(sleep);
-                }
-                timers
-            })
+    let halves = [0..population / 2, population / 2..population];
+    let tasks = halves.map(|numbers| {
+        let (gate, waker) = (Arc::clone(&gate), Waker::from(Arc::clone(count)));
+        runtime.spawn(async move {
+            warm_up::<U>().await;
+            gate.meet().await;
+            let mut cx = Context::from_waker(&waker);
+            let mut timers = Vec::with_capacity(numbers.len());
+            for number in numbers {
+                let mut sleep = sleep_until(due + over.mul_f64(number as f64 / population as f64));
+                let _ = Pin::new(&mut sleep).poll(&mut cx);
+                timers.push(sleep);
+            }
+            timers
         })
-        .collect();
+    });
     tasks.into_iter().map(|task| runtime.block_on(task).expect("nothing panics")).collect()
 }
 

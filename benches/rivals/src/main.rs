@@ -1,100 +1,104 @@
 //! hairspring beside the other timers of its kind, in one run. See README.md.
 
 mod arm_cancel;
-mod chart;
 mod firing;
-mod gate;
 mod late;
-mod machine;
 mod memory;
 mod now;
 mod record;
 mod rival;
 mod rivals;
-mod spread;
 mod tasks;
-mod terminal;
 mod verdict;
 
-use std::env;
-use std::path::Path;
-use std::process::{self, ExitCode};
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use tools::machine;
 
 use record::Record;
 use rival::Rival;
 use rivals::Hairspring;
 
-const USAGE: &str = "\
-usage: run [--quick] [--only NAME]...
-       run late [--seconds N]
-       run now
-  --quick       a smoke run of some seconds; its figures are worth little
-  --only NAME   arming and cancelling only, by hairspring and by the rivals whose name has NAME in it
-  late          how late sleeps end, beside tokio and async-io, and nothing else
-  now           what reading the time costs, beside std and tokio, and nothing else
-  --seconds N   how many turns of a second each of them has in each scenario, 1 to 60 (default 5)";
+/// hairspring beside the other timers of its kind, in one run.
+#[derive(Debug, Parser)]
+#[command(name = "benches/rivals/run", args_conflicts_with_subcommands = true)]
+struct Options {
+    /// A smoke run of some seconds; its figures are worth little
+    #[arg(long)]
+    quick: bool,
+    /// Arming and cancelling only, by hairspring and by the rivals whose name has this in it
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    #[command(subcommand)]
+    other: Option<Other>,
+}
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        Some((memory::CHILD, rest)) => memory::child(rest),
-        Some((late::COMMAND, rest)) => return late::run(rest),
-        Some((now::COMMAND, [])) => {
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// How late sleeps end, beside tokio and async-io, and nothing else
+    Late(late::Options),
+    /// What reading the time costs, beside std and tokio, and nothing else
+    Now,
+    #[command(hide = true)]
+    Memory(memory::Child),
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut options = Options::parse();
+    match options.other.take() {
+        None => all(&options),
+        Some(Other::Late(options)) => late::run(&options),
+        Some(Other::Now) => {
             now::run();
-            return ExitCode::SUCCESS;
+            Ok(())
         }
-        _ => {}
+        Some(Other::Memory(child)) => {
+            child.run();
+            Ok(())
+        }
     }
-    let options = Options::parse(arguments);
+}
+
+fn all(options: &Options) -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
-    println!("{}\n", machine::line());
+    println!("{}\n", machine_line());
     if !cfg!(tokio_unstable) {
         println!("built without `--cfg tokio_unstable`: tokio's alternative timer is left out; `run` sets it\n");
     }
     let mut record = Record::default();
-    arm_cancel::run(&options, &mut record);
+    arm_cancel::run(options, &mut record);
     if options.only.is_empty() {
-        firing::run(&options, &mut record);
-        tasks::run(&options, &mut record);
-        memory::run(&options, &mut record);
+        firing::run(options, &mut record);
+        tasks::run(options, &mut record);
+        memory::run(options, &mut record);
     }
-    verdict::print(&options, &record);
+    verdict::print(options, &record);
     // Only a whole run is worth keeping.
     let name = if options.quick || !options.only.is_empty() { "quick" } else { "rivals" };
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-    record.save(&results.join(name).with_extension("csv")).expect("results can be written");
-    chart::save(&record, &results.join(name).with_extension("svg")).expect("results can be written");
+    record.save(&results(name))?;
     println!("\nresults/{name}.csv and .svg written, after {:.0} s", begun.elapsed().as_secs_f64());
-    ExitCode::SUCCESS
+    Ok(())
 }
 
-fn usage() -> ! {
-    eprintln!("{USAGE}");
-    process::exit(2);
+/// A file of results, without its extension.
+fn results(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
+}
+
+/// Where a run is made, and with what.
+fn machine_line() -> String {
+    format!("{}; {}", machine::system(), versions())
+}
+
+fn versions() -> String {
+    machine::versions(&["hairspring", "tokio", "pingora-timeout", "async-io", "futures-timer", "tokio-util", "tick"])
 }
 
 /// How much is measured.
-pub struct Options {
-    quick: bool,
-    /// Parts of names; empty for all.
-    only: Vec<String>,
-}
-
 impl Options {
-    fn parse(arguments: Vec<String>) -> Options {
-        let mut options = Options { quick: false, only: Vec::new() };
-        let mut arguments = arguments.into_iter();
-        while let Some(argument) = arguments.next() {
-            match (argument.as_str(), &mut arguments) {
-                ("--quick", _) => options.quick = true,
-                ("--only", rest) => options.only.extend(rest.next()),
-                _ => usage(),
-            }
-        }
-        options
-    }
-
     /// hairspring always takes part: all is told as a ratio to it.
     fn takes<R: Rival>(&self) -> bool {
         let named = |part: &String| R::NAME.to_lowercase().contains(&part.to_lowercase());

@@ -43,18 +43,12 @@ pub trait Rival: Sized + Send + 'static {
 }
 
 /// A rival that is also let run out: for firing, tasks and memory, or for lateness.
-pub trait Until: 'static {
-    const NAME: &str;
-
+pub trait Until: Rival {
     fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send + 'static;
 }
 
 /// A future that was polled, and is kept so that it stays armed.
-pub type Kept = Pin<Box<dyn Armed>>;
-
-pub trait Armed: Send {}
-
-impl<F: Send> Armed for F {}
+pub type Kept = Pin<Box<dyn Send>>;
 
 /// Polls a sleep once, on the stack, and drops it.
 #[inline]

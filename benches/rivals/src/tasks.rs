@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
+use tools::machine::Meter;
 
+use crate::Options;
 use crate::firing::{two_workers, warm_up};
 use crate::record::{Case, Record, RuntimeKind};
-use crate::rival::Until;
+use crate::rival::{Rival, Until};
 use crate::rivals::{Hairspring, Tokio};
-use crate::{Options, machine, terminal};
 
 pub const WALL: &str = "tasks sleep 1 to 3 ms";
 pub const PROCESSOR: &str = "tasks sleep 1 to 3 ms: processor time";
@@ -20,44 +21,32 @@ pub fn case(workload: &'static str) -> Case {
 }
 
 pub fn run(options: &Options, record: &mut Record) {
-    let mut hairspring = Team::new::<Hairspring>();
-    let mut tokio = Team::new::<Tokio>();
+    let runtimes = [two_workers(), two_workers()];
+    let mut figures = [const { (Vec::new(), Vec::new()) }; 2];
     for _ in 0..options.firing_rounds() {
-        hairspring.round::<Hairspring>();
-        tokio.round::<Tokio>();
-    }
-    for team in [hairspring, tokio] {
-        record.add(case(WALL), team.name, "ns", team.wall);
-        record.add(case(PROCESSOR), team.name, "ns", team.processor);
-    }
-    terminal::tasks(record);
-}
-
-struct Team {
-    name: &'static str,
-    runtime: Runtime,
-    wall: Vec<f64>,
-    processor: Vec<f64>,
-}
-
-impl Team {
-    fn new<U: Until>() -> Self {
-        let runtime = two_workers();
-        runtime.block_on(runtime.spawn(warm_up::<U>())).expect("nothing panics");
-        Team { name: U::NAME, runtime, wall: Vec::new(), processor: Vec::new() }
-    }
-
-    /// Nanoseconds for each sleep, its task's part in it included.
-    fn round<U: Until>(&mut self) {
-        let (begun, before) = (Instant::now(), machine::processor_time());
-        let tasks: Vec<_> = (0..TASKS as u64).map(|number| self.runtime.spawn(sleep_often::<U>(number))).collect();
-        for task in tasks {
-            self.runtime.block_on(task).expect("nothing panics");
+        let rounds = [round::<Hairspring>(&runtimes[0]), round::<Tokio>(&runtimes[1])];
+        for ((wall, processor), round) in figures.iter_mut().zip(rounds) {
+            wall.push(round[0]);
+            processor.push(round[1]);
         }
-        let fired = TASKS as f64 * SLEEPS as f64;
-        self.wall.push(begun.elapsed().as_nanos() as f64 / fired);
-        self.processor.push((machine::processor_time() - before) / fired);
     }
+    for (name, (wall, processor)) in [Hairspring::NAME, Tokio::NAME].into_iter().zip(figures) {
+        record.add(case(WALL), name, "ns", wall);
+        record.add(case(PROCESSOR), name, "ns", processor);
+    }
+    record.print_beside_tokio(&format!("{TASKS} tasks that sleep shortly"), &[WALL, PROCESSOR].map(case));
+}
+
+/// Nanoseconds for each sleep, its task's part in it included, and of processor time.
+fn round<U: Until>(runtime: &Runtime) -> [f64; 2] {
+    runtime.block_on(runtime.spawn(warm_up::<U>())).expect("nothing panics");
+    let (begun, meter) = (Instant::now(), Meter::start().expect("Linux tells of a process's threads"));
+    let tasks: Vec<_> = (0..TASKS as u64).map(|number| runtime.spawn(sleep_often::<U>(number))).collect();
+    for task in tasks {
+        runtime.block_on(task).expect("nothing panics");
+    }
+    let used = meter.used().expect("Linux tells of a process's threads");
+    [begun.elapsed(), used].map(|time| time.as_nanos() as f64 / (TASKS as f64 * SLEEPS as f64))
 }
 
 async fn sleep_often<U: Until>(number: u64) {

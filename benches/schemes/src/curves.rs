@@ -26,20 +26,12 @@ pub(crate) struct Point {
     samples: Vec<Sample>,
 }
 
-/// The middle of the samples and the quartiles around it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
-    pub(crate) low: f64,
-    pub(crate) median: f64,
-    pub(crate) high: f64,
-}
-
 impl Point {
-    pub(crate) fn cost(&self, operation: usize) -> Option<Cost> {
+    /// The lower quartile of the samples, the middle and the upper quartile.
+    pub(crate) fn cost(&self, operation: usize) -> Option<[f64; 3]> {
         let mut samples: Vec<f64> = self.samples.iter().map(|sample| sample[operation]).collect();
         samples.sort_unstable_by(f64::total_cmp);
-        let at = |quarter: usize| samples.get(samples.len().saturating_sub(1) * quarter / 4).copied();
-        Some(Cost { low: at(1)?, median: at(2)?, high: at(3)? })
+        (!samples.is_empty()).then(|| [0.25, 0.5, 0.75].map(|share| tools::quantile(&samples, share)))
     }
 
     pub(crate) fn samples(&self) -> usize {
@@ -67,15 +59,26 @@ pub(crate) fn measure(effort: Effort, clock: Duration) -> Vec<Point> {
     for pass in 0..effort.passes {
         let mut points = Vec::new();
         for shape in [Shape::Exponential, Shape::Uniform] {
-            let mut each = Pass { effort, clock, shape, seed: u64::from(pass), points: &mut points };
-            each.scheme::<Unordered>(unordered);
-            each.scheme::<Ordered>(ordered);
-            each.scheme::<Tree>(u32::MAX);
-            each.scheme::<SimpleWheel>(u32::MAX);
-            each.scheme::<HashedSorted>(u32::MAX);
-            each.scheme::<HashedUnsorted>(u32::MAX);
-            each.scheme::<Hierarchical>(u32::MAX);
-            each.scheme::<Wheel<u32>>(u32::MAX);
+            macro_rules! measure {
+                ($($scheme:ty, $largest:expr;)*) => {$(
+                    for &size in effort.sizes {
+                        let is_left_out = size > $largest;
+                        let all = || samples::<$scheme>(effort.time, size, shape, pass.into(), clock);
+                        let samples = if is_left_out { Vec::new() } else { all() };
+                        points.push(Point { scheme: <$scheme>::NAME, shape, size, samples });
+                    }
+                )*};
+            }
+            measure! {
+                Unordered, unordered;
+                Ordered, ordered;
+                Tree, u32::MAX;
+                SimpleWheel, u32::MAX;
+                HashedSorted, u32::MAX;
+                HashedUnsorted, u32::MAX;
+                Hierarchical, u32::MAX;
+                Wheel<u32>, u32::MAX;
+            }
         }
         if all.is_empty() {
             all = points;
@@ -88,38 +91,21 @@ pub(crate) fn measure(effort: Effort, clock: Duration) -> Vec<Point> {
     all
 }
 
-struct Pass<'a> {
-    effort: Effort,
-    clock: Duration,
-    shape: Shape,
-    seed: u64,
-    points: &'a mut Vec<Point>,
-}
-
-impl Pass<'_> {
-    fn scheme<S: Scheme>(&mut self, largest: u32) {
-        for &size in self.effort.sizes {
-            let samples = if size <= largest { self.samples::<S>(size) } else { Vec::new() };
-            self.points.push(Point { scheme: S::NAME, shape: self.shape, size, samples });
-        }
+fn samples<S: Scheme>(time: Duration, size: u32, shape: Shape, seed: u64, clock: Duration) -> Vec<Sample> {
+    let intervals = Intervals { shape, mean: MEAN, stops: 1.0 };
+    let mut run = Run::new(Population::<S>::new(size, intervals, seed, clock));
+    let end = Instant::now() + time;
+    // The first turn warms up caches and branch predictors; where it took all the time there is, it has to do.
+    let mut samples = vec![run.turn(end)];
+    while Instant::now() < end {
+        samples.push(run.turn(end));
     }
-
-    fn samples<S: Scheme>(&self, size: u32) -> Vec<Sample> {
-        let intervals = Intervals { shape: self.shape, mean: MEAN, stops: 1.0 };
-        let mut run = Run::new(Population::<S>::new(size, intervals, self.seed, self.clock));
-        let end = Instant::now() + self.effort.time;
-        // The first turn warms up caches and branch predictors; where it took all the time there is, it has to do.
-        let mut samples = vec![run.turn(end)];
-        while Instant::now() < end {
-            samples.push(run.turn(end));
-        }
-        if samples.len() > 2 {
-            samples.remove(0);
-            // Cut short by the end.
-            samples.pop();
-        }
-        samples
+    if samples.len() > 2 {
+        samples.remove(0);
+        // Cut short by the end.
+        samples.pop();
     }
+    samples
 }
 
 /// A population under way: timers fire and are stopped in about equal numbers, and for each another one is started.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::random::Random;
+use tools::Rng;
+
 use crate::schemes::Scheme;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,18 +29,18 @@ impl Intervals {
         self.mean * 16 - 1
     }
 
-    fn draw(self, random: &mut Random) -> u32 {
+    fn draw(self, random: &mut Rng) -> u32 {
         let mean = f64::from(self.mean);
         let interval = match self.shape {
-            Shape::Exponential => -mean * random.fraction().ln(),
-            Shape::Uniform => 2.0 * mean * random.fraction(),
+            Shape::Exponential => -mean * (1.0 - random.f64()).ln(),
+            Shape::Uniform => 2.0 * mean * (1.0 - random.f64()),
         };
         (interval.ceil() as u32).clamp(1, self.longest())
     }
 
     /// How long a timer of a standing population has still to run. That is not as long as a fresh one's interval, so a
     /// population drawn in this way need not run for long before it is what it will stay.
-    fn draw_rest(self, random: &mut Random) -> u32 {
+    fn draw_rest(self, random: &mut Rng) -> u32 {
         match self.shape {
             // Exponential intervals have no memory.
             Shape::Exponential => self.draw(random),
@@ -54,7 +55,7 @@ impl Intervals {
                 } else {
                     (longest_age, 2.0)
                 };
-                if random.fraction() * heaviest <= weight {
+                if (1.0 - random.f64()) * heaviest <= weight {
                     return rest;
                 }
             },
@@ -66,7 +67,7 @@ impl Intervals {
 pub(crate) struct Population<S: Scheme> {
     pub(crate) scheme: S,
     intervals: Intervals,
-    random: Random,
+    random: Rng,
     clock: Duration,
     /// The ids of the timers that are outstanding, in no order.
     outstanding: Vec<u32>,
@@ -94,13 +95,13 @@ impl<S: Scheme> Population<S> {
         intervals: Intervals,
         seed: u64,
         clock: Duration,
-        mut rest: impl FnMut(&mut Random) -> u32,
+        mut rest: impl FnMut(&mut Rng) -> u32,
     ) -> Self {
         assert!(intervals.longest() <= S::LONGEST, "{} takes no interval that long", S::NAME);
         let mut population = Population {
             scheme: S::new(),
             intervals,
-            random: Random::new(seed),
+            random: Rng::with_seed(seed),
             clock,
             outstanding: Vec::new(),
             place: Vec::new(),
@@ -129,7 +130,7 @@ impl<S: Scheme> Population<S> {
         self.start_with(count, &mut |random| intervals.draw(random))
     }
 
-    fn start_with(&mut self, count: u32, interval: &mut impl FnMut(&mut Random) -> u32) -> Duration {
+    fn start_with(&mut self, count: u32, interval: &mut impl FnMut(&mut Rng) -> u32) -> Duration {
         self.to_start.clear();
         for _ in 0..count {
             let id = self.spare.pop().unwrap_or_else(|| {
@@ -158,7 +159,7 @@ impl<S: Scheme> Population<S> {
     pub(crate) fn stop(&mut self, count: u32) -> Duration {
         self.to_stop.clear();
         for _ in 0..count {
-            let at = self.random.below(self.len()) as usize;
+            let at = self.random.u32(..self.len()) as usize;
             let id = self.outstanding[at];
             self.to_stop.push(self.handles[id as usize].expect("an outstanding timer has a handle"));
             self.forget(id);

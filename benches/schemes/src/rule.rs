@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use tools::{Rng, median};
+
 use crate::load::{Intervals, Population, Shape};
 use crate::schemes::{HashedUnsorted, Hierarchical, LEVELS, SLOTS, Scheme, Wheel};
 
@@ -78,13 +80,13 @@ pub(crate) fn measure(means: &[u32], passes: u32, time: Duration, clock: Duratio
     }
     let row = |(&mean, samples): (&u32, &[Vec<(f64, f64)>; 3])| Row {
         mean,
-        per_tick: samples.each_ref().map(|samples| median(samples.iter().map(|sample| sample.0))),
-        touched: samples.each_ref().map(|samples| median(samples.iter().map(|sample| sample.1))),
+        per_tick: samples.each_ref().map(|samples| median(samples.iter().map(|sample| sample.0).collect())),
+        touched: samples.each_ref().map(|samples| median(samples.iter().map(|sample| sample.1).collect())),
     };
     let rows = means.iter().zip(&samples).map(row).collect();
     let tries = 5 * passes;
-    let c6 = median((0..tries).map(|seed| count_down(u64::from(seed), clock)));
-    let c7 = median((0..tries).map(|seed| move_down(u64::from(seed), clock)));
+    let c6 = median((0..tries).map(|seed| count_down(u64::from(seed), clock)).collect());
+    let c7 = median((0..tries).map(|seed| move_down(u64::from(seed), clock)).collect());
     Rule { rows, c6, c7 }
 }
 
@@ -118,7 +120,7 @@ fn run<S: Scheme>(mean: u32, time: Duration, seed: u64, clock: Duration) -> Vec<
 /// c6: a population none of whose timers will fire for long is counted down for some turns of the wheel.
 fn count_down(seed: u64, clock: Duration) -> f64 {
     let intervals = Intervals { shape: Shape::Uniform, mean: 1 << 20, stops: 0.0 };
-    let rest = |random: &mut crate::random::Random| (1 << 20) + random.below(1 << 16);
+    let rest = |random: &mut Rng| (1 << 20) + random.u32(..1 << 16);
     let mut population = Population::<HashedUnsorted>::with_rests(SIZE, intervals, seed, clock, rest);
     population.tick(SLOTS);
     let before = population.scheme.touched();
@@ -132,7 +134,7 @@ fn move_down(seed: u64, clock: Duration) -> f64 {
     let intervals = Intervals { shape: Shape::Uniform, mean: 1 << 13, stops: 0.0 };
     // An odd deadline is not the first tick of a slot, so nothing fires on the ticks that are timed. One in the first
     // 64 ticks would skip the second level.
-    let rest = |random: &mut crate::random::Random| (4_096 + 64 + random.below(4_096 - 64)) | 1;
+    let rest = |random: &mut Rng| (4_096 + 64 + random.u32(..4_096 - 64)) | 1;
     let mut population = Population::<Hierarchical>::with_rests(SIZE, intervals, seed, clock, rest);
     population.tick(4_095);
     assert_eq!(population.scheme.touched(), 0);
@@ -143,10 +145,4 @@ fn move_down(seed: u64, clock: Duration) -> f64 {
     }
     assert_eq!(population.scheme.touched(), 2 * u64::from(SIZE));
     took.as_nanos() as f64 / population.scheme.touched() as f64
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -10,6 +10,8 @@ mod timerfd;
 mod tokio_sleep;
 
 use std::io;
+use std::task::Waker;
+use std::time::Instant;
 
 use crate::util::enabled::NotEnabled;
 
@@ -47,6 +49,15 @@ pub enum Alarm {
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
+}
+
+/// An alarm of a driver's own, which any thread can set.
+pub(crate) trait SharedAlarm: Send + Sync {
+    /// Sets it, in place of the last time.
+    fn set(&self, at: Instant) -> io::Result<()>;
+
+    /// Clears that it has gone off. It calls `waker` when it next does.
+    fn forget(&self, waker: &Waker) -> io::Result<()>;
 }
 
 /// Why an alarm cannot be made.

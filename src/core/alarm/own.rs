@@ -3,15 +3,15 @@
 // Invariants
 // 1. If the runtime lacks what an alarm needs, the driver gets an error and uses the alarm thread.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use super::tokio_sleep::TokioAlarm;
-use super::{Alarm, Unfit};
+use super::{Alarm, SharedAlarm, Unfit};
 use crate::clock::instant::{self, Instant};
 use crate::util::enabled;
 
 /// The alarm that a timer was built with, and tokio's for a paused clock.
-#[derive(Debug)]
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
     /// Whether tokio's alarm works here, so that the timer can follow a paused clock.
@@ -19,8 +19,7 @@ pub(crate) struct OwnAlarm {
     tokio: TokioAlarm,
     #[cfg(target_os = "linux")]
     inline: Waker,
-    #[cfg(target_os = "linux")]
-    timerfd: Option<super::timerfd::TimerfdAlarm>,
+    timerfd: Option<Arc<dyn SharedAlarm>>,
 }
 
 impl OwnAlarm {
@@ -32,7 +31,6 @@ impl OwnAlarm {
             tokio: TokioAlarm::new(Waker::clone(&inline)),
             #[cfg(target_os = "linux")]
             inline,
-            #[cfg(target_os = "linux")]
             timerfd: None,
         }
     }
@@ -57,48 +55,35 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets one of the driver's own alarms. Any but tokio's cancels tokio's. `None` sets no alarm.
-    pub(crate) fn set(&mut self, alarm: Alarm, at: Option<Instant>) -> Result<(), Unfit> {
-        if alarm != Alarm::Tokio {
+    /// Sets tokio's alarm. `None` sets no alarm.
+    pub(crate) fn set_tokio(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
+        if let Some(at) = at {
+            self.tokio.set(at)?;
+        } else {
             self.tokio.cancel();
         }
-        match (alarm, at) {
-            (Alarm::Thread, _) => Ok(()),
-            (Alarm::Tokio, None) => {
-                self.tokio.cancel();
-                Ok(())
-            }
-            (Alarm::Tokio, Some(at)) => Ok(self.tokio.set(at)?),
-            (Alarm::Timerfd, at) => self.set_timerfd(at),
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        self.timerfd = Some(super::timerfd::TimerfdAlarm::new()?);
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
-    fn set_timerfd(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
-        let alarm = match &mut self.timerfd {
-            Some(alarm) => alarm,
-            none => none.insert(super::timerfd::TimerfdAlarm::new()?),
-        };
-        // Clear the readiness of the last alarm before the next is set.
-        while let std::task::Poll::Ready(forgotten) = alarm.poll(&self.inline) {
-            forgotten?;
+    /// Returns the alarm that any thread can set, and cancels tokio's.
+    pub(crate) fn shared(&mut self) -> Result<Arc<dyn SharedAlarm>, Unfit> {
+        self.tokio.cancel();
+        if self.timerfd.is_none() {
+            self.make_timerfd()?;
         }
-        Ok(alarm.set(at.map(Instant::into_std))?)
+        Ok(self.timerfd.clone().expect("it was just made"))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+        let alarm = super::timerfd::TimerfdAlarm::new()?;
+        alarm.forget(&self.inline)?;
+        self.timerfd = Some(Arc::new(alarm));
+        Ok(())
     }
 
     #[cfg(not(target_os = "linux"))]
     fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        Err(Unfit::Lacking)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn set_timerfd(&mut self, _: Option<Instant>) -> Result<(), Unfit> {
         Err(Unfit::Lacking)
     }
 
@@ -112,7 +97,7 @@ impl OwnAlarm {
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time` is not known.
         let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
-        if made.is_err() || self.set(Alarm::Tokio, at).is_err() {
+        if made.is_err() || self.set_tokio(at).is_err() {
             self.give_up(Alarm::Tokio);
         }
     }

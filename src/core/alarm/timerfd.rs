@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::Unfit;
+use super::{SharedAlarm, Unfit};
 use crate::util::enabled;
 
 /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
@@ -38,9 +38,17 @@ impl TimerfdAlarm {
         Ok(TimerfdAlarm { fd })
     }
 
-    /// Sets the alarm, in place of the last one. `None` sets no alarm.
-    pub(super) fn set(&self, at: Option<Instant>) -> io::Result<()> {
-        let wait = at.map_or(Duration::ZERO, |at| at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST));
+    /// Returns whether the alarm has gone off. If not, the I/O driver calls `waker` when it does.
+    fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        // The alarm must not spend the budget of the driver's task.
+        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    }
+}
+
+impl SharedAlarm for TimerfdAlarm {
+    fn set(&self, at: Instant) -> io::Result<()> {
+        let wait = at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST);
         let value = Timespec {
             tv_sec: wait.as_secs().try_into().expect("ten years at most"),
             tv_nsec: wait.subsec_nanos().into(),
@@ -50,10 +58,10 @@ impl TimerfdAlarm {
         Ok(())
     }
 
-    /// Returns whether the alarm has gone off. If not, the I/O driver calls `waker` when it does.
-    pub(super) fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
-        // The alarm must not spend the budget of the driver's task.
-        pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    fn forget(&self, waker: &Waker) -> io::Result<()> {
+        while let Poll::Ready(forgotten) = self.poll(waker) {
+            forgotten?;
+        }
+        Ok(())
     }
 }

@@ -15,8 +15,8 @@ pub(crate) mod coalesce;
 mod unconfirmed;
 
 // Not part of any handshake, so models share it.
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64 as Counter;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use self::coalesce::Coalesce;
 pub(crate) use self::unconfirmed::Unconfirmed;
 use crate::clock::instant;
 use crate::clock::source::Source;
+use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::util::catch_panic::catch_panic;
@@ -42,6 +43,9 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The same if the driver's own alarm fires what is due, so that only the next alarm waits for the driver.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
+
+/// How often the alarm thread checks the driver's own alarm, as long as it is not late.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// How often a driver looks at a clock for which it has no alarm.
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
@@ -66,7 +70,11 @@ pub(super) struct Plan {
     /// Whether the driver was woken, or will turn by itself, and has not begun a turn since.
     is_expected: bool,
     wakes_by: WakesBy,
-    /// The driver's runtime, if a test may pause its clock without the driver noticing.
+    /// The driver's own alarm, if it has one.
+    alarm: Option<Arc<dyn SharedAlarm>>,
+    /// When the alarm thread next checks the driver's own alarm, at the latest.
+    looks_at: Option<Instant>,
+    /// The driver's runtime, if a test may pause its clock unnoticed.
     runtime: Option<Handle>,
     coalesce: Coalesce,
     /// When the driver was last woken.
@@ -122,6 +130,8 @@ impl Parking {
                 waker: None,
                 is_expected: false,
                 wakes_by: WakesBy::Thread,
+                alarm: None,
+                looks_at: None,
                 runtime: None,
                 coalesce: Coalesce::new(),
                 woken_at: sync::now(),
@@ -177,6 +187,7 @@ impl Parking {
         let mut plan = self.parker.lock();
         plan.look();
         (plan.is_open, plan.is_expected, plan.coalesce) = (true, false, Coalesce::new());
+        plan.looks_at = None;
         plan
     }
 
@@ -193,9 +204,9 @@ impl Parking {
         plan.is_open = false;
         self.certain.store(u64::MAX, SeqCst);
         thread::cancel(self.id);
-        let runtime = plan.runtime.take();
+        let gone = (plan.runtime.take(), plan.alarm.take());
         wake(plan);
-        drop(runtime);
+        drop(gone);
     }
 
     /// A deadline was registered that is the earliest of its shard, and the shard has published it. Returns whether the
@@ -215,15 +226,17 @@ impl Parking {
             Found::Sleeper => {
                 let by = plan.wakes_by;
                 // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
-                if by == WakesBy::Thread && (self.is_driverless() || instant::clock_is_the_systems()) {
-                    self.set_alarm_earlier(&mut plan, deadline);
+                let only_the_alarm = matches!(by, WakesBy::Thread | WakesBy::OwnAlarm);
+                if only_the_alarm && (self.is_driverless() || instant::clock_is_the_systems()) {
+                    plan.wake_earlier(deadline);
+                    self.set_alarm(&mut plan, deadline);
                     return false;
                 }
-                if matches!(by, WakesBy::OwnAlarm | WakesBy::ThreadOrTokio) {
+                if by == WakesBy::ThreadOrTokio {
                     self.watch_driver(&mut plan);
                 }
                 self.wake_up(plan);
-                by == WakesBy::Thread
+                only_the_alarm
             }
         }
     }
@@ -278,7 +291,7 @@ impl Parking {
 
     /// Makes the alarm thread check that the driver turns.
     fn watch_driver(&self, plan: &mut Locked<'_, Plan>) {
-        plan.woken_at = sync::now();
+        (plan.woken_at, plan.looks_at) = (sync::now(), None);
         // If timers are dense the next booking is known, and need not wake the thread.
         let next = plan.coalesce.likely_next().map(|next| self.clock.instant_of(next).into_std());
         self.book(next.unwrap_or(plan.woken_at + PATIENCE));
@@ -287,6 +300,7 @@ impl Parking {
     /// The alarm thread calls. Returns what to do.
     pub(crate) fn alarm(&self) -> Due {
         let mut plan = self.parker.lock();
+        plan.looks_at = None;
         match (plan.phase(), plan.wakes_by) {
             // The booking was replaced while the thread was about to call, or is from before a fork.
             (Phase::Parked, WakesBy::Thread | WakesBy::ThreadOrTokio) if self.next_wake() > self.clock.now() => {
@@ -308,7 +322,12 @@ impl Parking {
                 plan.waker.take().map_or(Due::Nothing, Due::Wake)
             }
             (Phase::Parked, WakesBy::OwnAlarm) if self.next_wake() < Tick::MAX => {
-                self.stand_in_from(self.clock.instant_of(self.next_wake()).into_std() + PATIENCE_WITH_OWN_ALARM)
+                let late = self.late(self.next_wake());
+                if sync::now() >= late {
+                    return Due::StandIn;
+                }
+                self.look_at(&mut plan, late.max(sync::now() + BETWEEN_LOOKS));
+                Due::Nothing
             }
             (Phase::Looking { .. }, _) if plan.is_expected && self.is_driverless() => Due::StandIn,
             (Phase::Looking { .. }, _) if plan.is_expected => self.stand_in_from(plan.woken_at + PATIENCE),
@@ -393,15 +412,7 @@ impl Parking {
         }
         plan.wakes_by = by;
         plan.coalesce.wait_until(not_before, wait);
-        let certain = if by == WakesBy::Thread { earliest + ALARM_MAY_LAG } else { Tick::MAX };
-        self.certain.store(certain.0, SeqCst);
-        match by {
-            _ if earliest == Tick::MAX => thread::cancel(self.id),
-            WakesBy::Thread | WakesBy::ThreadOrTokio => self.book_for(earliest),
-            WakesBy::OwnAlarm => self.book(self.clock.instant_of(earliest).into_std() + PATIENCE_WITH_OWN_ALARM),
-            WakesBy::NowAndThen => self.book(sync::now() + NOW_AND_THEN),
-            WakesBy::Itself => thread::cancel(self.id),
-        }
+        self.set_alarm(&mut plan, earliest);
         Some(earliest)
     }
 
@@ -446,11 +457,82 @@ impl Parking {
         self.parker.next_wake()
     }
 
-    /// Moves the booking. The driver sleeps on, and the alarm thread wakes it earlier.
-    fn set_alarm_earlier(&self, plan: &mut Locked<'_, Plan>, deadline: Tick) {
-        plan.wake_earlier(deadline);
-        self.certain.store((deadline + ALARM_MAY_LAG).0, SeqCst);
-        self.book_for(deadline);
+    /// Sets what wakes the driver at a tick.
+    fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+        // For never, an alarm that goes off for nothing costs less than to take it back each time.
+        if plan.wakes_by == WakesBy::OwnAlarm && tick < Tick::MAX && !self.set_own_alarm(plan, tick) {
+            plan.wakes_by = WakesBy::Thread;
+        }
+        let certain = if plan.wakes_by == WakesBy::Thread { tick + ALARM_MAY_LAG } else { Tick::MAX };
+        self.certain.store(certain.0, SeqCst);
+        if plan.wakes_by == WakesBy::OwnAlarm {
+            if tick < Tick::MAX {
+                self.look_at(plan, self.late(tick));
+            }
+            return;
+        }
+        plan.looks_at = None;
+        match plan.wakes_by {
+            WakesBy::Thread | WakesBy::ThreadOrTokio => self.book_for(tick),
+            WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
+            WakesBy::OwnAlarm | WakesBy::NowAndThen | WakesBy::Itself => thread::cancel(self.id),
+        }
+    }
+
+    /// `false` if the system refuses, which it has no reason to.
+    fn set_own_alarm(&self, plan: &Locked<'_, Plan>, tick: Tick) -> bool {
+        let at = self.clock.instant_of(tick).into_std();
+        plan.alarm.as_ref().is_some_and(|alarm| alarm.set(at).is_ok())
+    }
+
+    /// From when on a driver is late whose own alarm goes off at a tick.
+    fn late(&self, tick: Tick) -> Instant {
+        self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
+    }
+
+    /// Makes the alarm thread look at an instant, or earlier if it looks earlier anyway.
+    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
+        if plan.looks_at.is_none_or(|before| at + BETWEEN_LOOKS < before) {
+            plan.looks_at = Some(at);
+            self.book(at);
+        }
+    }
+
+    /// From now on this is what is set for [`WakesBy::OwnAlarm`].
+    pub(crate) fn use_alarm(&self, alarm: Arc<dyn SharedAlarm>) {
+        let mut plan = self.parker.lock();
+        let before = if plan.is_open { plan.alarm.replace(alarm) } else { None };
+        drop(plan);
+        drop(before);
+    }
+
+    /// What is set for [`WakesBy::OwnAlarm`].
+    pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
+        self.parker.lock().alarm.clone()
+    }
+
+    /// The driver's own alarm has gone off, as is found at the time `now`, and whoever was called looks at the shards
+    /// in the driver's place. `false` if the timer has ended.
+    pub(crate) fn begin_turn_inline(&self, now: Tick) -> bool {
+        let mut plan = self.parker.lock();
+        if !plan.is_open {
+            return false;
+        }
+        if plan.phase() == Phase::Parked {
+            plan.coalesce.woken_for(self.next_wake().min(now));
+        }
+        self.expect_driver(&mut plan);
+        true
+    }
+
+    /// A turn in the driver's place was not through.
+    pub(crate) fn wake_late_driver(&self) {
+        let mut plan = self.parker.lock();
+        if let Phase::Looking { .. } = plan.phase() {
+            plan.is_expected = true;
+            self.watch_driver(&mut plan);
+        }
+        wake(plan);
     }
 
     /// Books a call of the alarm thread at a tick. The lock is held.

@@ -1,26 +1,25 @@
-//! The contenders: one file each, all behind [`Scheme`].
+//! The contenders, all behind [`Scheme`].
 //!
 //! Schemes 1 to 7 are those of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), in that
 //! order. All but the tree keep their timers in [`lists`], so that what differs between them is the scheme alone.
 
-mod hashed_sorted;
-mod hashed_unsorted;
 mod hierarchical;
 mod lists;
-mod ordered;
 mod ours;
 mod simple_wheel;
+mod sorted;
 mod tree;
-mod unordered;
+mod unsorted;
 
 pub(crate) use hairspring::wheel::Wheel;
-pub(crate) use hashed_sorted::HashedSorted;
-pub(crate) use hashed_unsorted::HashedUnsorted;
 pub(crate) use hierarchical::{Hierarchical, LEVELS};
-pub(crate) use ordered::Ordered;
 pub(crate) use simple_wheel::SimpleWheel;
 pub(crate) use tree::Tree;
-pub(crate) use unordered::Unordered;
+
+pub(crate) type Unordered = unsorted::Unsorted<1>;
+pub(crate) type Ordered = sorted::Sorted<1>;
+pub(crate) type HashedSorted = sorted::Sorted<SLOTS>;
+pub(crate) type HashedUnsorted = unsorted::Unsorted<SLOTS>;
 
 /// The slots of each hashed wheel, and of all levels of the hierarchical one together: the same memory for the three.
 pub(crate) const SLOTS: u32 = 256;
@@ -29,7 +28,7 @@ pub(crate) const SLOTS: u32 = 256;
 pub(crate) trait Scheme {
     const NAME: &'static str;
     /// The longest interval it can take.
-    const LONGEST: u32;
+    const LONGEST: u32 = u32::MAX;
     /// Names an outstanding timer.
     type Handle: Copy;
 

@@ -7,7 +7,6 @@ use super::Scheme;
 
 impl Scheme for Wheel<u32> {
     const NAME: &'static str = "8 hairspring's wheel";
-    const LONGEST: u32 = u32::MAX;
     type Handle = Key;
 
     fn new() -> Self {

@@ -13,7 +13,6 @@ pub(crate) struct Tree {
 
 impl Scheme for Tree {
     const NAME: &'static str = "3 tree";
-    const LONGEST: u32 = u32::MAX;
     type Handle = (u64, u64);
 
     fn new() -> Self {

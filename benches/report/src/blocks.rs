@@ -1,0 +1,216 @@
+//! The texts that are put into the documents, each from the results that are stored.
+
+use crate::figures::{about, fill, table, two_digits, whole};
+use crate::results::{LATE, LATE_CHART, RIVALS, Results, SCHEMES, SOAK, Table};
+
+/// The text of the block with that name.
+pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
+    match name {
+        "arm" => arm(results),
+        "population" => population(results),
+        "late" => late(results),
+        "size" => results.table(RIVALS)?.number(&size(HAIRSPRING), "median").map(whole),
+        "soak" => soak(results),
+        "soak-stops" => soak_stops(results),
+        "soak-memory" => soak_memory(results),
+        "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
+        _ => Err("there is no such block; there are arm, population, late, size, soak, soak-stops, soak-memory, \
+                  machine-schemes"
+            .to_owned()),
+    }
+}
+
+const HAIRSPRING: &str = "hairspring";
+const TOKIO: &str = "tokio::time";
+const MILLION: &str = "1000000";
+
+/// Where timers are armed and cancelled: a name for readers, the runtime, the number of tasks.
+const PLACES: [(&str, &str, &str); 3] = [
+    ("1 task", "2 workers", "1"),
+    ("2 tasks at once", "2 workers", "2"),
+    ("current-thread runtime", "current thread", "1"),
+];
+
+const RIVALS_SHOWN: [(&str, &str); 6] = [
+    ("hairspring", HAIRSPRING),
+    ("`tokio::time`", TOKIO),
+    ("tokio's alternative timer", "tokio, alternative"),
+    ("pingora-timeout", "pingora-timeout"),
+    ("async-io", "async-io"),
+    ("floor: the clock read, 2 locks, a waker's clone", "floor: clock, 2 locks, waker"),
+];
+
+fn arming<'a>(rival: &'a str, place: usize, population: &'a str) -> [(&'static str, &'a str); 6] {
+    let (_, runtime, tasks) = PLACES[place];
+    [
+        ("workload", "arm+cancel"),
+        ("rival", rival),
+        ("runtime", runtime),
+        ("tasks", tasks),
+        ("earlier timer", "standing"),
+        ("population", population),
+    ]
+}
+
+fn arm(results: &Results) -> Result<String, String> {
+    let (rivals, machine) = (results.table(RIVALS)?, results.machine(RIVALS)?);
+    let mut rows = Vec::new();
+    for (label, rival) in RIVALS_SHOWN {
+        let mut row = vec![label.to_owned()];
+        for place in 0..PLACES.len() {
+            // It has none on a current-thread runtime.
+            let is_empty = rival == "tokio, alternative" && place == 2;
+            let figure = if is_empty { None } else { Some(rivals.number(&arming(rival, place, "0"), "median")?) };
+            row.push(figure.map_or_else(String::new, whole));
+        }
+        rows.push(row);
+    }
+    let sentence = format!(
+        "Nanoseconds to arm a timer of 30 to 40 s and cancel it, in the tasks of a runtime with 2 workers, with an \
+         earlier timer standing as on any busy server; medians of {} rounds ({}, {}; repeat it with \
+         `benches/report/run arm`):",
+        rivals.cell(&arming(HAIRSPRING, 0, "0"), "rounds")?,
+        machine.system(),
+        machine.versions(&["tokio", "pingora-timeout", "async-io"])?
+    );
+    let [one, two, three] = PLACES.map(|(name, ..)| name);
+    Ok(format!("{}\n\n{}", fill(&sentence), table(&["", one, two, three], &rows)))
+}
+
+/// Bytes that a sleep takes.
+fn size(whose: &str) -> [(&'static str, &str); 2] {
+    [("workload", "memory: the sleep itself"), ("rival", whose)]
+}
+
+fn population(results: &Results) -> Result<String, String> {
+    let rivals = results.table(RIVALS)?;
+    let among_a_million = |workload: &str, rival: &str| {
+        rivals.number(&[("workload", workload), ("rival", rival), ("population", MILLION)], "median").map(whole)
+    };
+    // By how many per cent a million timers change what it takes to arm one, where that is the most.
+    let mut most = 0_f64;
+    for place in 0..PLACES.len() {
+        let many = rivals.number(&arming(HAIRSPRING, place, MILLION), "median")?;
+        most = most.max((many / rivals.number(&arming(HAIRSPRING, place, "0"), "median")? - 1.0).abs());
+    }
+    Ok(fill(&format!(
+        "With 1,000,000 other timers pending it is the same within {} %. A pending timer takes {} bytes, the `Sleep` \
+         of {} included (tokio's, boxed: {}, of which {}). Firing a million costs {} ns each in one tick and {} ns over \
+         50 ms (tokio: {} and {}).",
+        whole((100.0 * most).ceil()),
+        among_a_million("memory: pending", "hairspring, in a Vec")?,
+        rivals.number(&size(HAIRSPRING), "median").map(whole)?,
+        among_a_million("memory: pending", "tokio::time, boxed")?,
+        rivals.number(&size(TOKIO), "median").map(whole)?,
+        among_a_million("fire in one tick", HAIRSPRING)?,
+        among_a_million("fire over 50 ms", HAIRSPRING)?,
+        among_a_million("fire in one tick", TOKIO)?,
+        among_a_million("fire over 50 ms", TOKIO)?,
+    )))
+}
+
+/// The heads of the columns, and what they are called in the results.
+const SCENARIOS: [(&str, &str); 4] = [
+    ("1 task", "1 task, 2 workers"),
+    ("50 tasks", "50 tasks, 2 workers"),
+    ("1000 tasks", "1000 tasks, 2 workers"),
+    ("50 on 4 workers, one blocked half the time", "50 tasks, 4 workers, one blocked 20 ms in every 40"),
+];
+
+const CONTENDERS: [(&str, &str); 4] = [
+    ("hairspring", HAIRSPRING),
+    ("with `Alarm::Timerfd`", "hairspring, timerfd"),
+    ("`tokio::time`", TOKIO),
+    ("async-io", "async-io"),
+];
+
+fn lateness(scenario: usize, contender: &str) -> [(&'static str, &str); 2] {
+    [("scenario", SCENARIOS[scenario].1), ("contender", contender)]
+}
+
+fn late(results: &Results) -> Result<String, String> {
+    let (late, machine) = (results.table(LATE)?, results.machine(LATE)?);
+    let mut rows = Vec::new();
+    for (label, contender) in CONTENDERS {
+        let cells = (0..SCENARIOS.len()).map(|scenario| late_cell(&late, scenario, contender));
+        rows.push([Ok(label.to_owned())].into_iter().chain(cells).collect::<Result<Vec<_>, _>>()?);
+    }
+    let place = if results.machine(RIVALS).is_ok_and(|other| other == machine) {
+        "on the same machine".to_owned()
+    } else {
+        format!("{}, {}", machine.system(), machine.versions(&["tokio", "async-io"])?)
+    };
+    let chart = results.text(LATE_CHART)?;
+    let mut is_drawn = true;
+    for scenario in 0..SCENARIOS.len() {
+        for contender in [HAIRSPRING, TOKIO] {
+            let [p50, p99] = ["p50", "p99"].map(|name| late.cell(&lateness(scenario, contender), name));
+            is_drawn &= chart.contains(&format!("p50 {} · p99 {} ·", p50?, p99?));
+        }
+    }
+    let what = format!(
+        "How late sleeps of 1 to 10 ms end, in the middle and at the 99th percentile, and what processor time that \
+         takes, beside tokio's ({place}; the chart below is of {} run; repeat both with `benches/report/run late`):",
+        if is_drawn { "the same" } else { "another" }
+    );
+    // Timers that are too few to be gathered.
+    let processor = |who| late.number(&lateness(1, who), "processor percent").map(two_digits);
+    let price = format!(
+        "Precision has its price: a wake-up for each of {} timers a second is {} % of a core, or {} % with \
+         `Alarm::Timerfd`, where tokio, which gathers them by the millisecond, takes {} %.",
+        about(late.number(&lateness(1, HAIRSPRING), "sleeps a second")?),
+        processor(HAIRSPRING)?,
+        processor("hairspring, timerfd")?,
+        processor(TOKIO)?,
+    );
+    let [one, two, three, four] = SCENARIOS.map(|(head, _)| head);
+    Ok(format!("{}\n\n{}\n\n{}", fill(&what), table(&["", one, two, three, four], &rows), fill(&price)))
+}
+
+/// `48 / 128 us, 2.3x`
+fn late_cell(late: &Table, scenario: usize, contender: &str) -> Result<String, String> {
+    let row = lateness(scenario, contender);
+    let [p50, p99] = [late.cell(&row, "p50")?, late.cell(&row, "p99")?].map(|time| time.replace('µ', "u"));
+    let times = match (p50.split_once(' '), p99.split_once(' ')) {
+        (Some((p50, unit)), Some((p99, same))) if unit == same => format!("{p50} / {p99} {unit}"),
+        _ => format!("{p50} / {p99}"),
+    };
+    if contender == TOKIO {
+        return Ok(times);
+    }
+    Ok(format!("{times}, {}x", two_digits(late.number(&row, "processor times tokio's")?)))
+}
+
+/// What the soak printed, and the last part of it, which is its report.
+fn soak_parts(results: &Results) -> Result<(String, String), String> {
+    let text = results.text(SOAK)?;
+    match text.trim_end().rsplit_once("\n\n") {
+        Some((lines, report)) if report.contains(" stops; ") => Ok((lines.to_owned(), report.to_owned())),
+        _ => Err(format!("{SOAK}: there is no report")),
+    }
+}
+
+fn soak(results: &Results) -> Result<String, String> {
+    let (_, report) = soak_parts(results)?;
+    Ok(format!("```text\n{report}\n```\n\n{}.", results.machine(SOAK)?.system()))
+}
+
+/// At how many points the counts were compared.
+fn soak_stops(results: &Results) -> Result<String, String> {
+    let (_, report) = soak_parts(results)?;
+    let stops = report.split(" stops; ").next().and_then(|before| before.rsplit(' ').next());
+    Ok(stops.unwrap_or_default().to_owned())
+}
+
+/// The least and the most that was resident after a wave, from the seventh on: then the allocator has what it keeps.
+fn soak_memory(results: &Results) -> Result<String, String> {
+    let (lines, _) = soak_parts(results)?;
+    // `149.8s wave 12  cancelled  21654992 registered, ...; late p50 205µs, p99 48.2ms, max 127.7ms; 167 MiB`
+    let is_end = |line: &&str| [" cancelled  ", " all fired  ", " dropped  "].iter().any(|end| line.contains(end));
+    let memory = |line: &str| line.strip_suffix(" MiB")?.rsplit(' ').next()?.parse::<u32>().ok();
+    let after: Vec<u32> = lines.lines().filter(is_end).skip(6).filter_map(memory).collect();
+    match (after.iter().min(), after.iter().max()) {
+        (Some(least), Some(most)) => Ok(format!("{least} and {most} MiB")),
+        _ => Err(format!("{SOAK}: no memory is told after seven waves")),
+    }
+}

@@ -1,0 +1,182 @@
+//! Charts as SVG. They have no background and colours of middling brightness, to be read on white and on black.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+const TEXT: RGBColor = RGBColor(128, 136, 145);
+const FONT: &str = "system-ui, 'DejaVu Sans', sans-serif";
+
+/// One for each curve or bar of a group.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(63, 143, 210),
+    RGBColor(224, 135, 42),
+    RGBColor(47, 158, 89),
+    RGBColor(154, 110, 224),
+    RGBColor(168, 121, 59),
+    RGBColor(29, 155, 176),
+    RGBColor(208, 86, 159),
+    RGBColor(229, 72, 77),
+];
+
+/// Some values by name: a row of bars.
+pub type Bars = (String, Vec<f64>);
+
+/// What all panels have in common.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    pub range: Range<f64>,
+    pub label: fn(f64) -> String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Panel {
+    pub title: String,
+    /// A line for each curve, in its colour, or none.
+    pub notes: Vec<String>,
+    pub curves: Vec<Vec<(f64, f64)>>,
+}
+
+/// Panels of curves, filled down to the axis or not. The curves of all panels have the same `names`.
+pub fn curves(
+    head: [&str; 2],
+    names: &[&str],
+    panels: &[Panel],
+    axes: [&Axis; 2],
+    columns: usize,
+    fill: bool,
+) -> String {
+    let rows = panels.len().div_ceil(columns);
+    svg((1_000, 70 + 300 * rows as u32 + 20), head, names, |area| {
+        for (area, panel) in area.split_evenly((rows, columns)).iter().zip(panels) {
+            draw_panel(area, panel, axes, fill);
+        }
+    })
+}
+
+fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2], fill: bool) {
+    let notes = 18 * panel.notes.len() as i32;
+    write(area, (58, 10), 14, TEXT, &panel.title);
+    for (number, note) in panel.notes.iter().enumerate() {
+        write(area, (58, 30 + 18 * number as i32), 12, colour(number), note);
+    }
+    let mut chart = ChartBuilder::on(area);
+    chart.margin_top(30 + notes).margin_right(24).x_label_area_size(30).y_label_area_size(56);
+    let mut chart = chart.build_cartesian_2d(x.range.clone(), y.range.clone()).expect("it is in memory");
+    let (x_label, y_label) = (|value: &f64| (x.label)(*value), |value: &f64| (y.label)(*value));
+    let mut mesh = chart.configure_mesh();
+    mesh.x_labels(6).y_labels(7).x_label_formatter(&x_label).y_label_formatter(&y_label).axis_style(TEXT.mix(0.3));
+    mesh.light_line_style(TRANSPARENT).bold_line_style(TEXT.mix(0.3)).label_style(font(12).color(&TEXT));
+    mesh.draw().expect("it is in memory");
+    for (number, curve) in panel.curves.iter().enumerate() {
+        let points = curve.iter().copied();
+        let colour = colour(number);
+        let drawn = if fill {
+            let area = AreaSeries::new(points, y.range.start, colour.mix(0.35));
+            chart.draw_series(area.border_style(colour.stroke_width(2))).map(drop)
+        } else {
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map(drop)
+        };
+        drawn.expect("it is in memory");
+    }
+}
+
+/// Panels of bars side by side, with a row for each name and a bar in it for each of `names`.
+pub fn bars(head: [&str; 2], names: &[&str], panels: &[(&str, Vec<Bars>)]) -> String {
+    const LABELS: i32 = 210;
+    let rows = panels.first().map_or(0, |(_, rows)| rows.len()) as i32;
+    let bar = 15;
+    let row_height = bar * names.len() as i32 + 8;
+    let values = panels.iter().flat_map(|(_, rows)| rows).flat_map(|(_, values)| values);
+    let longest = values.copied().fold(1.0, f64::max);
+    svg((1_000, (120 + rows * row_height) as u32), head, names, |area| {
+        let width = (1_000 - LABELS) / panels.len() as i32;
+        for (place, (title, rows)) in (0..).zip(panels) {
+            let left = LABELS + place * width;
+            write(area, (left, 10), 14, TEXT, title);
+            for (row, (name, values)) in (0..).zip(rows) {
+                let top = 30 + row * row_height;
+                if place == 0 {
+                    let style = font(13).color(&TEXT).pos(Pos::new(HPos::Right, VPos::Top));
+                    area.draw_text(name, &style, (left - 8, top + 6)).expect("it is in memory");
+                }
+                for (number, value) in values.iter().enumerate() {
+                    let top = top + bar * number as i32;
+                    let right = left + (value / longest * f64::from(width - 60)) as i32;
+                    let corners = [(left, top), (right.max(left + 1), top + bar - 1)];
+                    area.draw(&Rectangle::new(corners, colour(number).filled())).expect("it is in memory");
+                    write(area, (right + 5, top + 2), 11, TEXT, &format!("{value:.0}"));
+                }
+            }
+        }
+    })
+}
+
+/// A picture with a title, a note at the foot and a legend.
+fn svg(size: (u32, u32), [title, note]: [&str; 2], names: &[&str], draw: impl FnOnce(&Area<'_>)) -> String {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        write(&area, (12, 8), 17, TEXT, title);
+        write(&area, (12, size.1 as i32 - 16), 10, TEXT, note);
+        let mut left = 12;
+        for (number, name) in names.iter().enumerate() {
+            area.draw(&Rectangle::new([(left, 38), (left + 12, 50)], colour(number).filled()))
+                .expect("it is in memory");
+            write(&area, (left + 18, 37), 13, TEXT, name);
+            left += 24 + 6 * name.len() as i32;
+        }
+        let (_, rest) = area.split_vertically(60);
+        let (inner, _) = rest.split_vertically(size.1 - 80);
+        draw(&inner);
+        area.present().expect("it is in memory");
+    }
+    svg
+}
+
+fn write(area: &Area<'_>, at: (i32, i32), size: u32, colour: RGBColor, text: &str) {
+    area.draw_text(text, &font(size).color(&colour), at).expect("it is in memory");
+}
+
+fn font<'a>(size: u32) -> TextStyle<'a> {
+    (FONT, size).into_text_style(&(1_000, 1_000))
+}
+
+fn colour(number: usize) -> RGBColor {
+    COLOURS[number % COLOURS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_of_curves_has_a_panel_for_each_also_of_nothing() {
+        let axis = Axis { range: 0.0..3.0, label: |value| format!("{value} ms") };
+        let panel = |curve: &[(f64, f64)]| Panel {
+            title: "a scenario".to_owned(),
+            notes: vec!["p50 1".to_owned()],
+            curves: vec![curve.to_vec()],
+        };
+        let panels = [panel(&[(0.0, 1.0), (1.0, 2.0)]), panel(&[])];
+        for fill in [true, false] {
+            let svg = curves(["How late", "a note"], &["ours"], &panels, [&axis, &axis], 2, fill);
+            assert_eq!(svg.matches("a scenario").count(), 2);
+            assert!(["How late", "a note", "ours", "p50 1", "1 ms"].iter().all(|text| svg.contains(text)), "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn a_chart_of_bars_has_one_for_each_value() {
+        let rows = vec![("ours".to_owned(), vec![1.0, 40.0]), ("theirs".to_owned(), vec![2.0, 0.0])];
+        let svg = bars(["Arming", "a note"], &["1 task", "2 tasks"], &[("standing", rows.clone()), ("none", rows)]);
+        // And two for the legend.
+        assert_eq!(svg.matches("<rect").count(), 2 * 4 + 2);
+        assert!(!svg.contains("NaN"), "{svg}");
+    }
+}

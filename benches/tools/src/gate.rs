@@ -1,0 +1,41 @@
+//! Lets tasks start at the same moment.
+
+use std::hint;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use tokio::task;
+
+#[derive(Debug)]
+pub struct Gate {
+    tasks: usize,
+    inside: AtomicUsize,
+}
+
+impl Gate {
+    pub fn new(tasks: usize) -> Self {
+        Gate { tasks, inside: AtomicUsize::new(0) }
+    }
+
+    /// Returns in all tasks at once, each on a thread of its own.
+    ///
+    /// So it holds on to the thread: tasks that were suspended could all go on on one. Only now and then does it let
+    /// go, should another task stand in line behind this one.
+    pub async fn meet(&self) {
+        loop {
+            self.inside.fetch_add(1, SeqCst);
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_millis(1) {
+                if self.inside.load(SeqCst) == self.tasks {
+                    return;
+                }
+                hint::spin_loop();
+            }
+            let leave = |inside| if inside == self.tasks { None } else { Some(inside - 1) };
+            if self.inside.fetch_update(SeqCst, SeqCst, leave).is_err() {
+                return;
+            }
+            task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the programs beside this share. They take their options with clap's derive.
+
+pub mod chart;
+mod gate;
+pub mod machine;
+mod table;
+
+use std::time::Duration;
+
+pub use fastrand::Rng;
+pub use gate::Gate;
+pub use hdrhistogram::Histogram;
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use table::table;
+
+/// A bar on standard error that says how far a run is; nothing where that is no terminal.
+pub fn progress(what: &str, steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {elapsed}");
+    ProgressBar::new(steps).with_style(style.expect("the template is valid")).with_message(what.to_owned())
+}
+
+/// A duration from `shortest` up to `longest`, in nanoseconds.
+pub fn between(random: &mut Rng, shortest: Duration, longest: Duration) -> Duration {
+    let spread = u64::try_from(longest.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
+    shortest + Duration::from_nanos(random.u64(..spread.max(1)))
+}
+
+/// With commas between the thousands.
+pub fn thousands(number: u64) -> String {
+    indicatif::HumanCount(number).to_string()
+}
+
+/// The number between which and the least so much of the numbers is, from 0 for the least to 1 for the most.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * place.fract()
+}
+
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    quantile(&numbers, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_between_its_neighbours_in_proportion() {
+        let numbers = [1.0, 2.0, 4.0, 8.0];
+        assert_eq!([0.0, 0.5, 0.75, 1.0].map(|share| quantile(&numbers, share).to_string()), ["1", "3", "5", "8"]);
+        assert_eq!(median(vec![9.0, 1.0, 5.0]).to_string(), "5");
+    }
+
+    #[test]
+    fn random_durations_are_in_range_and_the_same_for_a_seed() {
+        let [short, long] = [1, 3].map(Duration::from_millis);
+        let draw = || between(&mut Rng::with_seed(7), short, long);
+        assert!((short..long).contains(&draw()));
+        assert_eq!(draw(), draw());
+        assert_eq!(between(&mut Rng::with_seed(7), long, long), long);
+    }
+}

@@ -1,0 +1,16 @@
+//! Tables on the terminal.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// A table with a line of names; the first column is on the left, numbers on the right.
+pub fn table<H: ToString, C: ToString>(names: &[H], rows: &[Vec<C>]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(names.iter().map(ToString::to_string));
+    for row in rows {
+        table.add_row(row.iter().map(ToString::to_string));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}

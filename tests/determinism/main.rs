@@ -1,0 +1,25 @@
+//! Clients on a paused clock leave one trace, however many workers run them.
+#![cfg(feature = "test-util")]
+
+mod clients;
+
+use std::time::Duration;
+
+use clients::{first_difference, run_once};
+
+const SPAN: Duration = Duration::from_secs(6 * 3_600);
+
+fn all_runs_are_alike(kinds: &[usize], runs: usize) {
+    let first = run_once(kinds[0], SPAN);
+    assert!(first.len() > 200, "{} events", first.len());
+    for (run, workers) in (1..runs).zip(kinds.iter().cycle()) {
+        let trace = run_once(*workers, SPAN);
+        let differs = first_difference(&first, &trace).map(|at| (at, first.get(at), trace.get(at)));
+        assert!(differs.is_none(), "run {run}, on {workers} workers: {differs:?}");
+    }
+}
+
+#[test]
+fn a_hundred_runs_on_1_2_and_4_workers_leave_one_trace() {
+    all_runs_are_alike(&[1, 2, 4], 100);
+}
