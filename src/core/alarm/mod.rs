@@ -51,16 +51,16 @@ pub enum Alarm {
     Tokio,
 }
 
-/// An alarm of a driver's own that any thread can set.
+/// An alarm of a driver's own, which any thread can set.
 pub(crate) trait SharedAlarm: Send + Sync {
-    /// Sets it, in place of what was set before.
+    /// Sets it, in place of the last time.
     fn set(&self, at: Instant) -> io::Result<()>;
 
-    /// Forgets that it has gone off. It calls `waker` when it does so again.
+    /// Clears that it has gone off. It calls `waker` when it next does.
     fn forget(&self, waker: &Waker) -> io::Result<()>;
 }
 
-/// Why an alarm cannot be had.
+/// Why an alarm cannot be made.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// This system or runtime has no such thing.

@@ -11,7 +11,7 @@ use super::{Alarm, SharedAlarm, Unfit};
 use crate::clock::instant::{self, Instant};
 use crate::util::enabled;
 
-/// The alarm that a timer was built with, and tokio's for a clock that is paused.
+/// The alarm that a timer was built with, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
     /// Whether tokio's alarm works here, so that the timer can follow a paused clock.
@@ -55,7 +55,7 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets tokio's alarm; `None` for no alarm at all.
+    /// Sets tokio's alarm. `None` sets no alarm.
     pub(crate) fn set_tokio(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
         if let Some(at) = at {
             self.tokio.set(at)?;
@@ -65,7 +65,7 @@ impl OwnAlarm {
         Ok(())
     }
 
-    /// The alarm that any thread can set, which tokio's then gives way to.
+    /// Returns the alarm that any thread can set, and cancels tokio's.
     pub(crate) fn shared(&mut self) -> Result<Arc<dyn SharedAlarm>, Unfit> {
         self.tokio.cancel();
         if self.timerfd.is_none() {

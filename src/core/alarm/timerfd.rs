@@ -38,10 +38,10 @@ impl TimerfdAlarm {
         Ok(TimerfdAlarm { fd })
     }
 
-    /// Has `waker` called from within the I/O driver when the alarm goes off, and says whether it has.
+    /// Returns whether the alarm has gone off. If not, the I/O driver calls `waker` when it does.
     fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
         let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
-        // The driver's own budget is no business of its alarm.
+        // The alarm must not spend the budget of the driver's task.
         pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
     }
 }

@@ -14,7 +14,7 @@
 pub(crate) mod coalesce;
 mod unconfirmed;
 
-// No part of any handshake, so models share it.
+// Not part of any handshake, so models share it.
 use std::sync::atomic::AtomicU64 as Counter;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// The same if the driver's own alarm fires what is due, so that only the next alarm waits for the driver.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
-/// How often the alarm thread looks whether the driver's own alarm was in time, while there is none that is late.
+/// How often the alarm thread checks the driver's own alarm, as long as it is not late.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// How often a driver looks at a clock for which it has no alarm.
@@ -70,9 +70,9 @@ pub(super) struct Plan {
     /// Whether the driver was woken, or will turn by itself, and has not begun a turn since.
     is_expected: bool,
     wakes_by: WakesBy,
-    /// What is set if that is the driver's own alarm.
+    /// The driver's own alarm, if it has one.
     alarm: Option<Arc<dyn SharedAlarm>>,
-    /// When the alarm thread is to see whether the driver's own alarm was in time, at the latest.
+    /// When the alarm thread next checks the driver's own alarm, at the latest.
     looks_at: Option<Instant>,
     /// The driver's runtime, if a test may pause its clock unnoticed.
     runtime: Option<Handle>,
@@ -225,7 +225,7 @@ impl Parking {
             Found::Served => looking && !self.is_driverless() && !instant::clock_is_the_systems(),
             Found::Sleeper => {
                 let by = plan.wakes_by;
-                // The driver sleeps on, and only the alarm is moved; unless a test has paused the clock.
+                // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
                 let only_the_alarm = matches!(by, WakesBy::Thread | WakesBy::OwnAlarm);
                 if only_the_alarm && (self.is_driverless() || instant::clock_is_the_systems()) {
                     plan.wake_earlier(deadline);
@@ -481,7 +481,7 @@ impl Parking {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Has the alarm thread look at an instant, or earlier if it is to in any case.
+    /// Makes the alarm thread look at an instant, or earlier if it looks earlier anyway.
     fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         if plan.looks_at.is_none_or(|before| at + BETWEEN_LOOKS < before) {
             plan.looks_at = Some(at);
