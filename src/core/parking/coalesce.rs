@@ -36,8 +36,11 @@ impl Coalesce {
 
     /// This after a turn that went by the time `now`.
     pub(super) fn after_turn(self, now: Tick) -> Self {
+        if self.each == Ticks(0) {
+            return self;
+        }
         let paid = self.paid.max(now) + self.each;
-        Coalesce { paid, not_before: Tick(paid.0.saturating_sub(AT_ONCE * self.each.0)), ..self }
+        Coalesce { paid, not_before: Tick(paid.0.saturating_sub((AT_ONCE - 1) * self.each.0)), ..self }
     }
 }
 
