@@ -339,7 +339,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
-        self.store.get(key)?.value()
+        self.store.get(key).map(|cell| &cell.value)
     }
 
     /// What was inserted under `key`, to change it; `None` where it is stale.
@@ -353,7 +353,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.store.get_mut(key)?.value_mut()
+        self.store.get_mut(key).map(|cell| &mut cell.value)
     }
 
     /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`.

@@ -44,10 +44,10 @@ impl<T> Wheel<T> {
         entries.take(if in_order { 1 } else { usize::MAX }).min_by_key(|&(due, _)| due)
     }
 
-    /// Has room for `additional` more entries, so that inserting them allocates nothing.
+    /// Keeps room for `additional` more entries until [`shrink_to_fit`](Wheel::shrink_to_fit).
     ///
-    /// The room is kept until [`shrink_to_fit`](Wheel::shrink_to_fit); what is taken beyond it is given back as the
-    /// population shrinks.
+    /// Takes no time and next to no memory, however many they are: memory is asked for as entries come, some at a time,
+    /// and from then on it stays. What is taken beyond that is given back as the population shrinks.
     ///
     /// # Panics
     /// Where the wheel would have room for more than 2^32 - 128 entries.

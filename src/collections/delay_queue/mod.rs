@@ -421,8 +421,9 @@ impl<T> DelayQueue<T> {
         self.reserved.max(self.len())
     }
 
-    /// Reserves room for `additional` more entries, so that inserting them does not allocate, until
-    /// [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    /// Keeps room for `additional` more entries until [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    ///
+    /// Takes no time, however many they are: memory is asked for as entries come, some at a time, and then it stays.
     ///
     /// # Panics
     /// If there would be room for more than 2^32 - 128 entries.

@@ -14,12 +14,12 @@ fn memory_follows_the_population_down() {
         store.take(*key).unwrap();
     }
     store.check();
-    assert!(store.capacity() <= 1_000 + 2 * PAGE as usize, "{} cells for 1000 entries", store.capacity());
+    assert!(store.capacity() <= 1_000 + 2 * PAGE, "{} cells for 1000 entries", store.capacity());
     for key in &keys[..1_000] {
         store.take(*key).unwrap();
     }
     store.check();
-    assert!(store.capacity() <= PAGE as usize);
+    assert!(store.capacity() <= PAGE);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn low_pages_are_filled_first_so_that_high_ones_empty() {
         store.take(live.pop_front().unwrap()).unwrap();
     }
     store.check();
-    assert!(store.capacity() <= 2_000 + 3 * PAGE as usize, "{} cells for 2000 entries", store.capacity());
+    assert!(store.capacity() <= 2_000 + 3 * PAGE, "{} cells for 2000 entries", store.capacity());
 }
 
 #[test]
@@ -46,24 +46,24 @@ fn a_stale_key_finds_nothing_even_in_a_reused_cell() {
     let new = store.insert(Tick(2), NIL, 'b');
     assert_eq!(old.index, new.index, "the cell is used again");
     assert!(store.get(old).is_none() && store.get_mut(old).is_none());
-    assert_eq!(store.get(new).unwrap().value(), Some(&'b'));
+    assert_eq!(store.get(new).unwrap().value, 'b');
 }
 
 /// `count` pages, all full.
-fn full(count: u32) -> (Store<()>, Vec<Key>) {
+fn full(count: usize) -> (Store<()>, Vec<Key>) {
     let mut store = Store::new();
     let keys = (0..count * PAGE).map(|_| store.insert(Tick(1), NIL, ())).collect();
     (store, keys)
 }
 
-fn page_of(key: Key) -> u32 {
-    key.index / PAGE
+fn page_of(key: Key) -> usize {
+    key.index as usize / PAGE
 }
 
 #[test]
 fn the_lowest_page_with_room_takes_what_comes_next() {
     let (mut store, keys) = full(100);
-    store.take(keys[70 * PAGE as usize]).unwrap();
+    store.take(keys[70 * PAGE]).unwrap();
     assert_eq!(page_of(store.insert(Tick(1), NIL, ())), 70);
     assert_eq!(page_of(store.insert(Tick(1), NIL, ())), 100);
     store.check();
@@ -77,15 +77,15 @@ fn an_empty_page_is_given_back_where_a_lower_one_has_room_though_it_took_the_las
     store.take(keys[0]).unwrap();
     store.take(last).unwrap();
     store.check();
-    assert_eq!(store.capacity(), 4 * PAGE as usize);
+    assert_eq!(store.capacity(), 4 * PAGE);
     assert_eq!(page_of(store.insert(Tick(1), NIL, ())), 0);
 }
 
 #[test]
 fn the_table_of_pages_shrinks_by_halves_and_grows_again() {
     let (mut store, mut keys) = full(1_024);
-    let mut shrink_to = |store: &mut Store<()>, pages: u32| {
-        for key in keys.drain((pages * PAGE) as usize..).rev() {
+    let mut shrink_to = |store: &mut Store<()>, pages: usize| {
+        for key in keys.drain(pages * PAGE..).rev() {
             store.take(key).unwrap();
         }
         store.check();
@@ -103,7 +103,7 @@ fn the_table_of_pages_shrinks_by_halves_and_grows_again() {
 
 #[test]
 fn room_that_was_reserved_stays_until_it_is_given_back() {
-    const ROOM: usize = 5 * PAGE as usize;
+    const ROOM: usize = 5 * PAGE;
     let mut store = Store::new();
     store.reserve(ROOM - 1);
     assert_eq!(store.capacity(), ROOM);
@@ -118,11 +118,49 @@ fn room_that_was_reserved_stays_until_it_is_given_back() {
     let kept = store.insert(Tick(1), NIL, 7);
     store.shrink();
     store.check();
-    assert!(store.capacity() == PAGE as usize && store.get(kept).is_some());
+    assert!(store.capacity() == PAGE && store.get(kept).is_some());
     store.take(kept).unwrap();
     store.shrink();
     assert_eq!(store.capacity(), 0);
     assert_eq!(page_of(store.insert(Tick(1), NIL, 8)), 0);
+}
+
+#[test]
+fn a_page_that_has_just_filled_up_is_not_open_when_the_others_are_given_back() {
+    let (mut store, keys) = full(2);
+    store.take(keys[0]).unwrap();
+    store.shrink();
+    store.check();
+    store.insert(Tick(1), NIL, ());
+    store.shrink();
+    store.check();
+    assert_eq!(page_of(store.insert(Tick(1), NIL, ())), 2);
+}
+
+#[test]
+fn much_room_is_reserved_at_once_and_not_written() {
+    let mut store = Store::<u64>::new();
+    store.reserve(20_000_000);
+    assert!(store.capacity() >= 20_000_000 && store.pages.len() == 1, "{} pages", store.pages.len());
+    for n in 1..=1_000 {
+        store.reserve(20_000_000 + n);
+        store.insert(Tick(1), NIL, 0);
+    }
+    store.check();
+    assert_eq!(store.pages.len(), 1_000_usize.div_ceil(PAGE));
+    store.clear();
+    assert!(store.capacity() >= 20_000_000 && store.pages.len() == 1);
+}
+
+#[test]
+fn a_copy_has_pages_of_the_same_size() {
+    let (mut store, keys) = full(2);
+    store.take(keys[7]).unwrap();
+    let mut copy = store.clone();
+    copy.check();
+    assert_eq!(page_of(copy.insert(Tick(1), NIL, ())), 0);
+    assert_eq!(page_of(copy.insert(Tick(1), NIL, ())), 2);
+    copy.check();
 }
 
 #[test]
