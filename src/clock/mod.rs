@@ -57,7 +57,14 @@ pub(crate) fn tick_of(instant: Instant) -> Tick {
 /// A duration in ticks, without rounding. Saturates.
 #[inline]
 pub(crate) fn ticks_in(duration: Duration) -> Ticks {
-    Ticks(duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into()))
+    /// With any part of a second added, these seconds are in range.
+    const LAST_WHOLE: u64 = u64::MAX / 1_000_000_000 - 1;
+
+    let (seconds, nanos) = (duration.as_secs(), u64::from(duration.subsec_nanos()));
+    if seconds <= LAST_WHOLE {
+        return Ticks(seconds * 1_000_000_000 + nanos);
+    }
+    Ticks(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 /// The inverse of [`ticks_in`].

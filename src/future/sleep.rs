@@ -288,25 +288,31 @@ impl Sleep {
         }
     }
 
-    /// Polls, and returns an error instead of a panic.
+    /// Polls, with an error in place of a panic.
     #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Only a poll that is ready spends budget, so one that waits need not ask for it.
-        let was_idle = matches!(self.stage, Stage::Idle);
-        let elapsed = ready!(self.poll_without_budget(cx));
-        let Poll::Ready(budget) = coop::poll_proceed(cx) else {
-            if was_idle {
-                self.stage = Stage::Idle;
-            }
-            return Poll::Pending;
-        };
-        budget.made_progress();
-        Poll::Ready(elapsed)
+        let elapsed = ready!(self.poll_stage(cx));
+        // Only a poll that is ready takes of the task's budget, so one that waits need not ask for any.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        self.end(elapsed)
     }
 
     /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that spend the task's budget themselves.
     #[inline]
     pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let elapsed = ready!(self.poll_stage(cx));
+        self.end(elapsed)
+    }
+
+    fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
+        if elapsed.is_ok() {
+            self.stage = Stage::Done;
+        }
+        Poll::Ready(elapsed)
+    }
+
+    #[inline]
+    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
         let elapsed = spans.poll("poll_elapsed", || match self.stage {
@@ -396,7 +402,7 @@ impl Sleep {
 
     fn complete_on(&mut self, timer: ShardLease) -> Poll<Result<(), Error>> {
         self.timer = Some(timer);
-        self.complete()
+        Poll::Ready(Ok(()))
     }
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.

@@ -127,13 +127,13 @@ impl<T> Store<T> {
     /// Puts an entry in, behind `prev`; linking it from there is the caller's part.
     #[inline]
     pub(super) fn insert(&mut self, deadline: Tick, prev: u32, value: T) -> Key {
-        let page = &self.pages[self.current];
-        if page.len() == page.capacity() {
-            self.next_page();
-        }
         let generation = self.inserted;
+        let entry = Cell { deadline, generation, prev, next: NIL, value };
+        let cell = match self.pages.get_mut(self.current) {
+            Some(page) if page.len() < page.capacity() => page.insert(entry),
+            _ => self.insert_in_next_page(entry),
+        };
         self.inserted += 1;
-        let cell = self.pages[self.current].insert(Cell { deadline, generation, prev, next: NIL, value });
         // `push_page` keeps every index within `u32`.
         #[allow(clippy::cast_possible_truncation)]
         Key { generation, index: (self.current * PAGE + cell) as u32 }
@@ -187,8 +187,13 @@ impl<T> Store<T> {
         Key { generation: self.cell(index).generation, index }
     }
 
-    // The rare paths stand apart so that the compiler keeps the common one short.
+    // The rare paths are apart so that the compiler keeps the common one short.
     #[cold]
+    fn insert_in_next_page(&mut self, entry: Cell<T>) -> usize {
+        self.next_page();
+        self.pages[self.current].insert(entry)
+    }
+
     fn next_page(&mut self) {
         self.current = self.lowest_open().unwrap_or_else(|| self.push_page());
         let page = &mut self.pages[self.current];

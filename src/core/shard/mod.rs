@@ -124,10 +124,15 @@ impl Shard {
     /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
     #[inline]
     pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
-        // `fired_through` first: if a later timer has stored it, the second load sees that timer's `serves`.
-        self.expiry(deadline).0 <= self.fired_through.load(Ordering::Acquire)
-            && self.serves(epoch)
-            && !self.parking.unconfirmed.is_any()
+        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
+        // second load then finds.
+        let fired_through = self.fired_through.load(Ordering::Acquire);
+        deadline.0 <= fired_through && self.has_fired_through(epoch, deadline, fired_through)
+    }
+
+    #[inline(never)]
+    fn has_fired_through(&self, epoch: Epoch, deadline: Tick, fired_through: u64) -> bool {
+        self.expiry(deadline).0 <= fired_through && self.serves(epoch) && !self.parking.unconfirmed.is_any()
     }
 
     /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
