@@ -70,7 +70,7 @@ fn very_short_sleeps_registered_as_the_driver_goes_to_sleep_all_fire() {
 fn a_sleep_registered_as_a_turn_of_the_driver_ends_fires() {
     must_end(|| {
         let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { hairspring::Timer::current() });
+        let timer = runtime.block_on(async { Timer::current() });
         let mut random = common::Random::new(6682);
         let mut nap = timer.sleep(Duration::ZERO);
         let (woken, waker) = Wakes::new();
@@ -122,7 +122,7 @@ fn a_zero_sleep_registered_again_and_again_lets_others_progress() {
     }
 }
 
-fn arm(timer: &hairspring::Timer, stop: &Arc<AtomicBool>) {
+fn arm(timer: &Timer, stop: &Arc<AtomicBool>) {
     let (for_later, stop_for_later) = (timer.clone(), stop.clone());
     let mut short = Duration::from_nanos(500);
     let mut next = timer.sleep(short);
@@ -144,7 +144,7 @@ fn arm(timer: &hairspring::Timer, stop: &Arc<AtomicBool>) {
 fn a_sleep_that_its_own_waker_resets_to_the_past_lets_others_progress() {
     must_end(|| {
         let runtime = current_thread();
-        let timer = runtime.block_on(async { hairspring::Timer::current() });
+        let timer = runtime.block_on(async { Timer::current() });
         let stop = Arc::new(AtomicBool::new(false));
         arm(&timer, &stop);
         runtime.block_on(async {
