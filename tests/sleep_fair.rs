@@ -298,6 +298,7 @@ fn others_have_their_turn_in_the_midst_of_a_mass_expiry() {
             });
             // No stand-in turns for such an alarm, so the driver does, though the runtime is blocked for a while.
             let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
+            tokio::task::yield_now().await;
             let mut sleeps: Vec<_> = (0..20_000).map(|_| timer.sleep(HOUR)).collect();
             let deadline = Instant::now() + ms(1);
             for sleep in &mut sleeps {
