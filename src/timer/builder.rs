@@ -98,9 +98,8 @@ impl Builder {
     /// becomes 2^19 ns, which is 0.52 ms. For about a millisecond, pass `Duration::from_nanos(1 << 20)`.
     ///
     /// Deadlines are rounded up to a multiple of the resolution. A coarse resolution therefore fires many timers with
-    /// one wake-up, and none early. By default deadlines are not rounded, and if timers are dense (about 25,000 per
-    /// second), the driver coalesces them: due timers wait up to 0.8 ms. With a resolution they are not coalesced
-    /// further.
+    /// one wake-up, and none early. By default deadlines are not rounded, and dense timers are
+    /// [coalesced](Builder::coalesce). With a resolution they are not, unless you ask for it.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};

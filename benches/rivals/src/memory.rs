@@ -110,8 +110,8 @@ where
     }
     let before = resident();
     let count = Arc::new(Count::new(population));
-    // Half a microsecond for each to be armed in, and more.
-    let lead = if fire { Duration::from_micros(population as u64 / 2).max(Duration::from_secs(1)) } else { HOUR };
+    // Five microseconds for each to be armed in.
+    let lead = if fire { Duration::from_micros(5 * population as u64).max(Duration::from_secs(1)) } else { HOUR };
     let due = Instant::now() + lead;
     let over = Duration::from_nanos(50 * population as u64);
     let timers = arm::<U, F>(&runtime, &count, due, over, population, sleep_until);

@@ -11,6 +11,7 @@
 // 4. While a test shows the time, the test fires what is due. The parker is then `Away`, except during a turn that
 //    began before.
 
+mod alarms;
 pub(crate) mod coalesce;
 mod unconfirmed;
 
@@ -448,61 +449,8 @@ impl Parking {
         self.parker.next_wake()
     }
 
-    /// Sets what wakes the driver at a tick.
-    fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
-        // For never, an alarm that goes off for nothing costs less than to take it back each time.
-        if plan.wakes_by == WakesBy::OwnAlarm && tick < Tick::MAX && !self.set_own_alarm(plan, tick) {
-            plan.wakes_by = WakesBy::Thread;
-        }
-        let certain = if plan.wakes_by == WakesBy::Thread { tick + ALARM_MAY_LAG } else { Tick::MAX };
-        self.certain.store(certain.0, SeqCst);
-        if plan.wakes_by == WakesBy::OwnAlarm {
-            if tick < Tick::MAX {
-                self.look_at(plan, self.late(tick));
-            }
-            return;
-        }
-        plan.looks_at = None;
-        match plan.wakes_by {
-            WakesBy::Thread | WakesBy::ThreadOrTokio => self.book_for(tick),
-            WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
-            WakesBy::OwnAlarm | WakesBy::NowAndThen | WakesBy::Itself => thread::cancel(self.id),
-        }
-    }
-
-    /// `false` if the system refuses, which it has no reason to.
-    fn set_own_alarm(&self, plan: &Locked<'_, Plan>, tick: Tick) -> bool {
-        let at = self.clock.instant_of(tick).into_std();
-        plan.alarm.as_ref().is_some_and(|alarm| alarm.set(at).is_ok())
-    }
-
-    /// From when on a driver is late whose own alarm goes off at a tick.
-    fn late(&self, tick: Tick) -> Instant {
-        self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
-    }
-
-    /// Makes the alarm thread look at an instant, or earlier if it looks earlier anyway.
-    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
-        if plan.looks_at.is_none_or(|before| at + BETWEEN_LOOKS < before) {
-            plan.looks_at = Some(at);
-            self.book(at);
-        }
-    }
-
-    /// From now on this is what is set for [`WakesBy::OwnAlarm`].
-    pub(crate) fn use_alarm(&self, alarm: Arc<dyn SharedAlarm>) {
-        let mut plan = self.parker.lock();
-        let before = if plan.is_open { plan.alarm.replace(alarm) } else { None };
-        drop(plan);
-        drop(before);
-    }
-
-    /// What is set for [`WakesBy::OwnAlarm`].
-    pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
-        self.parker.lock().alarm.clone()
-    }
-
-    /// The driver's own alarm has gone off, and whoever it called looks at the shards in the driver's place. `false` if the timer has ended.
+    /// The driver's own alarm has gone off, and whoever it called looks at the shards in the driver's place. `false` if the
+    /// timer has ended.
     pub(crate) fn begin_turn_inline(&self) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open {
@@ -520,27 +468,6 @@ impl Parking {
             self.watch_driver(&mut plan);
         }
         wake(plan);
-    }
-
-    /// Books a call of the alarm thread at a tick. The lock is held.
-    fn book_for(&self, tick: Tick) {
-        if tick == Tick::MAX {
-            thread::cancel(self.id);
-        } else {
-            self.book(self.clock.instant_of(tick).into_std());
-        }
-    }
-
-    fn book(&self, at: Instant) {
-        if let Some(booker) = self.booker.get() {
-            thread::book(self.id, at, *booker);
-        }
-    }
-
-    /// When the alarm thread will call.
-    #[cfg(test)]
-    pub(crate) fn booked(&self) -> Option<Instant> {
-        thread::booked(self.id)
     }
 }
 
