@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
 /// How often the alarm thread checks the driver's own alarm, as long as it is not late.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How often a driver looks at a clock for which it has no alarm.
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
