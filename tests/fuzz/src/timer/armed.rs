@@ -93,7 +93,7 @@ fn told(error: &Error) -> Answer {
 
 /// The error that a text is of.
 fn read(said: &str) -> Option<Answer> {
-    if said.contains("the timer was shut down") {
+    if said.contains("the timer has ended") {
         return Some(Answer::Shutdown);
     }
     let (_, from) = said.split_once("the timer is at capacity: ")?;
