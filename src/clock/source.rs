@@ -105,6 +105,14 @@ impl Source {
         !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
     }
 
+    /// Whether a test shows the time, and has come to a tick.
+    pub(crate) fn has_shown(&self, tick: Tick) -> bool {
+        match self.shown.load(SeqCst) {
+            RUNTIME | RUNS => false,
+            shown => tick.0 <= shown,
+        }
+    }
+
     /// When a tick comes, by the system's clock. Not meaningful while a test shows the time.
     pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
         let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;

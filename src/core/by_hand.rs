@@ -72,10 +72,4 @@ impl Shard {
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
         read(&self.lock().wheel)
     }
-
-    /// The clock shows `now`. From now on the wheel refuses earlier deadlines, though no turn has gone by them.
-    pub(crate) fn skip_to(&self, now: Tick) {
-        let next = self.next();
-        self.lock().wheel.skip_to(next.min(now));
-    }
 }

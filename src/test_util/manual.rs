@@ -277,7 +277,7 @@ impl ManualClock {
         // Hold it first, so that no other timer has this memory now.
         let Some(held) = timer.try_hold() else { return };
         if timer.parking.take_by_hand(state.now) {
-            begin_at(timer, state.now);
+            timer.drive_clock();
             state.timers.push(held);
         }
     }
@@ -296,7 +296,6 @@ impl ManualClock {
         let timers = State::timers(state);
         for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.parking.clock.show(tick);
-            timer.all().iter().for_each(|shard| shard.skip_to(tick));
         }
         let mut list = WakeList::default();
         timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum()
@@ -324,7 +323,7 @@ impl ShowsTime for Inner {
         let mut state = self.lock();
         let timer = TimerLease::make(wanted);
         timer.parking.open_by_hand(state.now);
-        begin_at(timer, state.now);
+        timer.drive_clock();
         state.timers.push(timer.hold());
         timer
     }
@@ -346,12 +345,6 @@ impl timer::Builder {
         self.clock = Some(clock.inner.clone());
         self
     }
-}
-
-/// A test moves the timer's clock from here on.
-fn begin_at(timer: TimerLease, now: Tick) {
-    timer.drive_clock();
-    timer.all().iter().for_each(|shard| shard.skip_to(now));
 }
 
 /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
