@@ -4,9 +4,12 @@
 //! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
 //! seed. A round that fails prints its seed.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::thread;
 
+use common::Random;
 use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 
 const ROUNDS: u64 = 500;
@@ -38,33 +41,6 @@ impl Drop for NameOnPanic {
         if thread::panicking() {
             eprintln!("HAIRSPRING_SEED={} runs the failing round again", self.0);
         }
-    }
-}
-
-/// `SplitMix64`: the whole state is one number, so a seed is enough to repeat a round.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
-    fn up_to_bits(&mut self, bits: u64) -> u64 {
-        let bits = 1 + self.below(bits);
-        self.next() >> (64 - bits)
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        let index = self.below(from.len() as u64);
-        from[usize::try_from(index).unwrap()]
     }
 }
 
@@ -102,7 +78,7 @@ struct Round {
 
 impl Round {
     fn new(seed: u64) -> Round {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let near = random.pick(&[0, 1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 60, u64::MAX]);
         let start = Tick(near.saturating_sub(random.below(200)));
         Round {

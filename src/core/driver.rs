@@ -177,12 +177,9 @@ impl std::fmt::Debug for Driver {
 }
 
 impl FireInline {
-    /// Makes a turn in the driver's place, which comes only if that leaves something to do.
+    /// Makes the turn that has begun in the driver's place, which comes only if that leaves something to do.
     fn turn(self: Arc<Self>, alarm: &dyn SharedAlarm) {
         let timer = self.timer.lease();
-        if !timer.parking.begin_turn_inline() {
-            return;
-        }
         let fired = timer.fire_due(&mut WakeList::default(), TurnBudget::OF_A_TURN);
         timer.parking.unconfirmed.confirm(fired.at);
         let forgotten = alarm.forget(&Waker::from(self));
@@ -198,11 +195,14 @@ impl FireInline {
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.timer.lease();
-        if let (Some(alarm), true) = (timer.parking.own_alarm(), instant::clock_is_the_systems()) {
-            return self.turn(&*alarm);
+        let is_the_systems = instant::clock_is_the_systems();
+        if is_the_systems {
+            if let Some(alarm) = timer.parking.begin_turn_inline() {
+                return self.turn(&*alarm);
+            }
         }
         let (now, next_wake) = (clock::now(), timer.parking.next_wake());
-        let (at, budget) = if instant::clock_is_the_systems() {
+        let (at, budget) = if is_the_systems {
             (now, TurnBudget::OF_A_TURN)
         } else {
             // A paused clock overshoots the deadline by rounding. Tasks see the later time only after those of the

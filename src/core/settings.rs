@@ -9,7 +9,6 @@ use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::parking::coalesce;
 use crate::core::shards::{TimerLease, Wanted};
-use crate::wheel::Ticks;
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
@@ -22,12 +21,7 @@ pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 
 /// Settings that a builder has checked.
 pub(crate) struct Settings {
-    pub(crate) shards: usize,
-    /// The resolution, as a power of two nanoseconds; `None` for the finest, with dense timers coalesced.
-    pub(crate) grain: Option<u32>,
-    pub(crate) capacity: Option<usize>,
-    /// How long timers may wait for company, if the user says.
-    pub(crate) coalesce: Option<Ticks>,
+    pub(crate) wanted: Wanted,
     pub(crate) alarm: Alarm,
 }
 
@@ -43,22 +37,18 @@ impl Settings {
 
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
-        Settings { shards: shards.min(MOST_SHARDS), grain: None, capacity: None, coalesce: None, alarm: Alarm::Thread }
+        let shards = shards.min(MOST_SHARDS);
+        let wanted = Wanted { shards, grain: 0, capacity: None, coalesce: coalesce::DEFAULT };
+        Settings { wanted, alarm: Alarm::Thread }
     }
 
     /// Makes a timer that needs no driver.
     pub(crate) fn make_driverless(&self) -> TimerLease {
-        TimerLease::open_driverless(self.wanted())
+        TimerLease::open_driverless(self.wanted)
     }
 
     pub(crate) fn make(&self) -> (TimerLease, Driver) {
-        let lease = TimerLease::open(self.wanted());
+        let lease = TimerLease::open(self.wanted);
         (lease, Driver::new(lease, self.alarm))
-    }
-
-    pub(crate) fn wanted(&self) -> Wanted {
-        // Deadlines that are rounded fall together by themselves.
-        let coalesce = self.coalesce.unwrap_or(if self.grain.is_none() { coalesce::DEFAULT } else { Ticks(0) });
-        Wanted { shards: self.shards, grain: self.grain.unwrap_or(0), capacity: self.capacity, coalesce }
     }
 }

@@ -14,6 +14,7 @@ use crate::core::driver::Driver;
 use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
 use crate::core::shards::TimerLease;
 use crate::core::{registry, task};
+use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
@@ -274,31 +275,40 @@ impl Builder {
         // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
-        Ok(clock.open(self.clone().shards(shards).settings()?.wanted()))
+        Ok(clock.open(self.clone().shards(shards).settings()?.wanted))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {
-        let ours = Handle::try_current().map_or(1, |runtime| Settings::of(&runtime).shards);
-        let shards = self.shards.unwrap_or(ours);
+        let mut settings =
+            Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
+        let wanted = &mut settings.wanted;
+        let shards = self.shards.unwrap_or(wanted.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
             return Err(BuildError(Wrong::Shards(shards)));
         }
-        let grain = match self.resolution {
-            None => None,
-            Some(resolution) if (FINEST..=COARSEST).contains(&resolution) => Some(resolution.as_nanos().ilog2()),
-            Some(resolution) => return Err(BuildError(Wrong::Resolution(resolution))),
-        };
+        wanted.shards = shards;
+        if let Some(resolution) = self.resolution {
+            if !(FINEST..=COARSEST).contains(&resolution) {
+                return Err(BuildError(Wrong::Resolution(resolution)));
+            }
+            // Deadlines that are rounded fall together by themselves.
+            (wanted.grain, wanted.coalesce) = (resolution.as_nanos().ilog2(), Ticks(0));
+        }
         if self.capacity == Some(0) {
             return Err(BuildError(Wrong::Capacity));
         }
-        if let Some(longest) = self.coalesce.filter(|&longest| longest > LONGEST_WAIT) {
-            return Err(BuildError(Wrong::Coalesce(longest)));
+        wanted.capacity = self.capacity;
+        if let Some(longest) = self.coalesce {
+            if longest > LONGEST_WAIT {
+                return Err(BuildError(Wrong::Coalesce(longest)));
+            }
+            wanted.coalesce = clock::ticks_in(longest);
         }
-        let coalesce = self.coalesce.map(clock::ticks_in);
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
             return Err(BuildError(Wrong::Alarm(self.alarm)));
         }
-        Ok(Settings { shards, grain, capacity: self.capacity, coalesce, alarm: self.alarm })
+        settings.alarm = self.alarm;
+        Ok(settings)
     }
 }
 

@@ -180,24 +180,35 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Random numbers, the same in every run.
+/// Random numbers, the same in every run: `SplitMix64`, whose whole state is one number, so a seed repeats them.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+        Random(seed)
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
+    }
+
+    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
+    pub(crate) fn up_to_bits(&mut self, bits: u64) -> u64 {
+        let bits = 1 + self.below(bits);
+        self.next() >> (64 - bits)
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        let index = self.below(from.len() as u64);
+        from[usize::try_from(index).unwrap()]
     }
 
     /// A duration from zero to nearly `bound`, to the nanosecond.

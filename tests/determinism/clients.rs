@@ -15,6 +15,8 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::common::Random;
+
 const CLIENTS: u64 = 4;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -45,7 +47,7 @@ pub(crate) fn run_once(workers: usize, span: Duration) -> Vec<Event> {
             let client = Client {
                 name,
                 server: server.clone(),
-                random: Random(name),
+                random: Random::new(name),
                 breaker: Breaker::default(),
                 trace: trace.clone(),
             };
@@ -108,7 +110,7 @@ impl Client {
     async fn run(mut self, span: Duration) {
         let start = Instant::now();
         while start.elapsed() < span {
-            sleep(self.random.below(PAUSE)).await;
+            sleep(self.random.duration(PAUSE)).await;
             // What is still under way at the deadline is dropped: the attempt, or the pause before the next.
             if timeout(DEADLINE, self.request()).await.is_err() {
                 self.trace.add(self.name, What::DeadlineMissed);
@@ -137,7 +139,7 @@ impl Client {
                 self.trace.add(self.name, What::BreakerOpened);
             }
             // From a half of it to one and a half, so that clients that failed together do not come back together.
-            sleep(backoff / 2 + self.random.below(backoff)).await;
+            sleep(backoff / 2 + self.random.duration(backoff)).await;
             backoff = (backoff * 2).min(LONGEST_BACKOFF);
         }
     }
@@ -186,11 +188,11 @@ async fn ask(server: &Server) -> Option<Answer> {
 fn start_server(span: Duration) -> Server {
     let (server, mut requests) = mpsc::channel::<oneshot::Sender<Answer>>(16);
     // One generator for all clients: they get the same answers in each run only if they ask in the same order.
-    let mut random = Random(1_000);
+    let mut random = Random::new(1_000);
     let outages = plan_outages(Instant::now(), span, &mut random);
     tokio::spawn(async move {
         while let Some(mut sender) = requests.recv().await {
-            let works_for = 5 * Duration::from_millis(1) + random.below(Duration::from_millis(300));
+            let works_for = 5 * Duration::from_millis(1) + random.duration(Duration::from_millis(300));
             let refuses = random.next() % 20 == 0;
             let now = Instant::now();
             let outage = outages.iter().find(|outage| (outage.begins..outage.ends).contains(&now)).copied();
@@ -218,28 +220,11 @@ struct Outage {
 
 fn plan_outages(start: Instant, span: Duration, random: &mut Random) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
-    let mut begins = start + random.below(12 * HOUR);
+    let mut begins = start + random.duration(12 * HOUR);
     while begins < start + span {
-        let ends = begins + 10 * MINUTE + random.below(6 * HOUR);
+        let ends = begins + 10 * MINUTE + random.duration(6 * HOUR);
         outages.push(Outage { begins, ends, hangs: outages.len() % 2 == 1 });
-        begins = ends + random.below(12 * HOUR);
+        begins = ends + random.duration(12 * HOUR);
     }
     outages
-}
-
-/// Numbers that look random and are the same in each run: the `SplitMix64` generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From zero to nearly `limit`, to the nanosecond, so that no two clients wait for the same instant.
-    fn below(&mut self, limit: Duration) -> Duration {
-        Duration::from_nanos(self.next() % u64::try_from(limit.as_nanos()).expect("less than 500 years"))
-    }
 }

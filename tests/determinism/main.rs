@@ -2,6 +2,8 @@
 #![cfg(feature = "test-util")]
 
 mod clients;
+#[path = "../common/mod.rs"]
+mod common;
 
 use std::time::Duration;
 

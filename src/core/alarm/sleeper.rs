@@ -83,37 +83,26 @@ impl Sleeper {
 #[cfg(target_os = "linux")]
 mod clock {
     use std::os::fd::OwnedFd;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use rustix::io::read;
-    use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-    use rustix::time::{timerfd_create, timerfd_settime};
+    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
-    /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "never".
-    const AT_ONCE: Duration = Duration::from_nanos(1);
-
-    /// The longest wait, far below any overflow of the kernel's clock. The thread then looks again.
-    const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+    use crate::core::alarm::timerfd;
 
     pub(super) struct Clock(OwnedFd);
 
     impl Clock {
-        /// Returns `None` if the system refuses it.
+        /// `None` if the system refuses it.
         pub(super) fn new() -> Option<Clock> {
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok().map(Clock)
         }
 
         pub(super) fn set(&self, until: Option<Instant>, now: Instant) {
-            let wait = until.map_or(Duration::ZERO, |until| until.duration_since(now).clamp(AT_ONCE, LONGEST));
-            let it_value = Timespec {
-                tv_sec: wait.as_secs().try_into().expect("ten years at most"),
-                tv_nsec: wait.subsec_nanos().into(),
-            };
-            let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-            timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).expect("the clock and the time are valid");
+            timerfd::set(&self.0, until, now).expect("the clock and the time are valid");
         }
 
-        /// Waits until the instant has come, or a signal.
+        /// Returns when the time has come, or a signal has.
         pub(super) fn wait(&self) {
             let mut expirations = [0; 8];
             let _ = read(&self.0, &mut expirations);

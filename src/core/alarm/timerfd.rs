@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -19,8 +19,18 @@ use crate::util::enabled;
 /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
 
-/// The longest wait, far below any overflow of the kernel's clock.
+/// The longest wait, far below any overflow of the kernel's clock. Whoever is woken looks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Sets a `timerfd`, in place of what was set before; `None` for never.
+pub(super) fn set(fd: impl AsFd, at: Option<Instant>, now: Instant) -> io::Result<()> {
+    let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
+    let it_value =
+        Timespec { tv_sec: wait.as_secs().try_into().expect("ten years at most"), tv_nsec: wait.subsec_nanos().into() };
+    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+    timerfd_settime(fd, TimerfdTimerFlags::empty(), &once)?;
+    Ok(())
+}
 
 #[derive(Debug)]
 pub(super) struct TimerfdAlarm {
@@ -48,14 +58,7 @@ impl TimerfdAlarm {
 
 impl SharedAlarm for TimerfdAlarm {
     fn set(&self, at: Instant) -> io::Result<()> {
-        let wait = at.duration_since(Instant::now()).clamp(AT_ONCE, LONGEST);
-        let value = Timespec {
-            tv_sec: wait.as_secs().try_into().expect("ten years at most"),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
-        Ok(())
+        set(&self.fd, Some(at), Instant::now())
     }
 
     fn forget(&self, waker: &Waker) -> io::Result<()> {

@@ -61,11 +61,6 @@ impl Parking {
         drop(before);
     }
 
-    /// What is set for [`WakesBy::OwnAlarm`].
-    pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
-        self.parker.lock().alarm.clone()
-    }
-
     /// Books a call of the alarm thread at a tick. The lock is held.
     pub(super) fn book_for(&self, tick: Tick) {
         if tick == Tick::MAX {

@@ -449,15 +449,13 @@ impl Parking {
         self.parker.next_wake()
     }
 
-    /// The driver's own alarm has gone off, and whoever it called looks at the shards in the driver's place. `false` if the
-    /// timer has ended.
-    pub(crate) fn begin_turn_inline(&self) -> bool {
+    /// The driver's own alarm has gone off, and whoever it called looks at the shards in the driver's place. Returns the
+    /// alarm; `None` if the timer has ended or has no such alarm.
+    pub(crate) fn begin_turn_inline(&self) -> Option<Arc<dyn SharedAlarm>> {
         let mut plan = self.parker.lock();
-        if !plan.is_open {
-            return false;
-        }
+        let alarm = plan.alarm.clone()?;
         self.expect_driver(&mut plan);
-        true
+        Some(alarm)
     }
 
     /// A turn in the driver's place was not through.
