@@ -8,7 +8,7 @@ mod common;
 use std::fs::File;
 use std::process::Command;
 
-use common::{current_thread, ms};
+use common::{bare, current_thread, ms, multi_thread};
 use hairspring::Timer;
 use hairspring::timer::Alarm;
 
@@ -73,6 +73,68 @@ fn a_timer_that_was_built_has_its_alarm() {
             drop(files);
             // The alarm thread has the other.
             assert_eq!(open_files("[timerfd]"), 2);
+        });
+    });
+}
+
+/// Sleeps in a task of a runtime until the process has `wanted` `timerfd`s, or gives up.
+async fn comes_to(wanted: usize) -> bool {
+    let nap = async || tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+    for _ in 0..10_000 {
+        nap().await;
+        if open_files("[timerfd]") == wanted {
+            return true;
+        }
+    }
+    false
+}
+
+/// A turn of the alarm thread costs twice what one of the runtime's own driver does.
+#[test]
+fn by_default_a_timerfd_is_taken_if_the_runtime_has_an_io_driver() {
+    with_few_files("by_default_a_timerfd_is_taken_if_the_runtime_has_an_io_driver", || {
+        multi_thread(1).block_on(async {
+            // The alarm thread has one.
+            assert!(comes_to(2).await);
+            // And it serves.
+            let naps: Vec<_> = (1..=20).map(|n| tokio::spawn(hairspring::sleep(ms(n)))).collect();
+            for nap in naps {
+                nap.await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_chose_the_thread() {
+    let name = "by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_chose_the_thread";
+    with_few_files(name, || {
+        let with_io = multi_thread(1);
+        with_io.block_on(async {
+            hairspring::Timer::builder().alarm(Alarm::Thread).install().unwrap();
+        });
+        let [_, without_io] = bare();
+        for runtime in [&with_io, &without_io] {
+            runtime.block_on(async {
+                for _ in 0..200 {
+                    tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+                }
+                assert_eq!(open_files("[timerfd]"), 1);
+            });
+        }
+    });
+}
+
+/// The system refuses the `timerfd` that the runtime could have.
+#[test]
+fn by_default_the_alarm_thread_goes_on_if_there_is_no_file() {
+    with_few_files("by_default_the_alarm_thread_goes_on_if_there_is_no_file", || {
+        multi_thread(1).block_on(async {
+            hairspring::sleep(ms(2)).await;
+            let _files = use_up();
+            for _ in 0..200 {
+                tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+            }
         });
     });
 }

@@ -11,6 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use tokio::runtime::Handle;
+
 use crate::clock;
 use crate::clock::{instant, source};
 use crate::core::alarm::own::OwnAlarm;
@@ -66,8 +68,11 @@ impl Driver {
     }
 
     /// Call this before spawning it on a runtime, as the whole of a task.
-    pub(crate) fn in_a_task(mut self) -> Self {
+    pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
+        if self.alarm.wants_io() {
+            self.timer.parking.io.begin(runtime);
+        }
         self
     }
 
@@ -80,6 +85,10 @@ impl Driver {
     /// Goes to sleep after a look at the time `now`. Returns `false` if it has to look again.
     fn sleep_after(&mut self, now: Tick) -> bool {
         let parking = self.timer.parking;
+        parking.io.note_worker();
+        if parking.io.found() {
+            self.alarm.found_io();
+        }
         let is_the_systems = instant::clock_is_the_systems();
         if !is_the_systems {
             source::one_is_held();

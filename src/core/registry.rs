@@ -129,6 +129,7 @@ fn ask() -> Option<ShardLease> {
     }
     let lease = shard_here(timer);
     if let task @ Some(_) = task::try_id() {
+        timer.parking.io.note_worker();
         remember(Remembered { lease, task });
     }
     probe(&runtime, timer);
@@ -255,9 +256,10 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: TimerLease,
     // Unlock first: a runtime that is shutting down drops the task at once, which locks the list.
     drop(timers);
     let unlist = Unlist(id, timer);
+    let driver = driver.in_a_task_of(runtime);
     tasks::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
-        driver.in_a_task().await;
+        driver.await;
     });
 }
 

@@ -39,7 +39,7 @@ impl Settings {
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let shards = shards.min(MOST_SHARDS);
         let wanted = Wanted { shards, grain: 0, capacity: None, coalesce: coalesce::DEFAULT };
-        Settings { wanted, alarm: Alarm::Thread }
+        Settings { wanted, alarm: Alarm::Auto }
     }
 
     /// Makes a timer that needs no driver.

@@ -161,7 +161,7 @@ impl Builder {
         self
     }
 
-    /// Sets what wakes the driver when a deadline is reached. The default is the alarm thread.
+    /// Sets what wakes the driver when a deadline is reached. The default is [`Alarm::Auto`].
     ///
     /// ```
     /// use hairspring::{Timer, timer::Alarm};
@@ -197,7 +197,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::owning(timer);
-        task::spawn(&runtime, registry::DRIVER, driver.in_a_task());
+        task::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
         Ok(timer)
     }
 

@@ -1,6 +1,7 @@
 //! [`Alarm`]: what wakes a driver at an instant. The alarm thread, and the alarms that a driver sets itself.
 
 mod bookings;
+pub(crate) mod find_io;
 pub(crate) mod own;
 mod priority;
 mod sleeper;
@@ -39,9 +40,14 @@ use crate::util::enabled::NotEnabled;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
+    /// [`Thread`](Alarm::Thread) at first, and [`Timerfd`](Alarm::Timerfd) as soon as an idle worker of the runtime was
+    /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. It is `Thread` for good on
+    /// systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself, and on a
+    /// current-thread runtime with the feature `test-util`.
+    #[default]
+    Auto,
     /// A thread, one for the process, that sleeps until the earliest deadline of all timers. It is as precise as the
     /// system's wake-up of a thread, needs nothing from the runtime, and is on time even if all workers are blocked.
-    #[default]
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and saves a thread switch in each turn.
     /// Linux only; the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the

@@ -38,7 +38,7 @@ impl OwnAlarm {
     /// Makes the chosen alarm, on the current runtime. Otherwise it is made when it is first set.
     pub(crate) fn make(&mut self) -> Result<(), Unfit> {
         match self.chosen {
-            Alarm::Thread => Ok(()),
+            Alarm::Auto | Alarm::Thread => Ok(()),
             Alarm::Tokio => Ok(self.tokio.make()?),
             Alarm::Timerfd => self.make_timerfd(),
         }
@@ -48,7 +48,7 @@ impl OwnAlarm {
     pub(crate) fn to_set(&self, clock_is_the_systems: bool) -> Option<Alarm> {
         match self.chosen {
             _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
-            Alarm::Thread => None,
+            Alarm::Auto | Alarm::Thread => None,
             // A `timerfd` goes by the system's clock.
             Alarm::Timerfd if !clock_is_the_systems => None,
             chosen => Some(chosen),
@@ -85,6 +85,20 @@ impl OwnAlarm {
     #[cfg(not(target_os = "linux"))]
     fn make_timerfd(&mut self) -> Result<(), Unfit> {
         Err(Unfit::Lacking)
+    }
+
+    /// Whether to find out if the runtime has an I/O driver.
+    ///
+    /// Not if a test may pause the clock unnoticed: tokio's alarm is set beside the alarm thread's then.
+    pub(crate) fn wants_io(&self) -> bool {
+        self.chosen == Alarm::Auto && instant::runtime_that_may_pause().is_none()
+    }
+
+    /// The runtime has an I/O driver.
+    pub(crate) fn found_io(&mut self) {
+        if self.chosen == Alarm::Auto {
+            self.chosen = Alarm::Timerfd;
+        }
     }
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.

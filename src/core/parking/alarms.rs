@@ -18,7 +18,11 @@ impl Parking {
         if plan.wakes_by == WakesBy::OwnAlarm && tick < Tick::MAX && !self.set_own_alarm(plan, tick) {
             plan.wakes_by = WakesBy::Thread;
         }
-        let certain = if plan.wakes_by == WakesBy::Thread { tick + ALARM_MAY_LAG } else { Tick::MAX };
+        let certain = match plan.wakes_by {
+            WakesBy::Thread => tick + ALARM_MAY_LAG,
+            WakesBy::OwnAlarm if plan.runtime.is_none() => tick + ALARM_MAY_LAG,
+            _ => Tick::MAX,
+        };
         self.certain.store(certain.0, SeqCst);
         if plan.wakes_by == WakesBy::OwnAlarm {
             if tick < Tick::MAX {

@@ -28,6 +28,7 @@ pub(crate) use self::unconfirmed::Unconfirmed;
 use crate::clock::instant;
 use crate::clock::source::Source;
 use crate::core::alarm::SharedAlarm;
+use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::util::catch_panic::catch_panic;
@@ -57,6 +58,8 @@ pub(crate) struct Parking {
     pub(super) certain: AtomicU64,
     pub(crate) unconfirmed: Unconfirmed,
     pub(crate) clock: Source,
+    /// Whether the driver's runtime has an I/O driver.
+    pub(crate) io: FindIo,
     /// Whether the timer has no driver, so that stand-ins make all its turns.
     pub(super) driverless: AtomicBool,
     pub(super) id: BookerId,
@@ -140,6 +143,7 @@ impl Parking {
             certain: AtomicU64::new(u64::MAX),
             unconfirmed: Unconfirmed::none(),
             clock: Source::runtime(),
+            io: FindIo::new(),
             driverless: AtomicBool::new(false),
             id: BookerId(NEXT.fetch_add(1, SeqCst)),
             booker: OnceLock::new(),
@@ -205,6 +209,7 @@ impl Parking {
         plan.is_open = false;
         self.certain.store(u64::MAX, SeqCst);
         thread::cancel(self.id);
+        self.io.forget();
         let gone = (plan.runtime.take(), plan.alarm.take());
         wake(plan);
         drop(gone);
@@ -314,6 +319,7 @@ impl Parking {
             (Phase::Parked, WakesBy::OwnAlarm) if self.next_wake() < Tick::MAX => {
                 let late = self.late(self.next_wake());
                 if sync::now() >= late {
+                    self.certain.store(u64::MAX, SeqCst);
                     return Due::StandIn;
                 }
                 self.look_at(&mut plan, late.max(sync::now() + BETWEEN_LOOKS));

@@ -5,25 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The system call in which threads wait to be woken by another thread.
-const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
-    202
-} else if cfg!(target_pointer_width = "32") {
-    240
-} else {
-    98
-};
-
-/// The system calls in which a thread waits for many files: `epoll_wait` and `epoll_pwait`, if the system has both.
-const EPOLL: [u64; 2] = if cfg!(target_arch = "x86_64") {
-    [232, 281]
-} else if cfg!(target_arch = "x86") {
-    [256, 319]
-} else if cfg!(target_pointer_width = "32") {
-    [252, 346]
-} else {
-    [22, 22]
-};
+use crate::util::waits;
+pub(super) use crate::util::waits::{On, Wait, current_number};
 
 /// The unit in which the system gives the start time of a thread.
 const TICKS_PER_SECOND: u64 = 100;
@@ -44,31 +27,16 @@ pub(super) struct Thread {
 #[derive(Debug)]
 pub(super) struct Ended;
 
-/// Where a thread waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
-    pub(super) on: On,
-    /// The address of the word, or zero.
-    pub(super) word: u64,
-    /// The stack pointer.
-    pub(super) stack: u64,
-}
-
-/// What a thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
-    /// To be woken by another, through a word in memory.
-    Word,
-    /// The same, with a timeout.
-    TimedWord,
-    Files,
-}
-
 impl Thread {
     /// Returns `None` if there is no thread with that number, or the system does not say.
     pub(super) fn of(number: u32) -> Option<Thread> {
         let open = |what| File::open(format!("/proc/self/task/{number}/{what}")).ok();
-        Some(Thread { number, doing: open("syscall")?, stat: open("stat")?, runs: open("schedstat")? })
+        Some(Thread {
+            number,
+            doing: File::open(waits::file_of(number)).ok()?,
+            stat: open("stat")?,
+            runs: open("schedstat")?,
+        })
     }
 
     pub(super) fn current() -> Option<Thread> {
@@ -81,7 +49,7 @@ impl Thread {
 
     /// Where it waits, if it waits for another thread or for files.
     pub(super) fn wait(&self) -> Result<Option<Wait>, Ended> {
-        Ok(wait(read(&self.doing, &mut [0; 192]).ok_or(Ended)?))
+        Ok(waits::wait(read(&self.doing, &mut [0; 192]).ok_or(Ended)?))
     }
 
     /// Whether it runs or is ready to run; `None` if it has ended.
@@ -112,11 +80,6 @@ impl Thread {
     pub(super) fn name(&self) -> Option<Vec<u8>> {
         fs::read(format!("/proc/self/task/{}/comm", self.number)).ok()
     }
-}
-
-/// The number of the calling thread.
-pub(super) fn current_number() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 /// The numbers of all threads, in order.
@@ -150,21 +113,6 @@ fn is_awake(stat: &[u8]) -> bool {
     name_ends(stat).is_none_or(|at| stat[at + 1..].starts_with(b" R"))
 }
 
-fn wait(doing: &[u8]) -> Option<Wait> {
-    let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
-    let call: u64 = words.next()?.parse().ok()?;
-    let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
-    let stack = numbers.nth(2)?;
-    let (on, word) = match call {
-        FUTEX if timeout == 0 => (On::Word, first),
-        FUTEX => (On::TimedWord, first),
-        call if EPOLL.contains(&call) => (On::Files, 0),
-        _ => return None,
-    };
-    Some(Wait { on, word, stack })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,19 +123,6 @@ mod tests {
         assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
         assert_eq!(Thread::current().unwrap().is_awake(), Some(true), "it reads this");
-    }
-
-    #[test]
-    fn where_a_thread_waits_is_read_from_its_system_call() {
-        let futex = |timeout| format!("{FUTEX} 0x7ff0 0x89 0x2 {timeout} 0x0 0xffffffff 0x7ffd10 0x7f22\n");
-        let wait_in = |text: String| wait(text.as_bytes());
-        let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
-        assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
-        assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
-        assert_eq!(wait_in(format!("{} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n", EPOLL[0])), at(On::Files, 0));
-        assert_eq!(wait_in("1 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n".into()), None, "it writes");
-        assert_eq!(wait_in("running\n".into()), None);
-        assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
     }
 
     #[test]
