@@ -1,33 +1,24 @@
 //! How late sleeps end and what that costs: hairspring with either alarm, `tokio::time` and async-io.
 //!
-//! They take turns of a second, each on a runtime that is new and with the same random numbers, and another one begins
-//! each time: what else the machine does falls on all.
+//! They take turns of a second, each in a process of its own and with the same random numbers, and another one begins each
+//! time: what else the machine does falls on all.
 
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use hairspring::Timer;
-use hairspring::timer::{Alarm, Builder};
-use tokio::task::JoinSet;
 use tools::chart::{Axis, Panel, curves};
-use tools::machine::Meter;
-use tools::{Histogram, Rng, between, progress, table};
+use tools::table;
 
-use crate::rival::{Rival, Until};
+use crate::cell::{Cell, Outcome, Row};
+use crate::contenders::{Contender, TIMERFD, named};
+use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{machine_line, results};
+use crate::{in_words, machine_line, results};
 
 const WHOLE_RUN: u32 = 5;
-const TURN: Duration = Duration::from_secs(1);
-/// Sleeps are from 1 to 10 ms long.
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(10);
-/// How long a worker is blocked, and how long it is not.
-const BLOCK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -51,6 +42,21 @@ const SCENARIOS: [Scenario; 4] = [
     Scenario { tasks: 50, workers: 4, has_blocked: true },
 ];
 
+impl Scenario {
+    fn cell(&self, contender: &Contender, turn: u32) -> Cell {
+        Cell {
+            contender: contender.name.to_owned(),
+            tasks: self.tasks,
+            workers: self.workers,
+            shortest: 1_000,
+            longest: 10_000,
+            millis: 1_000,
+            seed: u64::from(turn),
+            has_blocked: self.has_blocked,
+        }
+    }
+}
+
 impl Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scenario { tasks, workers, has_blocked } = self;
@@ -60,82 +66,25 @@ impl Display for Scenario {
     }
 }
 
-/// One row of the table, and what its turns came to in one scenario.
-struct Contender {
-    name: &'static str,
-    /// Whether a sleep that ends early is our fault.
-    is_ours: bool,
-    /// Called in each new runtime.
-    set_up: fn(),
-    take_turn: fn(&mut Contender, Scenario, u32),
-    /// Nanoseconds.
-    lateness: Histogram<u64>,
-    early: u64,
-    elapsed: Duration,
-    processor: Duration,
+/// Who takes part; ratios are to tokio.
+const CONTENDERS: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µs", Tokio::NAME, AsyncIo::NAME];
+
+fn cells(row: &Row, base: &Row) -> [String; 9] {
+    let (all, base) = (&row.all, &base.all);
+    let [p50, p99] = [50.0, 99.0].map(|percent| all.percentile(percent));
+    [
+        row.who.name.to_owned(),
+        in_words(p50),
+        in_words(p99),
+        format!("{:.1}", all.processor_percent()),
+        format!("{:.0}", all.price()),
+        format!("{:.0}", all.a_second(all.sleeps())),
+        all.early.to_string(),
+        format!("{:.3}", p99.div_duration_f64(base.percentile(99.0))),
+        format!("{:.2}", all.processor_percent() / base.processor_percent()),
+    ]
 }
 
-fn timerfd() -> Builder {
-    Timer::builder().alarm(Alarm::Timerfd)
-}
-
-fn install(builder: Builder) {
-    builder.install().expect("a runtime with `enable_all` can have it");
-}
-
-impl Contender {
-    fn new<U: Until>(name: &'static str, is_ours: bool, set_up: fn()) -> Self {
-        Contender {
-            name,
-            is_ours,
-            set_up,
-            take_turn: take_turn::<U>,
-            lateness: Histogram::new(3).expect("three digits are allowed"),
-            early: 0,
-            elapsed: Duration::ZERO,
-            processor: Duration::ZERO,
-        }
-    }
-
-    fn all() -> [Contender; 5] {
-        [
-            Contender::new::<Hairspring>(Hairspring::NAME, true, || {}),
-            Contender::new::<Hairspring>("hairspring, timerfd", true, || install(timerfd())),
-            Contender::new::<Hairspring>("hairspring, timerfd, 10 µs", true, || {
-                install(timerfd().resolution(Duration::from_micros(10)));
-            }),
-            Contender::new::<Tokio>(BASE, false, || {}),
-            Contender::new::<AsyncIo>(AsyncIo::NAME, false, || {}),
-        ]
-    }
-
-    fn percentile(&self, percent: f64) -> Duration {
-        Duration::from_nanos(self.lateness.value_at_quantile(percent / 100.0))
-    }
-
-    fn processor_percent(&self) -> f64 {
-        100.0 * self.processor.div_duration_f64(self.elapsed)
-    }
-
-    fn cells(&self, base: &Contender) -> [String; 9] {
-        let sleeps = (self.lateness.len() + self.early) as f64;
-        let [p50, p99] = [50.0, 99.0].map(|percent| self.percentile(percent));
-        [
-            self.name.to_owned(),
-            in_words(p50),
-            in_words(p99),
-            format!("{:.1}", self.processor_percent()),
-            format!("{:.0}", self.processor.as_nanos() as f64 / sleeps),
-            format!("{:.0}", sleeps / self.elapsed.as_secs_f64()),
-            self.early.to_string(),
-            format!("{:.3}", p99.div_duration_f64(base.percentile(99.0))),
-            format!("{:.2}", self.processor_percent() / base.processor_percent()),
-        ]
-    }
-}
-
-/// Ratios are to this one.
-const BASE: &str = Tokio::NAME;
 const COLUMNS: &str = "contender,p50,p99,processor percent,ns a sleep,sleeps a second,early,p99 times tokio's,\
                        processor times tokio's";
 
@@ -147,15 +96,18 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     csv.write_record(["scenario"].iter().chain(&columns))?;
     let (mut panels, mut early) = (Vec::new(), 0);
     for scenario in SCENARIOS {
-        let contenders = compare(scenario, options.seconds);
-        let base = contenders.iter().find(|contender| contender.name == BASE).expect("it takes part");
-        let rows: Vec<_> = contenders.iter().map(|contender| contender.cells(base).to_vec()).collect();
+        let chosen = CONTENDERS.map(named);
+        let contenders = Row::measure(&scenario.to_string(), &chosen, options.seconds, |contender, turn| {
+            scenario.cell(contender, turn).in_child()
+        });
+        let base = contenders.iter().find(|row| row.who.name == Tokio::NAME).expect("it takes part");
+        let rows: Vec<_> = contenders.iter().map(|row| cells(row, base).to_vec()).collect();
         println!("\n{scenario}\n{}", table(&columns, &rows));
         for row in rows {
             csv.write_record([scenario.to_string()].into_iter().chain(row))?;
         }
-        panels.push(panel(scenario, [&contenders[0], base]));
-        early += contenders.iter().filter(|contender| contender.is_ours).map(|contender| contender.early).sum::<u64>();
+        panels.push(panel(scenario, [&contenders[0].all, &base.all]));
+        early += contenders.iter().filter(|row| row.who.is_ours).map(|row| row.all.early).sum::<u64>();
     }
     // Only a whole run is worth keeping.
     let name = if options.seconds < WHOLE_RUN { "quick" } else { "late" };
@@ -169,85 +121,13 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn compare(scenario: Scenario, seconds: u32) -> [Contender; 5] {
-    let mut contenders = Contender::all();
-    let bar = progress(&scenario.to_string(), u64::from(seconds) * contenders.len() as u64);
-    let first = (0..contenders.len()).cycle();
-    for (turn, first) in (0..seconds).zip(first) {
-        let (later, sooner) = contenders.split_at_mut(first);
-        for contender in sooner.iter_mut().chain(later) {
-            (contender.take_turn)(contender, scenario, turn);
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
-    contenders
-}
-
-/// Lets the tasks sleep for a second, and notes what they saw.
-fn take_turn<U: Until>(contender: &mut Contender, scenario: Scenario, turn: u32) {
-    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(scenario.workers).enable_all().build();
-    let runtime = workers.expect("a runtime");
-    let meter = Meter::start().expect("Linux tells of a process's threads");
-    let start = Instant::now();
-    let sleepers = runtime.block_on(async {
-        (contender.set_up)();
-        sleep_all::<U>(scenario, turn, start + TURN).await
-    });
-    contender.elapsed += start.elapsed();
-    // Before the workers end, and their times with them.
-    contender.processor += meter.used().expect("Linux tells of a process's threads");
-    for late in sleepers.into_iter().flatten() {
-        match late {
-            Some(late) => contender.lateness += late.as_nanos() as u64,
-            None => contender.early += 1,
-        }
-    }
-}
-
-/// Runs the tasks until `end`.
-async fn sleep_all<U: Until>(scenario: Scenario, turn: u32, end: Instant) -> Vec<Vec<Option<Duration>>> {
-    let blocker = scenario.has_blocked.then(|| tokio::spawn(block_half_of_the_time::<U>()));
-    let mut sleepers = JoinSet::new();
-    for task in 0..scenario.tasks {
-        let seed = (u64::from(turn) << 32) + u64::from(task);
-        sleepers.spawn(sleep_repeatedly::<U>(Rng::with_seed(seed), end));
-    }
-    let sleepers = sleepers.join_all().await;
-    if let Some(blocker) = blocker {
-        blocker.abort();
-    }
-    sleepers
-}
-
-/// One task. Returns how late each sleep was; `None` for one that ended before its deadline.
-async fn sleep_repeatedly<U: Until>(mut random: Rng, end: Instant) -> Vec<Option<Duration>> {
-    let mut seen = Vec::new();
-    let mut now = Instant::now();
-    while now < end {
-        let deadline = now + between(&mut random, SHORTEST, LONGEST);
-        U::sleep_until(deadline).await;
-        now = Instant::now();
-        seen.push(now.checked_duration_since(deadline));
-    }
-    seen
-}
-
-/// Does what a task must not, as some do all the same.
-async fn block_half_of_the_time<U: Until>() {
-    loop {
-        thread::sleep(BLOCK);
-        U::sleep_until(Instant::now() + BLOCK).await;
-    }
-}
-
 /// The histograms of one scenario: the horizontal axis is the power of ten of microseconds, from 10 µs to 10 ms. What is
 /// beyond is counted with the first and the last column.
-fn panel(scenario: Scenario, contenders: [&Contender; 2]) -> Panel {
+fn panel(scenario: Scenario, contenders: [&Outcome; 2]) -> Panel {
     const COLUMNS: u32 = 30;
     let power = |column| 1.0 + 3.0 * f64::from(column) / f64::from(COLUMNS);
     let nanos = |column| (1e3 * 10_f64.powf(power(column))) as u64;
-    let share = |contender: &Contender, column| {
+    let share = |contender: &Outcome, column| {
         let low = if column == 0 { 0 } else { nanos(column) };
         let high = if column + 1 == COLUMNS { u64::MAX } else { nanos(column + 1) - 1 };
         100.0 * contender.lateness.count_between(low, high) as f64 / contender.lateness.len().max(1) as f64
@@ -256,7 +136,7 @@ fn panel(scenario: Scenario, contenders: [&Contender; 2]) -> Panel {
         let steps = |column| [(power(column), share(contender, column)), (power(column + 1), share(contender, column))];
         (0..COLUMNS).flat_map(steps).collect()
     };
-    let note = |contender: &Contender| {
+    let note = |contender: &Outcome| {
         let [p50, p99] = [50.0, 99.0].map(|percent| in_words(contender.percentile(percent)));
         format!("p50 {p50} · p99 {p99} · processor {:.1} %", contender.processor_percent())
     };
@@ -277,18 +157,8 @@ fn draw(panels: &[Panel], seconds: u32) -> String {
         "Share of sleeps by how late they end; hairspring with default settings; {seconds} s for each library and panel. \
          100 % is one processor. The columns at the edges hold what lies beyond them."
     );
-    let names = [Hairspring::NAME, BASE];
+    let names = [Hairspring::NAME, Tokio::NAME];
     curves(["How late sleeps of 1 to 10 ms end", &note], &names, panels, [&late, &share], 2, true)
-}
-
-/// Microseconds up to a millisecond, and milliseconds from there on.
-fn in_words(time: Duration) -> String {
-    let micros = time.as_secs_f64() * 1e6;
-    match micros {
-        ..9.95 => format!("{micros:.1} µs"),
-        ..999.5 => format!("{micros:.0} µs"),
-        _ => format!("{:.1} ms", micros / 1e3),
-    }
 }
 
 #[cfg(test)]
@@ -297,7 +167,7 @@ mod tests {
 
     #[test]
     fn columns_hold_all_sleeps() {
-        let mut contender = Contender::new::<Tokio>(BASE, false, || {});
+        let mut contender = Outcome::default();
         for micros in [1, 10, 95, 101, 9_900, 50_000] {
             contender.lateness.record(micros * 1_000).unwrap();
         }

@@ -1,10 +1,14 @@
 //! hairspring beside the other timers of its kind, in one run. See README.md.
 
 mod arm_cancel;
+mod cell;
+mod contenders;
 mod firing;
+mod floor;
 mod late;
 mod memory;
 mod now;
+mod price;
 mod record;
 mod rival;
 mod rivals;
@@ -40,10 +44,14 @@ struct Options {
 enum Other {
     /// How late sleeps end, beside tokio and async-io, and nothing else
     Late(late::Options),
+    /// What a timer costs that fires, beside all others and a kernel timer for each, and nothing else
+    Price(price::Options),
     /// What reading the time costs, beside std and tokio, and nothing else
     Now,
     #[command(hide = true)]
     Memory(memory::Child),
+    #[command(hide = true)]
+    Cell(cell::Cell),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -51,6 +59,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     match options.other.take() {
         None => all(&options),
         Some(Other::Late(options)) => late::run(&options),
+        Some(Other::Price(options)) => price::run(&options),
+        Some(Other::Cell(cell)) => {
+            cell.run();
+            Ok(())
+        }
         Some(Other::Now) => {
             now::run();
             Ok(())
@@ -94,7 +107,27 @@ fn machine_line() -> String {
 }
 
 fn versions() -> String {
-    machine::versions(&["hairspring", "tokio", "pingora-timeout", "async-io", "futures-timer", "tokio-util", "tick"])
+    machine::versions(&[
+        "hairspring",
+        "tokio",
+        "pingora-timeout",
+        "async-io",
+        "futures-timer",
+        "tokio-util",
+        "tick",
+        "tokio-hrtime",
+        "tokio-timerd",
+    ])
+}
+
+/// Microseconds up to a millisecond, and milliseconds from there on.
+fn in_words(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    match micros {
+        ..9.95 => format!("{micros:.1} µs"),
+        ..999.5 => format!("{micros:.0} µs"),
+        _ => format!("{:.1} ms", micros / 1e3),
+    }
 }
 
 /// How much is measured.

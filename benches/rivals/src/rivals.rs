@@ -13,7 +13,7 @@ use crate::rival::{Kept, Rival, Until, keep, poll_once};
 /// A rival whose timers are futures, each made from a duration.
 macro_rules! sleeps {
     ($(#[$about:meta])* $name:ident($($field:ty)?), $shown:literal, new: $new:expr,
-     sleep: |$rival:ident, $duration:ident| $sleep:expr $(, $more:item)*) => {
+     sleep: |$rival:ident, $duration:ident| $sleep:expr $(, until: |$deadline:ident| $until:expr)? $(; $more:item)*) => {
         $(#[$about])*
         pub struct $name($($field)?);
 
@@ -37,18 +37,19 @@ macro_rules! sleeps {
                 poll_once($sleep, cx);
             }
         }
+
+        $(impl Until for $name {
+            fn sleep_until($deadline: Instant) -> impl Future<Output = ()> + Send + 'static {
+                $until
+            }
+        })?
     };
 }
 
 sleeps! {
     /// This crate's free functions.
-    Hairspring(), "hairspring", new: Hairspring(), sleep: |_rival, duration| hairspring::sleep(duration)
-}
-
-impl Until for Hairspring {
-    fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send + 'static {
-        hairspring::sleep_until(deadline.into())
-    }
+    Hairspring(), "hairspring", new: Hairspring(), sleep: |_rival, duration| hairspring::sleep(duration),
+    until: |deadline| hairspring::sleep_until(deadline.into())
 }
 
 sleeps! {
@@ -59,21 +60,17 @@ sleeps! {
 
 sleeps! {
     /// One wheel for each runtime, behind a lock.
-    Tokio(), "tokio::time", new: Tokio(), sleep: |_rival, duration| tokio::time::sleep(duration)
-}
-
-impl Until for Tokio {
-    fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send + 'static {
-        tokio::time::sleep_until(deadline.into())
-    }
+    Tokio(), "tokio::time", new: Tokio(), sleep: |_rival, duration| tokio::time::sleep(duration),
+    until: |deadline| tokio::time::sleep_until(deadline.into())
 }
 
 #[cfg(tokio_unstable)]
 sleeps! {
     /// Tokio's alternative timer, an unstable option of its runtime: a wheel for each worker thread.
     TokioAlt(), "tokio, alternative", new: TokioAlt(), sleep: |_rival, duration| tokio::time::sleep(duration),
+    until: |deadline| tokio::time::sleep_until(deadline.into());
     // The option has no effect there.
-    const ON_CURRENT_THREAD: bool = false;,
+    const ON_CURRENT_THREAD: bool = false;;
     fn configure(runtime: &mut tokio::runtime::Builder) {
         runtime.enable_alt_timer();
     }
@@ -87,12 +84,22 @@ sleeps! {
 
 sleeps! {
     /// One binary tree of timers for the process, behind a lock, and a queue of operations in front of it.
-    AsyncIo(), "async-io", new: AsyncIo(), sleep: |_rival, duration| async_io::Timer::after(duration)
+    AsyncIo(), "async-io", new: AsyncIo(), sleep: |_rival, duration| async_io::Timer::after(duration),
+    until: |deadline| async move { async_io::Timer::at(deadline).await; }
 }
 
-impl Until for AsyncIo {
-    async fn sleep_until(deadline: Instant) {
-        async_io::Timer::at(deadline).await;
+sleeps! {
+    /// A `timerfd` for each sleep.
+    TokioHrtime(), "tokio-hrtime", new: TokioHrtime(), sleep: |_rival, duration| tokio_hrtime::sleep(duration),
+    until: |deadline| tokio_hrtime::sleep_until(deadline)
+}
+
+sleeps! {
+    /// The same, with other calls.
+    TokioTimerd(), "tokio-timerd", new: TokioTimerd(), sleep: |_rival, duration| tokio_timerd::sleep(duration),
+    until: |deadline| async move {
+        let sleep = tokio_timerd::Delay::new(deadline).expect("the system has one more");
+        sleep.await.expect("it can be read");
     }
 }
 
@@ -104,7 +111,7 @@ sleeps! {
 sleeps! {
     /// Microsoft's: one binary tree of timers for each clock, behind a lock, driven by a tokio task. Its storage for
     /// each thread is for runtimes that pin tasks to threads. On tokio, as here, a clock is shared.
-    Tick(tick::Clock), "tick", new: Tick(tick::Clock::new_tokio()), sleep: |rival, duration| rival.0.delay(duration),
+    Tick(tick::Clock), "tick", new: Tick(tick::Clock::new_tokio()), sleep: |rival, duration| rival.0.delay(duration);
     fn for_another_task(&self) -> Self {
         Tick(self.0.clone())
     }

@@ -89,7 +89,7 @@ fn at_most(what: &str, figure: Option<f64>, base: Option<f64>, most: f64, note: 
     }
 }
 
-fn line(holds: bool, what: &str) {
+pub fn line(holds: bool, what: &str) {
     println!("  {}  {what}", if holds { "PASS " } else { "short" });
 }
 
