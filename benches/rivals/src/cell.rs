@@ -1,5 +1,5 @@
-//! Tasks that sleep again and again, by one contender, in a process of its own: so all processor time of that process is
-//! its, and what a library leaves behind is gone with it.
+//! Tasks that sleep again and again, by one contender, in a process of its own: so all processor time of that process
+//! is its, and what a library leaves behind is gone with it.
 
 use std::env;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Cell {
     }
 
     pub fn in_child(&self) -> Outcome {
-        Outcome::of(&self.arguments(), None)
+        Outcome::of(&child(&self.arguments(), None))
     }
 
     /// In the process that was started for it.
@@ -73,48 +73,47 @@ pub struct Outcome {
     pub took: Duration,
     /// Of all threads.
     pub processor: Duration,
+    /// The longest that an arm and a cancel took.
+    pub slowest: Duration,
     /// Of our driver, and of the floor's thread.
     pub turns: u64,
     pub early: u64,
+    /// Bytes that the pending timers took.
+    pub resident: u64,
     /// Nanoseconds.
     pub lateness: Histogram<u64>,
 }
 
 impl Default for Outcome {
     fn default() -> Self {
+        let [took, processor, slowest] = [Duration::ZERO; 3];
         let lateness = Histogram::new(3).expect("three digits are allowed");
-        Outcome { took: Duration::ZERO, processor: Duration::ZERO, turns: 0, early: 0, lateness }
+        Outcome { took, processor, slowest, turns: 0, early: 0, resident: 0, lateness }
     }
 }
 
 impl Outcome {
-    /// Starts this program with such arguments, within another program or by itself, and reads what it prints.
-    pub fn of(arguments: &[String], within: Option<&mut Command>) -> Self {
-        let program = env::current_exe().expect("this program has a path");
-        let mut alone = Command::new(&program);
-        let command = within.map_or(&mut alone, |within| within.arg(&program));
-        let output = command.args(arguments).output().expect("this program can be started");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        let printed = String::from_utf8(output.stdout).expect("numbers");
-        Outcome::parse(&printed)
-    }
-
-    fn parse(printed: &str) -> Self {
-        let numbers: Vec<u64> = printed.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-        let [took, processor, turns, early, lateness @ ..] = &numbers[..] else { panic!("too few: {printed}") };
-        let [took, processor] = [took, processor].map(|nanos| Duration::from_nanos(*nanos));
-        let mut outcome = Outcome { took, processor, turns: *turns, early: *early, ..Outcome::default() };
+    /// Of what a child has printed.
+    pub fn of(numbers: &[u64]) -> Self {
+        let [took, processor, slowest, turns, early, resident, lateness @ ..] = numbers else {
+            panic!("too few: {numbers:?}")
+        };
+        let [took, processor, slowest] = [took, processor, slowest].map(|nanos| Duration::from_nanos(*nanos));
+        let [turns, early, resident] = [*turns, *early, *resident];
+        let mut outcome = Outcome { took, processor, slowest, turns, early, resident, ..Outcome::default() };
         for pair in lateness.chunks_exact(2) {
             outcome.lateness.record_n(pair[0], pair[1]).expect("it resizes");
         }
         outcome
     }
 
-    fn in_numbers(&self) -> String {
-        let [took, processor] = [self.took, self.processor].map(|time| time.as_nanos() as u64);
+    /// For [`Outcome::of`].
+    pub fn in_numbers(&self) -> String {
+        let times = [self.took, self.processor, self.slowest].map(|time| time.as_nanos() as u64);
         let lateness = self.lateness.iter_recorded();
         let lateness = lateness.flat_map(|step| [step.value_iterated_to(), step.count_since_last_iteration()]);
-        let numbers = [took, processor, self.turns, self.early].into_iter().chain(lateness);
+        let counts = [self.turns, self.early, self.resident];
+        let numbers = times.into_iter().chain(counts).chain(lateness);
         numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
     }
 
@@ -140,8 +139,10 @@ impl Outcome {
     pub fn add(&mut self, other: &Outcome) {
         self.took += other.took;
         self.processor += other.processor;
+        self.slowest = self.slowest.max(other.slowest);
         self.turns += other.turns;
         self.early += other.early;
+        self.resident += other.resident;
         self.lateness += &other.lateness;
     }
 
@@ -165,6 +166,20 @@ impl Outcome {
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.lateness.value_at_quantile(percent / 100.0))
     }
+}
+
+/// Starts this program, within another program or by itself, and returns the numbers that it prints.
+pub fn child(arguments: &[String], within: Option<&mut Command>) -> Vec<u64> {
+    let program = env::current_exe().expect("this program has a path");
+    let mut alone = Command::new(&program);
+    let command = within.map_or(&mut alone, |within| within.arg(&program));
+    let output = command.args(arguments).output().expect("this program can be started");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    numbers(&String::from_utf8(output.stdout).expect("numbers"))
+}
+
+fn numbers(printed: &str) -> Vec<u64> {
+    printed.split_whitespace().map(|word| word.parse().expect("a number")).collect()
 }
 
 /// How late a sleep was; `None` for one that ended before its deadline.
@@ -228,7 +243,7 @@ mod tests {
         assert_eq!(Line::parse_from(cell.arguments()).cell.arguments(), cell.arguments());
 
         let outcome = (named(&cell.contender).measure)(named(&cell.contender), &cell);
-        let read = Outcome::parse(&outcome.in_numbers());
+        let read = Outcome::of(&numbers(&outcome.in_numbers()));
         assert_eq!((read.early, read.turns, read.lateness.len()), (0, outcome.turns, outcome.lateness.len()));
         assert_eq!(read.percentile(99.0), outcome.percentile(99.0));
     }

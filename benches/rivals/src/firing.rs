@@ -78,7 +78,7 @@ fn expire<U: Until>(over: Duration, population: usize, arm_meanwhile: bool) -> E
         let count = Arc::new(Count::new(population));
         let due = Instant::now() + lead;
         let boxed = |deadline| Box::pin(U::sleep_until(deadline));
-        let timers = arm::<U, _>(&runtime, &count, due, over, population, boxed);
+        let timers = arm::<U, _>(&runtime, &count, evenly(due, over, population), boxed);
         if Instant::now() + Duration::from_millis(20) < due {
             break (timers, count, due);
         }
@@ -101,17 +101,20 @@ pub fn two_workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// Arms a population that falls due from `due` on for as long as `over`, half of it on each worker.
+/// Deadlines of a population that falls due from `due` on for as long as `over`, in order.
+pub fn evenly(due: Instant, over: Duration, population: usize) -> impl Fn(usize) -> Instant + Copy + Send + 'static {
+    move |number| due + over.mul_f64(number as f64 / population as f64)
+}
+
+/// Arms what the count expects, half of it on each worker.
 pub fn arm<U: Until, F: Future + Unpin + Send + 'static>(
     runtime: &Runtime,
     count: &Arc<Count>,
-    due: Instant,
-    over: Duration,
-    population: usize,
+    deadline: impl Fn(usize) -> Instant + Copy + Send + 'static,
     sleep_until: fn(Instant) -> F,
 ) -> Vec<Vec<F>> {
     let gate = Arc::new(Gate::new(2));
-    let halves = [0..population / 2, population / 2..population];
+    let halves = [0..count.expected / 2, count.expected / 2..count.expected];
     let tasks = halves.map(|numbers| {
         let (gate, waker) = (Arc::clone(&gate), Waker::from(Arc::clone(count)));
         runtime.spawn(async move {
@@ -120,7 +123,7 @@ pub fn arm<U: Until, F: Future + Unpin + Send + 'static>(
             let mut cx = Context::from_waker(&waker);
             let mut timers = Vec::with_capacity(numbers.len());
             for number in numbers {
-                let mut sleep = sleep_until(due + over.mul_f64(number as f64 / population as f64));
+                let mut sleep = sleep_until(deadline(number));
                 let _ = Pin::new(&mut sleep).poll(&mut cx);
                 timers.push(sleep);
             }
@@ -138,7 +141,7 @@ pub async fn warm_up<U: Until>() {
     }
 }
 
-async fn arm_cancel<U: Until>() {
+pub async fn arm_cancel<U: Until>() {
     future::poll_fn(|cx| {
         let sleep = pin!(U::sleep_until(Instant::now() + Duration::from_mins(1)));
         assert!(sleep.poll(cx).is_pending(), "its deadline is far away");
@@ -189,7 +192,7 @@ impl Count {
         self.completed.load(SeqCst) > 0
     }
 
-    fn completed_at(&self) -> Instant {
+    pub fn completed_at(&self) -> Instant {
         self.made + Duration::from_nanos(self.completed.load(SeqCst))
     }
 }

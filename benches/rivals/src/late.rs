@@ -1,7 +1,7 @@
 //! How late sleeps end and what that costs: hairspring with either alarm, `tokio::time` and async-io.
 //!
-//! They take turns of a second, each in a process of its own and with the same random numbers, and another one begins each
-//! time: what else the machine does falls on all.
+//! They take turns of a second, each in a process of its own and with the same random numbers, and another one begins
+//! each time: what else the machine does falls on all.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -16,7 +16,7 @@ use crate::cell::{Cell, Outcome, Row};
 use crate::contenders::{Contender, TIMERFD, named};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{in_words, machine_line, results};
+use crate::{in_words, machine_line, results, save};
 
 const WHOLE_RUN: u32 = 5;
 
@@ -91,10 +91,8 @@ const COLUMNS: &str = "contender,p50,p99,processor percent,ns a sleep,sleeps a s
 /// Measures, prints tables, and keeps them with a chart. Fails if a sleep of ours ended early.
 pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     println!("{}", machine_line());
-    let mut csv = csv::Writer::from_writer(format!("# {}\n", machine_line()).into_bytes());
     let columns: Vec<&str> = COLUMNS.split(',').collect();
-    csv.write_record(["scenario"].iter().chain(&columns))?;
-    let (mut panels, mut early) = (Vec::new(), 0);
+    let (mut lines, mut panels, mut early) = (Vec::new(), Vec::new(), 0);
     for scenario in SCENARIOS {
         let chosen = CONTENDERS.map(named);
         let contenders = Row::measure(&scenario.to_string(), &chosen, options.seconds, |contender, turn| {
@@ -103,17 +101,14 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let base = contenders.iter().find(|row| row.who.name == Tokio::NAME).expect("it takes part");
         let rows: Vec<_> = contenders.iter().map(|row| cells(row, base).to_vec()).collect();
         println!("\n{scenario}\n{}", table(&columns, &rows));
-        for row in rows {
-            csv.write_record([scenario.to_string()].into_iter().chain(row))?;
-        }
+        lines.extend(rows.into_iter().map(|row| [vec![scenario.to_string()], row].concat()));
         panels.push(panel(scenario, [&contenders[0].all, &base.all]));
         early += contenders.iter().filter(|row| row.who.is_ours).map(|row| row.all.early).sum::<u64>();
     }
     // Only a whole run is worth keeping.
     let name = if options.seconds < WHOLE_RUN { "quick" } else { "late" };
-    fs::write(results(name).with_extension("csv"), csv.into_inner()?)?;
     fs::write(results(name).with_extension("svg"), draw(&panels, options.seconds))?;
-    println!("\nresults/{name}.csv and .svg written");
+    save(name, &[&["scenario"], &columns[..]].concat(), &lines)?;
     if early > 0 {
         Err(format!("BAD: {early} of hairspring's sleeps ended before their deadline").into())
     } else {

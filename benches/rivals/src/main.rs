@@ -3,6 +3,7 @@
 mod arm_cancel;
 mod cell;
 mod contenders;
+mod crowd;
 mod firing;
 mod floor;
 mod late;
@@ -16,6 +17,7 @@ mod tasks;
 mod verdict;
 
 use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,33 +48,31 @@ enum Other {
     Late(late::Options),
     /// What a timer costs that fires, beside all others and a kernel timer for each, and nothing else
     Price(price::Options),
+    /// A million sleeps due in no order, beside others that must not wait for them, and nothing else
+    Crowd(crowd::Options),
     /// What reading the time costs, beside std and tokio, and nothing else
     Now,
     #[command(hide = true)]
     Memory(memory::Child),
     #[command(hide = true)]
     Cell(cell::Cell),
+    #[command(hide = true)]
+    CrowdChild(crowd::Child),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut options = Options::parse();
     match options.other.take() {
-        None => all(&options),
-        Some(Other::Late(options)) => late::run(&options),
-        Some(Other::Price(options)) => price::run(&options),
-        Some(Other::Cell(cell)) => {
-            cell.run();
-            Ok(())
-        }
-        Some(Other::Now) => {
-            now::run();
-            Ok(())
-        }
-        Some(Other::Memory(child)) => {
-            child.run();
-            Ok(())
-        }
+        None => return all(&options),
+        Some(Other::Late(options)) => return late::run(&options),
+        Some(Other::Price(options)) => return price::run(&options),
+        Some(Other::Crowd(options)) => return crowd::run(&options),
+        Some(Other::Now) => now::run(),
+        Some(Other::Memory(child)) => child.run(),
+        Some(Other::Cell(cell)) => cell.run(),
+        Some(Other::CrowdChild(child)) => child.run(),
     }
+    Ok(())
 }
 
 fn all(options: &Options) -> Result<(), Box<dyn Error>> {
@@ -99,6 +99,16 @@ fn all(options: &Options) -> Result<(), Box<dyn Error>> {
 /// A file of results, without its extension.
 fn results(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
+}
+
+/// Writes a table, with a line on the machine in front.
+fn save(name: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<(), Box<dyn Error>> {
+    let mut csv = csv::Writer::from_writer(format!("# {}\n", machine_line()).into_bytes());
+    csv.write_record(columns)?;
+    rows.iter().try_for_each(|row| csv.write_record(row))?;
+    fs::write(results(name).with_extension("csv"), csv.into_inner()?)?;
+    println!("\nresults/{name}.csv written");
+    Ok(())
 }
 
 /// Where a run is made, and with what.

@@ -2,9 +2,7 @@
 //!
 //! Each figure comes from a fresh process of this program, so that none finds memory that another has left behind.
 
-use std::env;
 use std::future::Future;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +11,8 @@ use clap::Args;
 use tools::{machine, table};
 
 use crate::Options;
-use crate::firing::{Count, arm, two_workers, warm_up};
+use crate::cell::child;
+use crate::firing::{Count, arm, evenly, two_workers, warm_up};
 use crate::record::{Case, Record};
 use crate::rival::{Rival, Until};
 use crate::rivals::{Hairspring, Tokio};
@@ -62,13 +61,10 @@ fn print(record: &Record, population: usize) {
 
 /// Bytes that are resident more than before: with all timers pending, and after their end.
 fn in_child(contender: &str, population: usize, end: &str) -> [f64; 2] {
-    let program = env::current_exe().expect("this program has a path");
-    let output = Command::new(program).args(["memory", contender, &population.to_string(), end]).output();
-    let output = output.expect("this program can be started");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told = String::from_utf8(output.stdout).expect("numbers");
-    let mut numbers = told.split_whitespace().map(|word| word.parse().expect("a number"));
-    [numbers.next().expect("bytes pending"), numbers.next().expect("bytes after")]
+    let arguments = ["memory", contender, &population.to_string(), end].map(str::to_owned);
+    let numbers = child(&arguments, None);
+    let [pending, after] = numbers[..] else { panic!("not two numbers: {numbers:?}") };
+    [pending, after].map(|bytes| bytes as f64)
 }
 
 /// What a process measures that was started for it.
@@ -92,15 +88,20 @@ impl Child {
     }
 }
 
-fn resident() -> f64 {
-    machine::resident().expect("Linux tells of a process's memory") as f64
+pub fn resident() -> u64 {
+    machine::resident().expect("Linux tells of a process's memory")
 }
 
-fn hairspring_until(deadline: Instant) -> hairspring::Sleep {
+pub fn hairspring_until(deadline: Instant) -> hairspring::Sleep {
     hairspring::sleep_until(deadline.into())
 }
 
-fn measure<U: Until, F>(sleep_until: fn(Instant) -> F, population: usize, fire: bool) -> [f64; 2]
+/// Bytes that are resident more than before.
+pub fn more_than(before: u64) -> u64 {
+    resident().saturating_sub(before)
+}
+
+fn measure<U: Until, F>(sleep_until: fn(Instant) -> F, population: usize, fire: bool) -> [u64; 2]
 where
     F: Future + Unpin + Send + 'static,
 {
@@ -114,14 +115,14 @@ where
     let lead = if fire { Duration::from_micros(5 * population as u64).max(Duration::from_secs(1)) } else { HOUR };
     let due = Instant::now() + lead;
     let over = Duration::from_nanos(50 * population as u64);
-    let timers = arm::<U, F>(&runtime, &count, due, over, population, sleep_until);
+    let timers = arm::<U, F>(&runtime, &count, evenly(due, over, population), sleep_until);
     assert!(Instant::now() < due, "armed in time");
-    let pending = resident() - before;
+    let pending = more_than(before);
     while fire && !count.is_complete() {
         thread::sleep(Duration::from_millis(10));
         assert!(due.elapsed() < Duration::from_mins(1), "all fire");
     }
     drop(timers);
     thread::sleep(Duration::from_millis(100));
-    [pending, resident() - before]
+    [pending, more_than(before)]
 }

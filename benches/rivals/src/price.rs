@@ -11,11 +11,11 @@ use std::{env, fs};
 use clap::Args;
 use tools::table;
 
-use crate::cell::{Cell, Outcome, Row};
+use crate::cell::{Cell, Outcome, Row, child};
 use crate::contenders::{Contender, TIMERFD, chosen};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{in_words, machine_line, results, verdict};
+use crate::{in_words, machine_line, save, verdict};
 
 /// About 170, 890, 3,600, 8,900, 25,000, 84,000 and 330,000 timers a second.
 const DENSITIES: [u32; 7] = [1, 5, 20, 50, 150, 500, 2_000];
@@ -66,22 +66,18 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     println!("{}", machine_line());
     let chosen = chosen(&options.only)?;
     if !options.only_calls {
-        let mut csv = csv::Writer::from_writer(format!("# {}\n", machine_line()).into_bytes());
         let columns: Vec<_> = COLUMNS.split(',').collect();
-        csv.write_record(["tasks"].iter().chain(&columns))?;
+        let mut lines = Vec::new();
         for &tasks in &options.tasks {
             let too_many = chosen.iter().filter(|contender| tasks > contender.most_tasks);
             let left_out: Vec<_> = too_many.map(|contender| contender.name).collect();
             let rows = Density::measure(options, &chosen, tasks).print(&columns, &left_out);
-            for row in rows {
-                csv.write_record([tasks.to_string()].into_iter().chain(row))?;
-            }
+            lines.extend(rows.into_iter().map(|row| [vec![tasks.to_string()], row].concat()));
         }
         // Only a whole run is worth keeping.
         let is_whole = options.only.is_empty() && options.rounds >= WHOLE_RUN && options.tasks == DENSITIES;
         let name = if is_whole { "price" } else { "quick" };
-        fs::write(results(name).with_extension("csv"), csv.into_inner()?)?;
-        println!("\nresults/{name}.csv written");
+        save(name, &[&["tasks"], &columns[..]].concat(), &lines)?;
     }
     if !options.no_calls {
         system_calls(options, &chosen);
@@ -165,8 +161,8 @@ fn figure(number: f64, is_known: bool, digits: usize) -> String {
     if is_known { format!("{number:.digits$}") } else { "-".to_owned() }
 }
 
-/// Prints how many system calls a firing takes, and a turn: those of a longer run less those of a shorter one, so without
-/// what the start of a process takes.
+/// Prints how many system calls a firing takes, and a turn: those of a longer run less those of a shorter one, so
+/// without what the start of a process takes.
 fn system_calls(options: &Options, chosen: &[&'static Contender]) {
     if Command::new("strace").arg("-V").output().is_err() {
         println!("\nsystem calls: left out, there is no strace");
@@ -203,7 +199,7 @@ fn traced(cell: &Cell) -> (Outcome, HashMap<String, f64>) {
     let mut strace = Command::new("strace");
     let summary = env::temp_dir().join(format!("rivals-{}.calls", process::id()));
     strace.args(["-f", "-qq", "-c", "-o"]).arg(&summary);
-    let outcome = Outcome::of(&cell.arguments(), Some(&mut strace));
+    let outcome = Outcome::of(&child(&cell.arguments(), Some(&mut strace)));
     let printed = fs::read_to_string(&summary).expect("strace has written it");
     fs::remove_file(&summary).expect("it is this program's");
     let calls = printed.lines().filter_map(|line| {
