@@ -19,6 +19,7 @@ mod waves;
 
 use std::fmt::{self, Display};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
@@ -37,12 +38,15 @@ struct Options {
     /// How many sleeps there are at the top of a wave
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     peak: u32,
+    /// How much of the cores the sets take while they churn, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u8).range(1..=100))]
+    load: u8,
     /// How late a sleep may fire, in milliseconds
     ///
     /// A timer by itself fires within a millisecond. But here a million fire within two seconds, having stood in no
     /// order, 50,000 of them in one nanosecond; the tasks that arm and reset run beside the driver; and if other
     /// programs have the processors, all that waits.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     bound_ms: u64,
     /// Where the random numbers begin
     #[arg(long, default_value_t = 1)]
@@ -54,6 +58,12 @@ impl Options {
         Duration::from_secs(self.minutes.map_or(self.seconds, |minutes| 60 * minutes))
     }
 
+    /// The share of the time that each of so many tasks may be busy.
+    fn share(&self, tasks: usize) -> f64 {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        f64::from(self.load) / 100.0 * cores as f64 / tasks as f64
+    }
+
     fn bound(&self) -> Duration {
         Duration::from_millis(self.bound_ms)
     }
@@ -61,8 +71,11 @@ impl Options {
 
 impl Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (length, bound, Options { peak, seed, .. }) = (self.length(), self.bound(), self);
-        write!(f, "waves of up to {peak} sleeps for {length:?}, none to be {bound:?} late; seed {seed}")
+        let (length, bound, Options { peak, load, seed, .. }) = (self.length(), self.bound(), self);
+        write!(
+            f,
+            "waves of up to {peak} sleeps for {length:?} at {load} % of the cores, none to be {bound:?} late; seed {seed}"
+        )
     }
 }
 

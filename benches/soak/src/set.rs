@@ -31,7 +31,7 @@ const SHORT: Duration = Duration::from_millis(1);
 const SHORTS_END: Duration = Duration::from_millis(100);
 /// How many members come or go in a round at most, and how many are disturbed.
 const STEP: usize = 2_000;
-const DISTURBED: usize = 50;
+const DISTURBED: usize = 500;
 const PAUSE: Duration = Duration::from_millis(1);
 /// When the members fire that a set is emptied of by firing, and how many of them in a single nanosecond: one in so many.
 const EMPTIED_FROM: Duration = Duration::from_millis(500);
@@ -43,6 +43,8 @@ pub(crate) struct Set {
     inbox: Arc<Inbox>,
     ledger: Arc<Ledger>,
     random: Rng,
+    /// The share of the time that it may be busy.
+    share: f64,
     pub(crate) done: Done,
 }
 
@@ -73,8 +75,9 @@ pub(crate) enum Way {
 }
 
 impl Set {
-    pub(crate) fn new(ledger: &Arc<Ledger>, random: Rng) -> Self {
-        Set { members: Vec::new(), inbox: Arc::default(), ledger: Arc::clone(ledger), random, done: Done::default() }
+    pub(crate) fn new(ledger: &Arc<Ledger>, random: Rng, share: f64) -> Self {
+        let (inbox, ledger) = (Arc::default(), Arc::clone(ledger));
+        Set { members: Vec::new(), inbox, ledger, random, share, done: Done::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -83,17 +86,18 @@ impl Set {
 
     /// Goes on until the set has `size` members and the time has come.
     pub(crate) async fn go_on(mut self, size: usize, until: Instant) -> Self {
+        let (start, mut busy) = (Instant::now(), Duration::ZERO);
         loop {
+            let begun = Instant::now();
             self.take_fired(true);
             self.resize(size);
             self.disturb();
-            if self.len() != size {
-                yield_now().await;
-            } else if Instant::now() < until {
-                Watched::sleep(&self.ledger, PAUSE).await;
-            } else {
+            busy += begun.elapsed();
+            if self.len() == size && Instant::now() >= until {
                 return self;
             }
+            yield_now().await;
+            Watched::sleep(&self.ledger, busy.div_f64(self.share).saturating_sub(start.elapsed())).await;
         }
     }
 

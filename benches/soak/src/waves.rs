@@ -40,7 +40,7 @@ pub(crate) async fn run(options: Options) -> Soak {
         timer: Timer::current(),
         awaited: Arc::default(),
         faults: Faults::default(),
-        sets: (0..SETS).map(|_| Set::new(&ledger, random.fork())).collect(),
+        sets: (0..SETS).map(|_| Set::new(&ledger, random.fork(), options.share(SETS))).collect(),
         ledger,
         random,
         waves: 0,
