@@ -2,6 +2,8 @@
 //! is its, and what a library leaves behind is gone with it.
 
 use std::env;
+use std::error::Error;
+use std::fmt::{self, Display};
 use std::ops::Range;
 use std::process::Command;
 use std::thread;
@@ -9,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use tools::machine::Meter;
-use tools::{Histogram, Rng, between, median, progress};
+use tools::{Histogram, Rng, between, median, progress, table};
 
 use crate::contenders::{Contender, named};
+use crate::in_words;
+use crate::rival::Rival;
+use crate::rivals::Tokio;
 
 /// How long the tasks sleep before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(150);
@@ -33,7 +38,43 @@ pub struct Cell {
     pub has_blocked: bool,
 }
 
+impl Default for Cell {
+    fn default() -> Self {
+        let (contender, [shortest, longest, millis]) = (String::new(), [1_000, 10_000, 1_000]);
+        Cell { contender, tasks: 1, workers: 2, shortest, longest, millis, seed: 0, has_blocked: false }
+    }
+}
+
+impl Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell { tasks, workers, has_blocked, .. } = self;
+        let plural = if *tasks == 1 { "" } else { "s" };
+        write!(f, "{tasks} task{plural}, {workers} workers")?;
+        if *has_blocked { f.write_str(", one blocked 20 ms in every 40") } else { Ok(()) }
+    }
+}
+
 impl Cell {
+    pub fn of(&self, contender: &Contender, round: u32) -> Self {
+        Cell { contender: contender.name.to_owned(), seed: u64::from(round), ..self.clone() }
+    }
+
+    /// Lets all take turns that can, prints a table, adds it to the lines of a file, and returns the rows.
+    pub fn compare(&self, chosen: &[&'static Contender], rounds: u32, lines: &mut Vec<Vec<String>>) -> Vec<Row> {
+        let (able, left_out): (Vec<_>, Vec<_>) =
+            chosen.iter().partition(|contender| self.tasks <= contender.most_tasks);
+        let rows =
+            Row::measure(&self.to_string(), &able, rounds, |contender, round| self.of(contender, round).in_child());
+        let base = row(&rows, Tokio::NAME);
+        let cells: Vec<_> = rows.iter().map(|row| row.cells(base)).collect();
+        println!("\n{self}\n{}", table(&COLUMNS, &cells));
+        for contender in left_out {
+            println!("left out, as each task takes a file: {}", contender.name);
+        }
+        lines.extend(cells.into_iter().map(|cells| [vec![self.to_string()], cells].concat()));
+        rows
+    }
+
     /// What this program is started with.
     pub fn arguments(&self) -> Vec<String> {
         let Cell { contender, tasks, workers, shortest, longest, millis, seed, has_blocked } = self;
@@ -185,6 +226,36 @@ fn numbers(printed: &str) -> Vec<u64> {
 /// How late a sleep was; `None` for one that ended before its deadline.
 pub type Late = Option<Duration>;
 
+/// What is told of a contender; ratios are to tokio, if it takes part.
+const COLUMNS: [&str; 16] = [
+    "contender",
+    "sleeps a second",
+    "processor percent",
+    "least percent",
+    "most percent",
+    "processor times tokio's",
+    "ns a sleep",
+    "least ns",
+    "most ns",
+    "ns times tokio's",
+    "p50",
+    "p50 times tokio's",
+    "p99",
+    "p99 times tokio's",
+    "turns a second",
+    "early",
+];
+
+/// Writes what [`Cell::compare`] has added.
+pub fn save(name: &str, lines: &[Vec<String>]) -> Result<(), Box<dyn Error>> {
+    crate::save(name, &[&["scenario"], &COLUMNS[..]].concat(), lines)
+}
+
+/// The row of that contender.
+pub fn row<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.who.name == name)
+}
+
 /// What one contender took, in each round and in all.
 pub struct Row {
     pub who: &'static Contender,
@@ -214,6 +285,29 @@ impl Row {
         }
         bar.finish_and_clear();
         rows
+    }
+
+    /// Nanoseconds of processor time for each sleep.
+    pub fn price(&self) -> f64 {
+        self.spread(Outcome::price)[0]
+    }
+
+    /// For [`COLUMNS`].
+    fn cells(&self, base: Option<&Row>) -> Vec<String> {
+        let all = &self.all;
+        let times =
+            |of: &dyn Fn(&Row) -> f64| base.map_or("-".to_owned(), |base| format!("{:.3}", of(self) / of(base)));
+        let mut cells = vec![self.who.name.to_owned(), format!("{:.0}", all.a_second(all.sleeps()))];
+        cells.extend(self.spread(Outcome::processor_percent).map(|percent| format!("{percent:.1}")));
+        cells.push(times(&|row| row.spread(Outcome::processor_percent)[0]));
+        cells.extend(self.spread(Outcome::price).map(|nanos| format!("{nanos:.0}")));
+        cells.push(times(&Row::price));
+        for percent in [50.0, 99.0] {
+            cells.extend([in_words(all.percentile(percent)), times(&|row| row.all.percentile(percent).as_secs_f64())]);
+        }
+        cells.push(if all.turns > 0 { format!("{:.0}", all.a_second(all.turns as f64)) } else { "-".to_owned() });
+        cells.push(all.early.to_string());
+        cells
     }
 
     /// In the middle of all rounds, the least and the most.

@@ -15,7 +15,7 @@ use hairspring::Timer;
 use tools::machine::Meter;
 use tools::{Rng, table};
 
-use crate::cell::{Late, Outcome, Row, child};
+use crate::cell::{Late, Outcome, Row, child, row};
 use crate::contenders::{Contender, TIMERFD, named};
 use crate::firing::{Count, arm, arm_cancel, two_workers, warm_up};
 use crate::memory::{hairspring_until, more_than, resident};
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let [count, over, round] = [count.to_string(), over.to_string(), round.to_string()];
         Outcome::of(&child(&["crowd-child".to_owned(), contender.name.to_owned(), count, over, round], None))
     });
-    let tokio = rows.iter().find(|row| row.who.name == Tokio::NAME);
+    let tokio = row(&rows, Tokio::NAME);
     let lines: Vec<_> = rows.iter().map(|row| cells(row, tokio, *count)).collect();
     println!("\n{what}: the middle of {rounds} rounds, the least and the most\n{}", table(&COLUMNS, &lines));
     if let Some(tokio) = tokio {

@@ -4,19 +4,17 @@
 //! each time: what else the machine does falls on all.
 
 use std::error::Error;
-use std::fmt::{self, Display};
 use std::fs;
 use std::time::Duration;
 
 use clap::Args;
 use tools::chart::{Axis, Panel, curves};
-use tools::table;
 
-use crate::cell::{Cell, Outcome, Row};
-use crate::contenders::{Contender, TIMERFD, named};
+use crate::cell::{Cell, Outcome, row, save};
+use crate::contenders::{TIMERFD, named};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{in_words, machine_line, results, save};
+use crate::{in_words, machine_line, results};
 
 const WHOLE_RUN: u32 = 5;
 
@@ -27,88 +25,25 @@ pub struct Options {
     seconds: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Scenario {
-    tasks: u32,
-    workers: usize,
-    /// Whether a task keeps one worker blocked half of the time.
-    has_blocked: bool,
-}
-
-const SCENARIOS: [Scenario; 4] = [
-    Scenario { tasks: 1, workers: 2, has_blocked: false },
-    Scenario { tasks: 50, workers: 2, has_blocked: false },
-    Scenario { tasks: 1000, workers: 2, has_blocked: false },
-    Scenario { tasks: 50, workers: 4, has_blocked: true },
-];
-
-impl Scenario {
-    fn cell(&self, contender: &Contender, turn: u32) -> Cell {
-        Cell {
-            contender: contender.name.to_owned(),
-            tasks: self.tasks,
-            workers: self.workers,
-            shortest: 1_000,
-            longest: 10_000,
-            millis: 1_000,
-            seed: u64::from(turn),
-            has_blocked: self.has_blocked,
-        }
-    }
-}
-
-impl Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Scenario { tasks, workers, has_blocked } = self;
-        let plural = if *tasks == 1 { "" } else { "s" };
-        write!(f, "{tasks} task{plural}, {workers} workers")?;
-        if *has_blocked { f.write_str(", one blocked 20 ms in every 40") } else { Ok(()) }
-    }
-}
-
 /// Who takes part; ratios are to tokio.
 const CONTENDERS: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µs", Tokio::NAME, AsyncIo::NAME];
-
-fn cells(row: &Row, base: &Row) -> [String; 9] {
-    let (all, base) = (&row.all, &base.all);
-    let [p50, p99] = [50.0, 99.0].map(|percent| all.percentile(percent));
-    [
-        row.who.name.to_owned(),
-        in_words(p50),
-        in_words(p99),
-        format!("{:.1}", all.processor_percent()),
-        format!("{:.0}", all.price()),
-        format!("{:.0}", all.a_second(all.sleeps())),
-        all.early.to_string(),
-        format!("{:.3}", p99.div_duration_f64(base.percentile(99.0))),
-        format!("{:.2}", all.processor_percent() / base.processor_percent()),
-    ]
-}
-
-const COLUMNS: &str = "contender,p50,p99,processor percent,ns a sleep,sleeps a second,early,p99 times tokio's,\
-                       processor times tokio's";
 
 /// Measures, prints tables, and keeps them with a chart. Fails if a sleep of ours ended early.
 pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     println!("{}", machine_line());
-    let columns: Vec<&str> = COLUMNS.split(',').collect();
+    let scenarios = [(1, 2, false), (50, 2, false), (1_000, 2, false), (50, 4, true)];
     let (mut lines, mut panels, mut early) = (Vec::new(), Vec::new(), 0);
-    for scenario in SCENARIOS {
-        let chosen = CONTENDERS.map(named);
-        let contenders = Row::measure(&scenario.to_string(), &chosen, options.seconds, |contender, turn| {
-            scenario.cell(contender, turn).in_child()
-        });
-        let base = contenders.iter().find(|row| row.who.name == Tokio::NAME).expect("it takes part");
-        let rows: Vec<_> = contenders.iter().map(|row| cells(row, base).to_vec()).collect();
-        println!("\n{scenario}\n{}", table(&columns, &rows));
-        lines.extend(rows.into_iter().map(|row| [vec![scenario.to_string()], row].concat()));
-        panels.push(panel(scenario, [&contenders[0].all, &base.all]));
-        early += contenders.iter().filter(|row| row.who.is_ours).map(|row| row.all.early).sum::<u64>();
+    for (tasks, workers, has_blocked) in scenarios {
+        let cell = Cell { tasks, workers, has_blocked, ..Cell::default() };
+        let rows = cell.compare(&CONTENDERS.map(named), options.seconds, &mut lines);
+        let drawn = [Hairspring::NAME, Tokio::NAME].map(|name| &row(&rows, name).expect("it takes part").all);
+        panels.push(panel(cell.to_string(), drawn));
+        early += rows.iter().filter(|row| row.who.is_ours).map(|row| row.all.early).sum::<u64>();
     }
     // Only a whole run is worth keeping.
     let name = if options.seconds < WHOLE_RUN { "quick" } else { "late" };
     fs::write(results(name).with_extension("svg"), draw(&panels, options.seconds))?;
-    save(name, &[&["scenario"], &columns[..]].concat(), &lines)?;
+    save(name, &lines)?;
     if early > 0 {
         Err(format!("BAD: {early} of hairspring's sleeps ended before their deadline").into())
     } else {
@@ -118,7 +53,7 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
 
 /// The histograms of one scenario: the horizontal axis is the power of ten of microseconds, from 10 µs to 10 ms. What is
 /// beyond is counted with the first and the last column.
-fn panel(scenario: Scenario, contenders: [&Outcome; 2]) -> Panel {
+fn panel(title: String, contenders: [&Outcome; 2]) -> Panel {
     const COLUMNS: u32 = 30;
     let power = |column| 1.0 + 3.0 * f64::from(column) / f64::from(COLUMNS);
     let nanos = |column| (1e3 * 10_f64.powf(power(column))) as u64;
@@ -135,11 +70,7 @@ fn panel(scenario: Scenario, contenders: [&Outcome; 2]) -> Panel {
         let [p50, p99] = [50.0, 99.0].map(|percent| in_words(contender.percentile(percent)));
         format!("p50 {p50} · p99 {p99} · processor {:.1} %", contender.processor_percent())
     };
-    Panel {
-        title: scenario.to_string(),
-        notes: contenders.map(note).to_vec(),
-        curves: contenders.map(outline).to_vec(),
-    }
+    Panel { title, notes: contenders.map(note).to_vec(), curves: contenders.map(outline).to_vec() }
 }
 
 fn draw(panels: &[Panel], seconds: u32) -> String {
@@ -166,7 +97,7 @@ mod tests {
         for micros in [1, 10, 95, 101, 9_900, 50_000] {
             contender.lateness.record(micros * 1_000).unwrap();
         }
-        let panel = panel(SCENARIOS[0], [&contender, &contender]);
+        let panel = panel(String::new(), [&contender, &contender]);
         let columns: Vec<f64> = panel.curves[0].iter().step_by(2).map(|point| point.1).collect();
         assert!((columns.iter().sum::<f64>() - 100.0).abs() < 1e-9, "{columns:?}");
         for (column, of_six) in [(0, 2.0), (9, 1.0), (10, 1.0), (29, 2.0)] {

@@ -11,11 +11,11 @@ use std::{env, fs};
 use clap::Args;
 use tools::table;
 
-use crate::cell::{Cell, Outcome, Row, child};
+use crate::cell::{Cell, Outcome, Row, child, row, save};
 use crate::contenders::{Contender, TIMERFD, chosen};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{in_words, machine_line, save, verdict};
+use crate::{machine_line, verdict};
 
 /// About 170, 890, 3,600, 8,900, 25,000, 84,000 and 330,000 timers a second.
 const DENSITIES: [u32; 7] = [1, 5, 20, 50, 150, 500, 2_000];
@@ -44,116 +44,46 @@ pub struct Options {
     only_calls: bool,
 }
 
-impl Options {
-    fn cell(&self, contender: &Contender, tasks: u32, round: u32) -> Cell {
-        Cell {
-            contender: contender.name.to_owned(),
-            tasks,
-            workers: 2,
-            shortest: 1_000,
-            longest: 10_000,
-            millis: (self.seconds * 1e3) as u64,
-            seed: u64::from(round),
-            has_blocked: false,
-        }
-    }
-}
-
-const COLUMNS: &str = "contender,fired a second,processor percent,least percent,most percent,ns each,least ns,most ns,\
-                       ns times tokio's,p50,p50 times tokio's,p99,p99 times tokio's,turns a second,early";
-
 pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     println!("{}", machine_line());
     let chosen = chosen(&options.only)?;
     if !options.only_calls {
-        let columns: Vec<_> = COLUMNS.split(',').collect();
         let mut lines = Vec::new();
         for &tasks in &options.tasks {
-            let too_many = chosen.iter().filter(|contender| tasks > contender.most_tasks);
-            let left_out: Vec<_> = too_many.map(|contender| contender.name).collect();
-            let rows = Density::measure(options, &chosen, tasks).print(&columns, &left_out);
-            lines.extend(rows.into_iter().map(|row| [vec![tasks.to_string()], row].concat()));
+            let cell = Cell { tasks, millis: (options.seconds * 1e3) as u64, ..Cell::default() };
+            verdicts(tasks, &cell.compare(&chosen, options.rounds, &mut lines));
         }
         // Only a whole run is worth keeping.
         let is_whole = options.only.is_empty() && options.rounds >= WHOLE_RUN && options.tasks == DENSITIES;
         let name = if is_whole { "price" } else { "quick" };
-        save(name, &[&["tasks"], &columns[..]].concat(), &lines)?;
+        save(name, &lines)?;
     }
     if !options.no_calls {
-        system_calls(options, &chosen);
+        system_calls(&chosen);
     }
     Ok(())
 }
 
-/// All that was measured with so many tasks.
-struct Density {
-    tasks: u32,
-    rows: Vec<Row>,
-}
-
-impl Density {
-    fn measure(options: &Options, chosen: &[&'static Contender], tasks: u32) -> Self {
-        let able: Vec<_> = chosen.iter().copied().filter(|contender| tasks <= contender.most_tasks).collect();
-        let measure = |contender: &Contender, round| options.cell(contender, tasks, round).in_child();
-        Density { tasks, rows: Row::measure(&format!("{tasks} tasks"), &able, options.rounds, measure) }
-    }
-
-    fn row(&self, name: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.who.name == name)
-    }
-
-    /// Prints it, and returns the lines of the table.
-    fn print(&self, columns: &[&str], left_out: &[&str]) -> Vec<Vec<String>> {
-        let rows: Vec<_> = self.rows.iter().map(|row| cells(row, self.row(Tokio::NAME))).collect();
-        println!("\ntasks: {}\n{}", self.tasks, table(columns, &rows));
-        if !left_out.is_empty() {
-            println!("left out, as each task takes a file: {}", left_out.join(", "));
+/// Prints what is promised, held against what was measured.
+fn verdicts(tasks: u32, rows: &[Row]) {
+    let Some(tokio) = row(rows, Tokio::NAME) else { return };
+    let verdict = |who: &str, what: &str, times: f64, most: f64| {
+        verdict::line(times <= most, &format!("{who}: {what} {times:.2} times tokio's, at most {most:.2}"));
+    };
+    for (name, most) in [(Hairspring::NAME, 1.5), (TIMERFD, 1.2)] {
+        if let Some(row) = row(rows, name) {
+            verdict(name, "processor time for each", row.price() / tokio.price(), most);
         }
-        self.verdicts();
-        rows
     }
-
-    /// What is promised, held against what was measured.
-    fn verdicts(&self) {
-        let Some(tokio) = self.row(Tokio::NAME) else { return };
-        let verdict = |who: &str, what: &str, times: f64, most: f64| {
-            verdict::line(times <= most, &format!("{who}: {what} {times:.2} times tokio's, at most {most:.2}"));
-        };
-        for (name, most) in [(Hairspring::NAME, 1.5), (TIMERFD, 1.2)] {
-            if let Some(row) = self.row(name) {
-                verdict(name, "processor time for each", price(row) / price(tokio), most);
-            }
-        }
-        let Some(row) = self.row(Hairspring::NAME) else { return };
-        let [p50, p99] = [50.0, 99.0].map(|percent| tokio.all.percentile(percent));
-        let half = match self.row(AsyncIo::NAME) {
-            // Below 200 a second.
-            Some(other) if self.tasks == 1 => other.all.percentile(50.0).max(Duration::from_micros(200)).min(p50 / 2),
-            _ => p50 / 2,
-        };
-        verdict(row.who.name, "p50", row.all.percentile(50.0).div_duration_f64(p50), half.div_duration_f64(p50));
-        verdict(row.who.name, "p99", row.all.percentile(99.0).div_duration_f64(p99), 0.6);
-    }
-}
-
-/// Nanoseconds of processor time for each that fired.
-fn price(row: &Row) -> f64 {
-    row.spread(Outcome::price)[0]
-}
-
-fn cells(row: &Row, base: Option<&Row>) -> Vec<String> {
-    let all = &row.all;
-    let times = |of: &dyn Fn(&Row) -> f64| base.map_or("-".to_owned(), |base| format!("{:.2}", of(row) / of(base)));
-    let mut cells = vec![row.who.name.to_owned(), format!("{:.0}", all.a_second(all.sleeps()))];
-    cells.extend(row.spread(Outcome::processor_percent).map(|percent| format!("{percent:.1}")));
-    cells.extend(row.spread(Outcome::price).map(|nanos| format!("{nanos:.0}")));
-    cells.push(times(&price));
-    for percent in [50.0, 99.0] {
-        cells.push(in_words(all.percentile(percent)));
-        cells.push(times(&|row| row.all.percentile(percent).as_secs_f64()));
-    }
-    cells.extend([figure(all.a_second(all.turns as f64), all.turns > 0, 0), all.early.to_string()]);
-    cells
+    let Some(ours) = row(rows, Hairspring::NAME) else { return };
+    let [p50, p99] = [50.0, 99.0].map(|percent| tokio.all.percentile(percent));
+    let half = match row(rows, AsyncIo::NAME) {
+        // Below 200 a second.
+        Some(other) if tasks == 1 => other.all.percentile(50.0).max(Duration::from_micros(200)).min(p50 / 2),
+        _ => p50 / 2,
+    };
+    verdict(ours.who.name, "p50", ours.all.percentile(50.0).div_duration_f64(p50), half.div_duration_f64(p50));
+    verdict(ours.who.name, "p99", ours.all.percentile(99.0).div_duration_f64(p99), 0.6);
 }
 
 /// With so many digits; a dash for what is not known.
@@ -163,7 +93,7 @@ fn figure(number: f64, is_known: bool, digits: usize) -> String {
 
 /// Prints how many system calls a firing takes, and a turn: those of a longer run less those of a shorter one, so
 /// without what the start of a process takes.
-fn system_calls(options: &Options, chosen: &[&'static Contender]) {
+fn system_calls(chosen: &[&'static Contender]) {
     if Command::new("strace").arg("-V").output().is_err() {
         println!("\nsystem calls: left out, there is no strace");
         return;
@@ -174,8 +104,8 @@ fn system_calls(options: &Options, chosen: &[&'static Contender]) {
     ] {
         let mut rows = Vec::new();
         for contender in chosen {
-            let [(short, less), (long, more)] =
-                millis.map(|millis| traced(&Cell { shortest, longest, millis, ..options.cell(contender, tasks, 0) }));
+            let [(short, less), (long, more)] = millis
+                .map(|millis| traced(&Cell { tasks, shortest, longest, millis, ..Cell::default() }.of(contender, 0)));
             let fired = long.sleeps() - short.sleeps();
             // Tokio turns in each millisecond, if something is due in it.
             let turns = match contender.name {
