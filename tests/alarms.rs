@@ -271,7 +271,7 @@ fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
     });
 }
 
-/// A turn costs time on two threads, so timers that are dense share turns: one each 0.75 ms, and a few at once.
+/// A turn costs time on two threads, so timers that are dense share turns: one each 0.8 ms, and a few at once.
 #[test]
 fn dense_timers_share_turns() {
     multi_thread(2).block_on(async {

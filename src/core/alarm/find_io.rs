@@ -41,8 +41,7 @@ impl FindIo {
 
     /// Begins with a runtime.
     pub(crate) fn begin(&self, runtime: &Handle) {
-        let workers = if cfg!(panic = "unwind") { Workers::of(runtime) } else { None };
-        self.set(self.lock(), workers.map(|workers| Search { workers, looks: 0 }), false);
+        self.set(self.lock(), Workers::of(runtime).map(|workers| Search { workers, looks: 0 }), false);
     }
 
     /// Ends the search, and forgets what was found.
@@ -109,7 +108,9 @@ mod system {
     impl Workers {
         pub(super) fn of(runtime: &Handle) -> Option<Workers> {
             let metrics = runtime.metrics();
-            Some(Workers { runtime: runtime.id(), threads: vec![None; metrics.num_workers()], metrics })
+            let threads = vec![None; metrics.num_workers()];
+            // The caught panic of a wrong answer would end a program that aborts.
+            cfg!(panic = "unwind").then_some(Workers { runtime: runtime.id(), metrics, threads })
         }
 
         /// Notes this thread if it is a worker.

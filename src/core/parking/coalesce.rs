@@ -8,8 +8,8 @@
 
 use crate::wheel::{Tick, Ticks};
 
-/// How long timers wait at most, if nobody says: 0.75 ms.
-pub(crate) const DEFAULT: Ticks = Ticks(750_000);
+/// How long timers wait at most, if nobody says: 0.8 ms.
+pub(crate) const DEFAULT: Ticks = Ticks(800_000);
 
 /// How many turns may come at once after a rest.
 const AT_ONCE: u64 = 8;
