@@ -111,7 +111,7 @@ fn by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_ch
     with_few_files(name, || {
         let with_io = multi_thread(1);
         with_io.block_on(async {
-            hairspring::Timer::builder().alarm(Alarm::Thread).install().unwrap();
+            Timer::builder().alarm(Alarm::Thread).install().unwrap();
         });
         let [_, without_io] = bare();
         for runtime in [&with_io, &without_io] {
