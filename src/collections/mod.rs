@@ -2,3 +2,4 @@
 
 pub mod deadline_map;
 pub mod delay_queue;
+mod metrics;

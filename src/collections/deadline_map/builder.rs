@@ -1,7 +1,9 @@
 //! [`Builder`]: makes a map with settings of your own.
 
 use std::fmt;
+use std::hash::RandomState;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::{DeadlineMap, Expirations};
 use crate::timer::Timer;
@@ -24,10 +26,27 @@ pub(super) const MOST_SHARDS: usize = 64;
 /// # }
 /// ```
 #[must_use = "a builder does nothing until it builds"]
-pub struct Builder<K, V> {
-    shards: Option<usize>,
-    timer: Option<Timer>,
+pub struct Builder<K, V, S = RandomState> {
+    wanted: Wanted,
+    hasher: S,
     of: PhantomData<fn() -> (K, V)>,
+}
+
+/// What a map is made with.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    /// A power of two, once it is checked.
+    pub(super) shards: usize,
+    /// The maximum number of entries, if it is limited.
+    pub(super) capacity: Option<usize>,
+    pub(super) timer: Option<Timer>,
+    pub(super) name: Option<Arc<str>>,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted { shards: super::default_shards(), capacity: None, timer: None, name: None }
+    }
 }
 
 /// The error of a [`Builder`] with a setting out of range.
@@ -43,11 +62,70 @@ pub struct BuildError(Wrong);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Wrong {
     Shards(usize),
+    Capacity,
 }
 
 impl<K, V> Builder<K, V> {
     pub(super) fn new() -> Self {
-        Builder { shards: None, timer: None, of: PhantomData }
+        Builder { wanted: Wanted::default(), hasher: RandomState::new(), of: PhantomData }
+    }
+}
+
+impl<K, V, S> Builder<K, V, S> {
+    /// Sets how many entries the map may have at a time, at least 1. By default only memory limits their number.
+    ///
+    /// If the map is full, [`try_insert`](DeadlineMap::try_insert) of a new key returns an error with the key and the
+    /// value, and [`insert`](DeadlineMap::insert) and [`insert_at`](DeadlineMap::insert_at) panic. An entry counts
+    /// until it is removed or the stream hands it out, so a consumer that is late takes room. If the stream was
+    /// dropped, an entry that has expired makes way.
+    ///
+    /// The limit applies to all shards together, so threads that insert and remove share a counter. It costs some
+    /// nanoseconds for each of these; a touch does not use it.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (sessions, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// assert!(sessions.try_insert("ann", 1, Duration::from_secs(30)).is_ok());
+    /// assert!(sessions.try_insert("bob", 2, Duration::from_secs(30)).is_err());
+    /// ```
+    pub fn capacity(mut self, entries: usize) -> Self {
+        self.wanted.capacity = Some(entries);
+        self
+    }
+
+    /// Sets what hashes the keys. By default it is a [`RandomState`], seeded anew for each map, so that nobody outside
+    /// can choose keys that collide. A faster hasher is safe if nobody outside chooses the keys.
+    ///
+    /// The map uses all 64 bits of a hash: bits 32 to 37 select the shard, the others the place in its table. A hasher
+    /// that leaves some of them the same for all keys makes the map slow.
+    ///
+    /// ```
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    ///
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// // The same in every run, for a test.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::new();
+    /// let (map, _expirations) = DeadlineMap::builder().hasher(hasher).build().unwrap();
+    /// map.insert("key", 1, Duration::from_secs(30));
+    /// assert_eq!(map.get("key"), Some(1));
+    /// ```
+    pub fn hasher<H>(self, hasher: H) -> Builder<K, V, H> {
+        Builder { wanted: self.wanted, hasher, of: PhantomData }
+    }
+
+    /// Gives the map a name, for its metrics, its errors and its `Debug`. The name does not have to be unique.
+    ///
+    /// ```
+    /// use hairspring::DeadlineMap;
+    ///
+    /// let (sessions, _expirations) = DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
+    /// assert_eq!(format!("{sessions:?}"), r#"DeadlineMap { name: "sessions", len: 0, .. }"#);
+    /// ```
+    pub fn name(mut self, name: &str) -> Self {
+        self.wanted.name = Some(name.into());
+        self
     }
 
     /// Sets how many shards the map has, from 1 to 64, rounded up to a power of two. Each shard is a lock and the keys
@@ -62,7 +140,7 @@ impl<K, V> Builder<K, V> {
     /// assert!(DeadlineMap::<u64, ()>::builder().shards(65).build().is_err());
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
+        self.wanted.shards = shards;
         self
     }
 
@@ -80,14 +158,14 @@ impl<K, V> Builder<K, V> {
     /// # }
     /// ```
     pub fn timer(mut self, timer: &Timer) -> Self {
-        self.timer = Some(timer.clone());
+        self.wanted.timer = Some(timer.clone());
         self
     }
 
     /// Makes the map and the stream of its expired entries.
     ///
     /// # Errors
-    /// If the number of shards is out of range.
+    /// If the number of shards or the capacity is out of range.
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
@@ -95,24 +173,34 @@ impl<K, V> Builder<K, V> {
     /// ```
     #[track_caller]
     #[allow(clippy::type_complexity)] // The two halves, as in `new`.
-    pub fn build(self) -> Result<(DeadlineMap<K, V>, Expirations<K, V>), BuildError> {
-        let shards = self.shards.unwrap_or_else(super::default_shards);
-        if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError(Wrong::Shards(shards)));
+    pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
+        let Builder { mut wanted, hasher, .. } = self;
+        if !(1..=MOST_SHARDS).contains(&wanted.shards) {
+            return Err(BuildError(Wrong::Shards(wanted.shards)));
         }
-        Ok(DeadlineMap::of(shards.next_power_of_two(), self.timer))
+        if wanted.capacity == Some(0) {
+            return Err(BuildError(Wrong::Capacity));
+        }
+        wanted.shards = wanted.shards.next_power_of_two();
+        Ok(DeadlineMap::of(wanted, hasher))
     }
 }
 
-impl<K, V> fmt::Debug for Builder<K, V> {
+impl<K, V, S> fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("shards", &self.shards).field("timer", &self.timer).finish()
+        let Wanted { shards, capacity, timer, name } = &self.wanted;
+        f.debug_struct("Builder")
+            .field("shards", shards)
+            .field("capacity", capacity)
+            .field("timer", timer)
+            .field("name", name)
+            .finish_non_exhaustive()
     }
 }
 
-impl<K, V> Clone for Builder<K, V> {
+impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     fn clone(&self) -> Self {
-        Builder { shards: self.shards, timer: self.timer.clone(), of: PhantomData }
+        Builder { wanted: self.wanted.clone(), hasher: self.hasher.clone(), of: PhantomData }
     }
 }
 
@@ -120,6 +208,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Wrong::Shards(shards) => write!(f, "shards is {shards}: a map has from 1 to {MOST_SHARDS}"),
+            Wrong::Capacity => write!(f, "capacity is 0: a map has room for 1 to {} entries", usize::MAX),
         }
     }
 }

@@ -223,6 +223,10 @@ impl<K, V> Drop for Expirations<K, V> {
 
 impl<K, V> fmt::Debug for Expirations<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Expirations").field("sleep", &self.sleep).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Expirations");
+        if let Some(name) = &self.shared.name {
+            shown.field("name", name);
+        }
+        shown.field("sleep", &self.sleep).finish_non_exhaustive()
     }
 }

@@ -17,18 +17,24 @@
 // puts a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
 //
 // Invariants
-// 1. Keys are hashed outside any lock, with a hasher seeded anew for each map.
+// 1. Keys are hashed outside any lock, with a hasher seeded anew for each map, or the user's.
 // 2. Each operation reads the clock once, outside any lock.
 // 3. A shard is found by bits of the hash that its table does not use.
 // 4. A shard is made for its first entry. Until then it counts as empty.
 
 mod builder;
 mod consumer;
+mod error;
 mod expirations;
+mod insert;
+mod inside;
 #[cfg(test)]
 mod models;
+mod read;
 mod shard;
+mod state;
 mod timers;
+mod visit;
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -37,6 +43,9 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
+pub use self::error::TryInsertError;
+pub use super::metrics::Metrics;
+use builder::Wanted;
 pub use builder::{BuildError, Builder};
 use consumer::Consumer;
 pub use expirations::Expirations;
@@ -56,9 +65,6 @@ fn default_shards() -> usize {
     });
     *SHARDS
 }
-
-/// How many expired entries an insert discards if there is no consumer.
-const DISCARDED: usize = 2;
 
 /// A map from keys to values that expire, such as sessions, leases or connections whose heartbeats stop.
 ///
@@ -90,19 +96,33 @@ const DISCARDED: usize = 2;
 /// once, and a duration of more than 500 years is treated as 500 years. The clock is that of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) reads it, or of the timer given to [`with_timer`](DeadlineMap::with_timer).
 ///
-/// An expired entry stays in the map until the stream hands it out. Until then it is found and counted, and you can
-/// still touch, replace or remove it. So a slow consumer needs no memory besides the map's, and nothing is lost.
+/// An expired entry stays in the map until the stream hands it out. So a slow consumer needs no memory besides the
+/// map's, and nothing is lost. Until then the entry
+/// - is not there for what reads: [`get`](DeadlineMap::get), [`get_with`](DeadlineMap::get_with),
+///   [`contains_key`](DeadlineMap::contains_key), [`update`](DeadlineMap::update),
+///   [`touch_with`](DeadlineMap::touch_with), [`touch_at`](DeadlineMap::touch_at), [`retain`](DeadlineMap::retain) and
+///   [`for_each`](DeadlineMap::for_each), so nobody sees a value beyond its deadline, however late the consumer is;
+/// - is still there for what can save it or takes it: [`touch`](DeadlineMap::touch), [`insert`](DeadlineMap::insert),
+///   [`insert_at`](DeadlineMap::insert_at) and [`remove`](DeadlineMap::remove). It counts in [`len`](DeadlineMap::len)
+///   and [`capacity`](Builder::capacity), and [`remaining`](DeadlineMap::remaining) is zero for it.
 ///
 /// # The two halves
 /// When all handles are dropped, the remaining entries still expire, each at its deadline. Then the stream ends.
 ///
 /// When the stream is dropped, the map stays usable. Nobody takes expired entries any more, so each insert drops up to
-/// two of them, and a map in use does not grow for ever. Until it is dropped, an expired entry is found like any other.
+/// two of them, and a map in use does not grow for ever.
 ///
 /// # Locks and your code
 /// Keys are hashed outside the map's locks, and keys and values are dropped outside them, so `Hash` and `Drop` may use
-/// the map and may panic. `Eq` and `Borrow` run under a lock: they may panic, but must not use the same map, which can
-/// deadlock. If you insert a key that is already in the map, the map keeps the old key and drops the new one.
+/// the map and may panic.
+///
+/// The closures that you pass run under the lock of a shard, and so do `Clone` of values in [`get`](DeadlineMap::get)
+/// and what a closure drops. They may panic: the map stays whole, and the entry that they were called with stays in it.
+/// They may use other maps, but not the same one: that panics, whatever the key, and never deadlocks.
+///
+/// `Eq` and `Borrow` of keys run under a lock, too. They may panic, but must not use the same map, which can deadlock.
+///
+/// If you insert a key that is already in the map, the map keeps the old key and drops the new one.
 ///
 /// # Cost
 /// Each operation on a key locks one of a few shards (four for each processor, and at most 64) for about ten
@@ -113,14 +133,17 @@ const DISCARDED: usize = 2;
 /// bytes more, so you can have one for each connection. The hash tables of the shards grow with their entries. A shard
 /// with more than 16 entries also takes 12 kilobytes for a timing wheel, until the map is cleared.
 /// [`builder`](DeadlineMap::builder) makes maps with fewer shards.
-pub struct DeadlineMap<K, V> {
+pub struct DeadlineMap<K, V, S = RandomState> {
     shared: Arc<Shared<K, V>>,
+    hasher: S,
 }
 
 struct Shared<K, V> {
     shards: Shards<K, V>,
     consumer: Consumer,
-    hasher: RandomState,
+    name: Option<Arc<str>>,
+    /// The maximum number of entries, if it is limited.
+    capacity: Option<usize>,
     /// `None` if the map uses the clock of the current runtime.
     timer: Option<Timer>,
     /// The number of handles on this map.
@@ -135,6 +158,16 @@ impl<K, V> Shared<K, V> {
     /// Whether the last handle was dropped, so that nothing will be inserted.
     fn is_closed(&self) -> bool {
         self.handles.load(SeqCst) == 0
+    }
+
+    fn metrics(&self) -> Metrics {
+        let mut metrics = Metrics { name: self.name.clone(), ..Metrics::default() };
+        for (counts, len) in self.shards.iter().map(|shard| shard.counts()) {
+            metrics.inserted += counts.inserted;
+            metrics.expired += counts.expired;
+            metrics.len += len;
+        }
+        metrics
     }
 }
 
@@ -174,7 +207,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     #[allow(clippy::new_ret_no_self)]
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::of(default_shards(), None)
+        DeadlineMap::of(Wanted::default(), RandomState::new())
     }
 
     /// The same as [`new`](DeadlineMap::new), but on `timer`, whose clock the map uses.
@@ -191,44 +224,17 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// ```
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::of(default_shards(), Some(timer.clone()))
+        DeadlineMap::of(Wanted { timer: Some(timer.clone()), ..Wanted::default() }, RandomState::new())
     }
+}
 
-    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
-    /// and deadline, and the old value is returned.
-    ///
-    /// Wakes the consumer if this entry expires before all others.
-    ///
-    /// # Panics
-    /// If a shard would hold more than 2^32 - 128 entries.
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (map, _expirations) = DeadlineMap::new();
-    /// assert_eq!(map.insert("key", 1, Duration::from_secs(30)), None);
-    /// assert_eq!(map.insert("key", 2, Duration::from_secs(60)), Some(1));
-    /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
-    /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
-    pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
-        let hash = self.hash(&key);
-        let term = self.term(duration);
-        let shard = self.shared.shards.of(hash);
-        let replaced = shard.insert(&*self.shared, hash, key, value, term);
-        if self.shared.consumer.is_gone() {
-            for _ in 0..DISCARDED {
-                drop(shard.take_due(term.now));
-            }
-        }
-        replaced
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
     /// if the map does not have the key.
     ///
     /// Use this for heartbeats. If it puts the deadline off, as it nearly always does, it costs no more than a look-up.
-    /// An expired entry that is touched before it is handed out waits for the new deadline.
+    /// An expired entry that is touched before it is handed out waits for the new deadline: a late heartbeat saves it.
+    /// [`touch_with`](DeadlineMap::touch_with) and [`touch_at`](DeadlineMap::touch_at) do not.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -271,30 +277,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
         self.shared.shards.of(hash).remove(&*self.shared, hash, key)
     }
 
-    /// Returns how long it is until an entry expires: zero if its deadline has passed and it was not handed out yet.
-    /// Returns `None` if the map does not have the key.
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration};
-    ///
-    /// let (map, _expirations) = DeadlineMap::new();
-    /// map.insert("key", (), Duration::from_secs(30));
-    /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
-    /// assert_eq!(map.remaining("no such key"), None);
-    /// ```
-    #[must_use]
-    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = self.hash(key);
-        let deadline = self.shared.shards.of(hash).deadline(hash, key)?;
-        Some(clock::duration_of(deadline - self.shared.now()))
-    }
-
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        self.shared.hasher.hash_one(key)
+        self.hasher.hash_one(key)
     }
 
     fn term(&self, duration: Duration) -> Term {
@@ -314,19 +298,22 @@ impl<K, V> DeadlineMap<K, V> {
     pub fn builder() -> Builder<K, V> {
         Builder::new()
     }
+}
 
-    /// Creates a map. The number of shards is a power of two up to 64.
+impl<K, V, S> DeadlineMap<K, V, S> {
     #[track_caller]
-    fn of(shards: usize, timer: Option<Timer>) -> (DeadlineMap<K, V>, Expirations<K, V>) {
+    fn of(wanted: Wanted, hasher: S) -> (DeadlineMap<K, V, S>, Expirations<K, V>) {
+        let Wanted { shards, capacity, timer, name } = wanted;
         let sleep = endless_sleep(timer.as_ref());
         let shared = Arc::new(Shared {
-            shards: Shards::new(shards),
+            shards: Shards::new(shards, capacity),
             consumer: Consumer::new(),
-            hasher: RandomState::new(),
+            name,
+            capacity,
             timer,
             handles: AtomicUsize::new(1),
         });
-        (DeadlineMap { shared: Arc::clone(&shared) }, Expirations::of(shared, sleep))
+        (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared, sleep))
     }
 
     /// Returns the number of entries, including those that have expired and were not handed out yet.
@@ -357,6 +344,22 @@ impl<K, V> DeadlineMap<K, V> {
         self.shared.shards.iter().all(|shard| shard.next() == Tick::MAX)
     }
 
+    /// Returns a snapshot of what the map has done so far. Locks one shard after another, for a moment each.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// map.remove("key");
+    /// let metrics = map.metrics();
+    /// assert_eq!((metrics.inserted(), metrics.removed()), (1, 1));
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.shared.metrics()
+    }
+
     /// Drops all entries and frees their memory.
     ///
     /// Empties one shard after another. What other threads insert meanwhile may stay.
@@ -377,15 +380,17 @@ impl<K, V> DeadlineMap<K, V> {
     }
 }
 
-impl<K, V> Clone for DeadlineMap<K, V> {
+impl<K, V, S: Clone> Clone for DeadlineMap<K, V, S> {
     /// Returns another handle on the same map.
     fn clone(&self) -> Self {
+        // First, as it may panic.
+        let hasher = self.hasher.clone();
         self.shared.handles.fetch_add(1, Relaxed);
-        DeadlineMap { shared: Arc::clone(&self.shared) }
+        DeadlineMap { shared: Arc::clone(&self.shared), hasher }
     }
 }
 
-impl<K, V> Drop for DeadlineMap<K, V> {
+impl<K, V, S> Drop for DeadlineMap<K, V, S> {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
             // The stream may end now.
@@ -394,8 +399,12 @@ impl<K, V> Drop for DeadlineMap<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for DeadlineMap<K, V> {
+impl<K, V, S> fmt::Debug for DeadlineMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeadlineMap").field("len", &self.len()).finish_non_exhaustive()
+        let mut shown = f.debug_struct("DeadlineMap");
+        if let Some(name) = &self.shared.name {
+            shown.field("name", name);
+        }
+        shown.field("len", &self.len()).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use super::{DeadlineMap, Expirations, Term};
 use crate::core::driver::Driver;
@@ -16,7 +15,7 @@ type Map = DeadlineMap<u64, ()>;
 /// A map of two shards, on a timer of its own, and its consumer.
 fn map() -> (Map, Task) {
     let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-    let (map, expirations) = DeadlineMap::of(2, Some(timer));
+    let (map, expirations) = DeadlineMap::builder().shards(2).timer(&timer).build().unwrap();
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
@@ -49,17 +48,16 @@ impl Map {
     }
 
     /// The same as `insert`, with a deadline that does not come from a clock.
-    fn insert_at(&self, key: u64, deadline: Tick) {
+    fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let term = Term { now: deadline, duration: Duration::ZERO };
-        self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), term);
+        let inserted = self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), Term::until(deadline));
+        assert!(inserted.is_ok());
     }
 
     /// The same as `touch`.
-    fn touch_at(&self, key: u64, deadline: Tick) {
+    fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let term = Term { now: deadline, duration: Duration::ZERO };
-        assert!(self.shared.shards.of(hash).touch(&*self.shared, hash, &key, term));
+        assert!(self.shared.shards.of(hash).touch(&*self.shared, hash, &key, Term::until(deadline)));
     }
 }
 
@@ -107,7 +105,7 @@ fn insert_against_waiting() {
         let (task, _map) = race(
             move || task.run(),
             move || {
-                map.insert_at(key, near(1));
+                map.insert_until(key, near(1));
                 map
             },
         );
@@ -124,8 +122,8 @@ fn two_inserts_against_waiting() {
         let second = map.clone();
         let (task, (), ()) = race_three(
             move || task.run(),
-            move || second.insert_at(other, near(2)),
-            move || map.insert_at(one, near(1)),
+            move || second.insert_until(other, near(2)),
+            move || map.insert_until(one, near(1)),
         );
         // All handles were dropped.
         let mut taken = task.go_on().taken;
@@ -146,8 +144,8 @@ fn two_first_inserts_in_one_shard_against_waiting() {
         let second = map.clone();
         let (task, (), ()) = race_three(
             move || task.run(),
-            move || second.insert_at(other, near(2)),
-            move || map.insert_at(one, near(1)),
+            move || second.insert_until(other, near(2)),
+            move || map.insert_until(one, near(1)),
         );
         let mut taken = task.go_on().taken;
         taken.sort_unstable();
@@ -164,8 +162,8 @@ fn one_insert_after_the_other_against_waiting() {
         let (task, _map) = race(
             move || task.run(),
             move || {
-                map.insert_at(one, near(1));
-                map.insert_at(other, near(2));
+                map.insert_until(one, near(1));
+                map.insert_until(other, near(2));
                 map
             },
         );
@@ -179,14 +177,14 @@ fn earlier_against_waiting() {
     check("map: earlier against waiting", || {
         let (map, task) = map();
         let (one, other) = (map.key(0), map.key(1));
-        map.insert_at(one, far(4));
+        map.insert_until(one, far(4));
         let task = task.run();
         let toucher = map.clone();
         let (task, (), map) = race_three(
             move || task.run(),
-            move || toucher.touch_at(one, far(1)),
+            move || toucher.touch_until(one, far(1)),
             move || {
-                map.insert_at(other, far(3));
+                map.insert_until(other, far(3));
                 map
             },
         );
@@ -203,8 +201,8 @@ fn remove_against_waiting_on_a_paused_clock() {
     check("map: remove against waiting on a paused clock", || {
         let (map, task) = map_on_a_paused_clock();
         let (one, other) = (map.key(0), map.key(1));
-        map.insert_at(one, far(1));
-        map.insert_at(other, far(2));
+        map.insert_until(one, far(1));
+        map.insert_until(other, far(2));
         let (task, map) = race(
             move || task.run(),
             move || {
@@ -223,12 +221,12 @@ fn remove_against_insert_on_a_paused_clock() {
     check("map: remove against insert on a paused clock", || {
         let (map, task) = map_on_a_paused_clock();
         let (one, other) = (map.key(0), map.key(1));
-        map.insert_at(one, far(1));
+        map.insert_until(one, far(1));
         let task = task.run();
         let inserter = map.clone();
         let (task, (), map) = race_three(
             move || task.go_on(),
-            move || inserter.insert_at(other, far(2)),
+            move || inserter.insert_until(other, far(2)),
             move || {
                 assert!(map.remove(&one).is_some());
                 map
@@ -244,7 +242,7 @@ fn remove_against_taking() {
     check("map: remove against taking", || {
         let (map, task) = map();
         let key = map.key(0);
-        map.insert_at(key, near(1));
+        map.insert_until(key, near(1));
         let (task, (removed, _map)) = race(move || task.run(), move || (map.remove(&key).is_some(), map));
         assert_eq!(task.taken.len() + usize::from(removed), 1, "one of them gets it");
     });
@@ -258,7 +256,7 @@ fn the_last_handle_against_waiting() {
         let (task, ()) = race(
             move || task.run(),
             move || {
-                map.insert_at(key, near(1));
+                map.insert_until(key, near(1));
                 drop(map);
             },
         );
@@ -277,7 +275,7 @@ fn insert_against_the_drop_of_the_stream() {
         let woken = task.woken.clone();
         let (_map, ()) = race(
             move || {
-                map.insert_at(key, near(1));
+                map.insert_until(key, near(1));
                 map
             },
             move || drop(task),

@@ -9,27 +9,27 @@
 // 3. `next` is never later than the earliest timer, and is `Tick::MAX` exactly if the shard is empty. It changes only
 //    under the lock.
 // 4. At most `STEPS` steps of a wheel are made per hold of the lock.
-// 5. Of the user's code, only `Eq` and `Borrow` of keys run under the lock, before anything has changed. Keys and
-//    values are dropped outside it, and nobody is woken under it.
+// 5. Of the user's code, `Eq` and `Borrow` of keys run under the lock before anything has changed, and closures on
+//    values (`visit.rs`) while the shard is whole. Keys and values are dropped outside it, and nobody is
+//    woken under it.
+// 6. Each entry has taken room of `capacity`, which is given back under the lock as the entry is taken out.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::mem;
+use std::ptr;
 use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
-use hashbrown::HashTable;
-
+use super::inside;
+use super::state::{Counts, Entry, State, register_one_of_few};
 use super::timers::Timers;
 use crate::clock;
+use crate::core::capacity::Capacity;
 use crate::core::next::Next;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
-use crate::wheel::{self, Step, Wheel};
-
-/// Steps of the wheel per hold of the lock. Each touches at most two entries.
-const STEPS: usize = 128;
 
 /// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those that they
 /// compare.
@@ -37,9 +37,6 @@ const SHARD_BITS_FROM: u32 = 32;
 
 /// The latest deadline. The tick after it means "none".
 const LAST: Tick = Tick(u64::MAX - 1);
-
-/// A table with at least this much room that is less than an eighth full frees memory.
-const ROOMY: usize = 1024;
 
 /// The shards of a map. One that never had an entry takes 24 bytes.
 pub(super) struct Shards<K, V> {
@@ -51,6 +48,7 @@ pub(super) struct Shards<K, V> {
     /// Whether a clock jumps to `next`. Then `next` is exact: it follows what is removed or put off. Read under the
     /// lock of a shard.
     drives_clock: AtomicBool,
+    capacity: Capacity,
 }
 
 type Made<K, V> = OnceLock<Box<Locked<K, V>>>;
@@ -64,18 +62,6 @@ pub(super) struct Shard<'a, K, V> {
 // On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
 struct Locked<K, V>(Mutex<State<K, V>>);
-
-struct State<K, V> {
-    table: HashTable<Entry<K, V>>,
-    timers: Timers,
-}
-
-struct Entry<K, V> {
-    key: K,
-    value: V,
-    deadline: Tick,
-    timer: wheel::Key,
-}
 
 /// How long an entry lives, and from when.
 #[derive(Clone, Copy)]
@@ -95,20 +81,28 @@ pub(super) trait Waits {
 }
 
 impl Term {
+    /// The term of an entry that expires at `deadline`.
+    pub(super) fn until(deadline: Tick) -> Term {
+        Term { now: deadline, duration: Duration::ZERO }
+    }
+
     /// The deadline. Counted from `elapsed` if that is later, so that a clock that was behind ends nothing early.
     #[inline]
-    fn end(self, timers: &Timers) -> Tick {
+    pub(super) fn end(self, timers: &Timers) -> Tick {
         clock::later(self.now.max(timers.elapsed()), self.duration).min(LAST)
     }
 }
 
 impl<K, V> Shards<K, V> {
-    /// `count` shards, a power of two.
-    pub(super) fn new(count: usize) -> Self {
+    /// `count` shards, a power of two, with room for at most so many entries in all.
+    pub(super) fn new(count: usize, most: Option<usize>) -> Self {
+        let capacity = Capacity::new();
+        capacity.open(most);
         Shards {
             next: (0..count).map(|_| Next::never()).collect(),
             states: (0..count).map(|_| OnceLock::new()).collect(),
             drives_clock: AtomicBool::new(false),
+            capacity,
         }
     }
 
@@ -136,19 +130,16 @@ impl<K, V> Shards<K, V> {
 }
 
 impl<K, V> Locked<K, V> {
-    fn new() -> Self {
-        Locked(Mutex::new(State { table: HashTable::new(), timers: Timers::starting_at(Tick::ZERO) }))
-    }
-
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
-        // A comparison of keys may panic, but before anything has changed.
+        // The user's code may panic, but while the shard is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K, V> Shard<'_, K, V> {
+impl<'a, K, V> Shard<'a, K, V> {
     #[inline]
-    fn state(&self) -> &Made<K, V> {
+    fn state(&self) -> &'a Made<K, V> {
         &self.shards.states[self.number]
     }
 
@@ -158,15 +149,25 @@ impl<K, V> Shard<'_, K, V> {
     }
 
     /// `None` if there never was an entry.
+    ///
+    /// # Panics
+    /// If this is called by a closure that this map runs.
     #[inline]
-    fn lock(&self) -> Option<MutexGuard<'_, State<K, V>>> {
+    pub(super) fn lock(&self) -> Option<MutexGuard<'a, State<K, V>>> {
+        inside::check(self.map());
         Some(self.state().get()?.lock())
     }
 
+    /// What tells this map from others.
+    #[inline]
+    pub(super) fn map(&self) -> usize {
+        ptr::from_ref(self.shards).addr()
+    }
+
     #[cold]
-    fn make(&self) -> &Locked<K, V> {
+    fn make(&self) -> &'a Locked<K, V> {
         // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
-        let made = Box::new(Locked::new());
+        let made = Box::new(Locked(Mutex::new(State::new())));
         self.state().get_or_init(|| made)
     }
 
@@ -179,29 +180,42 @@ impl<K, V> Shard<'_, K, V> {
         self.lock().map_or(0, |state| state.table.len())
     }
 
+    /// What the shard has done, and the number of its entries.
+    pub(super) fn counts(&self) -> (Counts, usize) {
+        self.lock().map_or((Counts::default(), 0), |state| (state.counts, state.table.len()))
+    }
+
     #[inline]
-    fn drives_clock(&self) -> bool {
+    pub(super) fn drives_clock(&self) -> bool {
         self.shards.drives_clock.load(Relaxed)
     }
 
     /// Moves the timers to the deadlines that were only written to their entries.
     fn update_timers(&self) {
         let Some(mut guard) = self.lock() else { return };
-        let State { table, timers } = &mut *guard;
+        let State { table, timers, .. } = &mut *guard;
         for entry in table.iter_mut() {
             timers.reset(entry.timer, entry.deadline);
         }
         self.publish(&guard);
     }
 
-    /// Inserts an entry, or gives the entry of that key another value and deadline.
-    pub(super) fn insert(&self, waits: &impl Waits, hash: u64, key: K, value: V, term: Term) -> Option<V>
+    /// Inserts an entry, or gives the entry of that key another value and deadline. If the map is full, returns the key
+    /// and the value.
+    pub(super) fn insert(
+        &self,
+        waits: &impl Waits,
+        hash: u64,
+        key: K,
+        value: V,
+        term: Term,
+    ) -> Result<Option<V>, (K, V)>
     where
         K: Eq,
     {
-        let locked = self.state().get().map_or_else(|| self.make(), |locked| &**locked);
-        let mut guard = locked.lock();
-        let State { table, timers } = &mut *guard;
+        inside::check(self.map());
+        let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
+        let State { table, timers, counts } = &mut *guard;
         let deadline = term.end(timers);
         let found = table.find_mut(hash, |entry| entry.key == key);
         let (replaced, registered) = if let Some(entry) = found {
@@ -209,7 +223,11 @@ impl<K, V> Shard<'_, K, V> {
                 timers.reset(entry.timer, deadline);
             }
             (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers))
+        } else if self.shards.capacity.take().is_err() {
+            // The caller drops them outside the lock.
+            return Err((key, value));
         } else {
+            counts.inserted += 1;
             let timer = match timers.wheel() {
                 Some(wheel) => wheel.insert(deadline, hash),
                 None => register_one_of_few(table, timers, deadline, hash),
@@ -219,7 +237,7 @@ impl<K, V> Shard<'_, K, V> {
             (None, true)
         };
         self.unlock(guard, registered.then_some(deadline), waits);
-        replaced
+        Ok(replaced)
     }
 
     /// Gives an entry another deadline. Returns `false` if there is no entry.
@@ -229,7 +247,7 @@ impl<K, V> Shard<'_, K, V> {
         Q: Eq + ?Sized,
     {
         let Some(mut guard) = self.lock() else { return false };
-        let State { table, timers } = &mut *guard;
+        let State { table, timers, .. } = &mut *guard;
         let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
         let deadline = term.end(timers);
         if self.drives_clock() {
@@ -249,15 +267,7 @@ impl<K, V> Shard<'_, K, V> {
         let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
         let (entry, _) = found.remove();
         guard.timers.remove(entry.timer);
-        guard.shrink();
-        if self.drives_clock() {
-            self.unlock_exactly(guard, waits);
-        } else {
-            if guard.table.is_empty() {
-                self.published().publish(None);
-            }
-            drop(guard);
-        }
+        self.unlock_without(guard, 1, waits);
         // The key is dropped here, outside the lock.
         Some(entry.value)
     }
@@ -274,8 +284,9 @@ impl<K, V> Shard<'_, K, V> {
     /// Takes everything out, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
-        let fresh = State { table: HashTable::new(), timers: Timers::starting_at(guard.timers.elapsed()) };
-        let taken = mem::replace(&mut *guard, fresh);
+        let timers = Timers::starting_at(guard.timers.elapsed());
+        let taken = (mem::take(&mut guard.table), mem::replace(&mut guard.timers, timers));
+        self.shards.capacity.give(taken.0.len());
         self.published().publish(None);
         drop(guard);
         Some(taken)
@@ -287,14 +298,29 @@ impl<K, V> Shard<'_, K, V> {
         let mut guard = self.lock()?;
         guard.timers.skip_to(self.next().min(now));
         let due = guard.take_due(now);
+        if due.is_some() {
+            self.shards.capacity.give(1);
+        }
         guard.shrink();
         self.publish(&guard);
         due
     }
 
+    /// Unlocks after so many entries were taken out before their deadlines.
+    #[inline]
+    pub(super) fn unlock_without(&self, mut guard: MutexGuard<'_, State<K, V>>, taken: usize, waits: &impl Waits) {
+        self.shards.capacity.give(taken);
+        guard.shrink();
+        if self.drives_clock() {
+            self.unlock_exactly(guard, waits);
+        } else if guard.table.is_empty() {
+            self.published().publish(None);
+        }
+    }
+
     /// Unlocks after an entry was registered or put off, then calls the consumer if there is work earlier.
     #[inline]
-    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>, waits: &impl Waits) {
+    pub(super) fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>, waits: &impl Waits) {
         match registered {
             _ if self.drives_clock() => self.unlock_exactly(guard, waits),
             Some(deadline) if self.published().registered(deadline) => {
@@ -324,73 +350,6 @@ impl<K, V> Shard<'_, K, V> {
     }
 }
 
-impl<K, V> State<K, V> {
-    /// Frees memory after an entry was taken out.
-    #[inline]
-    fn shrink(&mut self) {
-        if self.table.capacity() >= ROOMY && self.table.len() < self.table.capacity() / 8 {
-            self.shrink_table();
-        }
-    }
-
-    #[cold]
-    fn shrink_table(&mut self) {
-        let State { table, timers } = self;
-        table.shrink_to(table.len() * 2, |entry| timers.hash_of(entry.timer));
-    }
-
-    fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
-        let State { table, timers } = self;
-        for _ in 0..STEPS {
-            match timers.step(now) {
-                Step::Fired { key: timer, deadline, value: hash } => {
-                    let found = table.find_entry(hash, |entry| entry.timer == timer);
-                    let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
-                    let entry = found.get_mut();
-                    if entry.deadline == deadline {
-                        let (entry, _) = found.remove();
-                        return Some((entry.key, entry.value));
-                    }
-                    // It was touched. Even if it is due all the same, it goes back, to come out in order.
-                    entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
-                }
-                Step::Cascaded => {}
-                Step::Done => break,
-            }
-        }
-        None
-    }
-}
-
-impl<K, V> Entry<K, V> {
-    /// Gives this another deadline. Returns whether its timer was set earlier.
-    fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
-        let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
-        self.deadline = deadline;
-        earlier
-    }
-}
-
-/// Registers an entry if there is no wheel; makes one if there are too many entries for the row.
-#[inline(never)]
-fn register_one_of_few<K, V>(
-    table: &mut HashTable<Entry<K, V>>,
-    timers: &mut Timers,
-    deadline: Tick,
-    hash: u64,
-) -> wheel::Key {
-    if let Some(timer) = timers.insert(deadline, hash) {
-        return timer;
-    }
-    let mut wheel = Wheel::starting_at(timers.elapsed());
-    for entry in table.iter_mut() {
-        entry.timer = wheel.insert(entry.deadline, timers.hash_of(entry.timer));
-    }
-    let timer = wheel.insert(deadline, hash);
-    *timers = Timers::in_a(wheel);
-    timer
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,12 +365,12 @@ mod tests {
     #[test]
     fn unordered_entries_after_a_long_rest_cascade_once() {
         const COUNT: u64 = 1_000;
-        let shards = Shards::new(1);
+        let shards = Shards::new(1, None);
         let shard = shards.of(0);
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
-            assert_eq!(shard.insert(&Nobody, n, n, (), term), None);
+            assert_eq!(shard.insert(&Nobody, n, n, (), term), Ok(None));
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));

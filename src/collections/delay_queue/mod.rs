@@ -26,6 +26,7 @@
 // 5. A waker is woken only when the queue is in a consistent state.
 
 mod expired;
+mod room;
 mod waiting;
 
 use std::fmt;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 pub use self::expired::{Drain, Expired, Key};
 use self::waiting::LastPoll;
+pub use super::metrics::Metrics;
 use crate::clock;
 use crate::clock::Instant;
 use crate::future::Sleep;
@@ -88,6 +90,9 @@ pub struct DelayQueue<T> {
     now: Tick,
     /// How many entries have been handed out since.
     handed_out: u32,
+    /// How many entries were inserted, and how many have expired, so far.
+    inserted: u64,
+    expired: u64,
     /// How many entries room is reserved for.
     reserved: usize,
     last_poll: LastPoll,
@@ -153,6 +158,8 @@ impl<T> DelayQueue<T> {
             sleep,
             now: Tick::ZERO,
             handed_out: 0,
+            inserted: 0,
+            expired: 0,
             reserved: 0,
             last_poll: LastPoll::Ready,
             drives_clock: false,
@@ -200,6 +207,7 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
+        self.inserted += 1;
         self.wake_if_earlier(deadline);
         Key(key)
     }
@@ -378,71 +386,6 @@ impl<T> DelayQueue<T> {
         Drain::new(entries)
     }
 
-    /// Frees memory that holds no entry.
-    ///
-    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
-    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
-    ///
-    /// ```
-    /// # use hairspring::DelayQueue;
-    /// let mut queue = DelayQueue::<u8>::with_capacity(1_000);
-    /// queue.shrink_to_fit();
-    /// assert_eq!(queue.capacity(), 0);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.reserved = 0;
-        self.sorter = Sorter::default();
-        self.wheel.shrink_to_fit();
-    }
-
-    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
-    /// it moves entries together. Keys do not change.
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::with_capacity(1_000);
-    /// let key = queue.insert('x', Duration::from_secs(5));
-    /// queue.compact();
-    /// assert_eq!(queue.capacity(), 1);
-    /// assert_eq!(queue.remove(&key).into_inner(), 'x');
-    /// ```
-    pub fn compact(&mut self) {
-        self.shrink_to_fit();
-    }
-
-    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
-    /// larger.
-    ///
-    /// ```
-    /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
-    /// ```
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.reserved.max(self.len())
-    }
-
-    /// Keeps room for `additional` more entries until [`shrink_to_fit`](DelayQueue::shrink_to_fit).
-    ///
-    /// Takes no time, however many they are: memory is asked for as entries come, some at a time, and then it stays.
-    ///
-    /// # Panics
-    /// If there would be room for more than 2^32 - 128 entries.
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert('x', Duration::from_secs(5));
-    /// queue.reserve(10);
-    /// assert!(queue.capacity() >= 11);
-    /// ```
-    #[track_caller]
-    pub fn reserve(&mut self, additional: usize) {
-        if additional > 0 {
-            self.wheel.reserve(additional);
-            self.reserved = self.reserved.max(self.len() + additional);
-        }
-    }
-
     /// Returns the number of entries, due or not.
     ///
     /// ```
@@ -454,6 +397,20 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.wheel.len()
+    }
+
+    /// Returns a snapshot of what the queue has done so far.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_secs(5));
+    /// queue.clear();
+    /// assert_eq!(queue.metrics().removed(), 1);
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics { name: None, len: self.len(), inserted: self.inserted, expired: self.expired }
     }
 
     /// Returns whether the queue has no entries.

@@ -74,6 +74,7 @@ impl<T> DelayQueue<T> {
             match self.wheel.step_sorting(self.now, &mut self.sorter) {
                 Step::Fired { key, deadline, value } => {
                     self.handed_out += 1;
+                    self.expired += 1;
                     return Poll::Ready(Expired::new(Key(key), deadline, value));
                 }
                 Step::Cascaded if steps == STEPS => {

@@ -1,0 +1,113 @@
+//! What the lock of a shard guards: a hash table of entries and the timers that they wait for.
+//
+// The invariants are those of `shard.rs`.
+
+use hashbrown::HashTable;
+
+use super::timers::Timers;
+use crate::wheel::{self, Step, Tick, Wheel};
+
+/// Steps of the wheel per hold of the lock. Each touches at most two entries.
+const STEPS: usize = 128;
+
+/// A table with at least this much room that is less than an eighth full frees memory.
+const ROOMY: usize = 1024;
+
+pub(super) struct State<K, V> {
+    pub(super) table: HashTable<Entry<K, V>>,
+    pub(super) timers: Timers,
+    pub(super) counts: Counts,
+}
+
+/// What a shard has done.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) inserted: u64,
+    pub(super) expired: u64,
+}
+
+pub(super) struct Entry<K, V> {
+    pub(super) key: K,
+    pub(super) value: V,
+    pub(super) deadline: Tick,
+    pub(super) timer: wheel::Key,
+}
+
+impl<K, V> State<K, V> {
+    pub(super) fn new() -> Self {
+        State { table: HashTable::new(), timers: Timers::starting_at(Tick::ZERO), counts: Counts::default() }
+    }
+
+    /// Frees memory after an entry was taken out.
+    #[inline]
+    pub(super) fn shrink(&mut self) {
+        if self.table.capacity() >= ROOMY && self.table.len() < self.table.capacity() / 8 {
+            self.shrink_table();
+        }
+    }
+
+    #[cold]
+    fn shrink_table(&mut self) {
+        let State { table, timers, .. } = self;
+        table.shrink_to(table.len() * 2, |entry| timers.hash_of(entry.timer));
+    }
+
+    /// Takes the earliest entry out if it is due at `now`, in at most `STEPS` steps.
+    pub(super) fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
+        let State { table, timers, counts } = self;
+        for _ in 0..STEPS {
+            match timers.step(now) {
+                Step::Fired { key: timer, deadline, value: hash } => {
+                    let found = table.find_entry(hash, |entry| entry.timer == timer);
+                    let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
+                    let entry = found.get_mut();
+                    if entry.deadline == deadline {
+                        let (entry, _) = found.remove();
+                        counts.expired += 1;
+                        return Some((entry.key, entry.value));
+                    }
+                    // It was touched. Even if it is due all the same, it goes back, to come out in order.
+                    entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
+                }
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+        }
+        None
+    }
+}
+
+impl<K, V> Entry<K, V> {
+    #[inline]
+    pub(super) fn has_expired(&self, now: Tick) -> bool {
+        self.deadline <= now
+    }
+
+    /// Gives this another deadline. Returns whether its timer was set earlier.
+    #[inline]
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
+        let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
+        self.deadline = deadline;
+        earlier
+    }
+}
+
+/// Registers an entry if there is no wheel; makes one if there are too many entries for the row.
+#[inline(never)]
+pub(super) fn register_one_of_few<K, V>(
+    table: &mut HashTable<Entry<K, V>>,
+    timers: &mut Timers,
+    deadline: Tick,
+    hash: u64,
+) -> wheel::Key {
+    if let Some(timer) = timers.insert(deadline, hash) {
+        return timer;
+    }
+    let mut wheel = Wheel::starting_at(timers.elapsed());
+    for entry in table.iter_mut() {
+        entry.timer = wheel.insert(entry.deadline, timers.hash_of(entry.timer));
+    }
+    let timer = wheel.insert(deadline, hash);
+    *timers = Timers::in_a(wheel);
+    timer
+}
