@@ -9,6 +9,7 @@
 //! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
 //! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
 //!   [`MissedTickBehavior`](crate::MissedTickBehavior).
+//! - Streams: [`StreamExt`](crate::StreamExt), [`stream`](crate::stream).
 //! - Queues: [`DelayQueue`](crate::DelayQueue). Keyed deadlines: [`DeadlineMap`](crate::DeadlineMap),
 //!   [`Expirations`](crate::Expirations).
 //! - Tuning: [`Builder`](crate::timer::Builder), [`Alarm`](crate::timer::Alarm), [`Metrics`](crate::timer::Metrics),
@@ -29,7 +30,7 @@
 /// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
 pub mod migrating {}
 
-/// Recipes: debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful shutdown.
+/// Recipes: debounce, throttle, retry, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
 ///
 #[doc = include_str!("../docs/cookbook.md")]
 ///

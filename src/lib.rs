@@ -21,6 +21,7 @@
 //! | wait | [`sleep`](sleep()), [`sleep_until`] |
 //! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
 //! | do something periodically | [`interval`](interval()), [`interval_at`] |
+//! | limit, slow down or gather the items of a stream | [`StreamExt`] |
 //! | get values back when they are due | [`DelayQueue`] |
 //! | let keys expire unless they are touched | [`DeadlineMap`] |
 //! | configure, measure, limit or end a timer | [`Timer`], [`Timer::builder`] |
@@ -31,8 +32,8 @@
 //!
 //! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry, graceful
-//!   shutdown.
+//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry,
+//!   cancellation, graceful shutdown.
 //! - Testing with time: the module `test_util`.
 //!
 //! # Features
@@ -48,8 +49,9 @@
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`]
-//! returns an error instead. No future panics for lack of a runtime: outside one, it waits on the process's own timer.
+//! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`],
+//! [`Timer::try_timeout`] and [`Timer::try_interval`] return errors instead. No future panics for lack of a runtime:
+//! outside one, it waits on the process's own timer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -60,6 +62,7 @@ mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod integration;
+pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 pub mod timer;
@@ -72,13 +75,14 @@ pub use crate::clock::Instant;
 pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::future::{
-    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TrySleep, interval, interval_at, sleep, sleep_until,
-    timeout, timeout_at,
+    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TryInterval, TrySleep, TryTimeout, interval, interval_at,
+    sleep, sleep_until, timeout, timeout_at,
 };
 #[cfg(feature = "hyper")]
 pub use crate::integration::hyper;
 #[cfg(feature = "tower")]
 pub use crate::integration::tower;
+pub use crate::stream::StreamExt;
 #[cfg(feature = "test-util")]
 pub use crate::test_util::{advance, pause, resume};
 pub use crate::timer::Timer;

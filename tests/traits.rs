@@ -4,12 +4,15 @@
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Drain, Expired};
 use hairspring::error::{Elapsed, Error};
+use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, TimeoutRepeating};
 use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
-    DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer, TrySleep,
+    DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer, TryInterval,
+    TrySleep, TryTimeout,
 };
 
 type Payload = String;
@@ -28,6 +31,10 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Builder>();
     lasting::<DeadlineMap<Payload, Payload>>();
     lasting::<DelayQueue<Payload>>();
+    lasting::<TryInsertError<Payload, Payload>>();
+    lasting::<deadline_map::BuildError>();
+    lasting::<deadline_map::Builder<Payload, Payload>>();
+    lasting::<deadline_map::Metrics>();
     lasting::<Drain<Payload>>();
     lasting::<Elapsed>();
     lasting::<Error>();
@@ -44,11 +51,24 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Ticks>();
     lasting::<Timeout<Payload>>();
     lasting::<Timer>();
+    lasting::<TryInterval>();
     lasting::<TrySleep>();
+    lasting::<TryTimeout<Payload>>();
     lasting::<Wheel<Payload>>();
     lasting::<delay_queue::Key>();
     lasting::<wheel::Key>();
     shared::<Driver>(); // holds what is tokio's
+}
+
+#[test]
+fn streams_can_too() {
+    type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
+    lasting::<ChunksTimeout<Inner>>();
+    lasting::<Debounce<Inner>>();
+    lasting::<IntervalStream>();
+    lasting::<Throttle<Inner>>();
+    lasting::<TimeoutRepeating<Inner>>();
+    lasting::<stream::Timeout<Inner>>();
 }
 
 #[test]
@@ -63,6 +83,8 @@ fn what_is_small_can_be_copied_compared_and_hashed() {
     value::<wheel::Key>();
     handle::<Builder>();
     handle::<DeadlineMap<Payload, Payload>>();
+    handle::<deadline_map::Builder<Payload, Payload>>();
+    handle::<deadline_map::Metrics>();
     handle::<Timer>();
     handle::<Metrics>();
     handle::<Lateness>();

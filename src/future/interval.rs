@@ -4,7 +4,7 @@
 // 1. A tick returns the instant that it was scheduled for.
 // 2. No task is woken for a tick that it has not polled for.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::clock::Instant;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::timer::Timer;
+use crate::util::error::Error;
 
 /// A tick that is at most this late does not count as missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
@@ -77,7 +78,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, except for the 5 ms that do not count as late |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, except for the 5 ms that do not
+/// count as late |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// ```
@@ -186,7 +188,12 @@ impl Interval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.delay).poll(cx));
+        self.try_poll_tick(cx).map(|tick| tick.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// [`poll_tick`](Interval::poll_tick), with an error in place of a panic.
+    pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
+        ready!(self.delay.poll_elapsed(cx))?;
         let scheduled = self.delay.deadline();
         let now = self.now();
         let next = if now > scheduled + ON_TIME {
@@ -195,7 +202,7 @@ impl Interval {
             scheduled.deadline_after(self.period)
         };
         self.delay.reset_idle(clock::tick_of(next));
-        Poll::Ready(scheduled)
+        Poll::Ready(Ok(scheduled))
     }
 
     fn now(&self) -> Instant {

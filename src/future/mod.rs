@@ -1,4 +1,5 @@
-//! The futures: [`Sleep`], [`TrySleep`], [`Timeout`] and [`Interval`], and the functions that make them.
+//! The futures: [`Sleep`], [`Timeout`] and [`Interval`], those that return errors ([`TrySleep`], [`TryTimeout`],
+//! [`TryInterval`]), and the functions that make them.
 
 mod ext;
 mod interval;
@@ -6,10 +7,14 @@ mod on_timer;
 mod sleep;
 mod spans;
 mod timeout;
+mod try_interval;
 mod try_sleep;
+mod try_timeout;
 
 pub use ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
+pub use try_interval::TryInterval;
 pub use try_sleep::TrySleep;
+pub use try_timeout::TryTimeout;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::future::{Interval, Sleep, Timeout, TrySleep};
+use crate::future::{Interval, Sleep, Timeout, TryInterval, TrySleep, TryTimeout};
 use crate::timer::Timer;
 
 impl Timer {
@@ -128,6 +128,31 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
+    /// The same as [`timeout`](Timer::timeout), but with an error instead of a panic if the timer is full or was shut
+    /// down. For a deadline rather than a duration, call [`reset_to`](TryTimeout::reset_to).
+    ///
+    /// # Errors
+    /// The future resolves to an outer error if it has to wait and the timer is
+    /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to
+    /// the inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().capacity(100).build().unwrap();
+    /// match timer.try_timeout(Duration::from_secs(1), async { 5 }).await {
+    ///     Ok(Ok(answer)) => assert_eq!(answer, 5),
+    ///     Ok(Err(_elapsed)) => eprintln!("too late"),
+    ///     Err(error) => eprintln!("shedding load: {error}"),
+    /// }
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> TryTimeout<F::IntoFuture> {
+        TryTimeout::new(self.timeout(duration, future))
+    }
+
     /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
     /// timer.
     ///
@@ -168,5 +193,28 @@ impl Timer {
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::on(self.clone(), start, period)
+    }
+
+    /// The same as [`interval`](Timer::interval), but ticks are errors instead of panics if the timer is full or was
+    /// shut down.
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut interval = timer.try_interval(Duration::from_secs(60));
+    /// assert!(interval.tick().await.is_ok(), "at once");
+    /// timer.shutdown();
+    /// assert!(interval.tick().await.is_err_and(|error| error.is_shutdown()));
+    /// # }
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn try_interval(&self, period: Duration) -> TryInterval {
+        TryInterval::new(self.interval(period))
     }
 }

@@ -168,6 +168,18 @@ impl Sleep {
         clock::instant_of(self.deadline)
     }
 
+    /// [`deadline`](Sleep::deadline), as a tick.
+    #[inline]
+    pub(crate) fn tick(&self) -> Tick {
+        self.deadline
+    }
+
+    /// Whether this is registered, or was when it last changed.
+    #[inline]
+    pub(crate) fn is_registered(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
     /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
     ///
     /// A sleep is not registered before its first poll, after a reset once it has completed, or after a reset to a

@@ -10,7 +10,7 @@ use tokio::task::coop;
 
 use crate::clock::Instant;
 use crate::future::{Sleep, sleep, sleep_until};
-use crate::util::error::Elapsed;
+use crate::util::error::{Elapsed, Error};
 
 /// Awaits `future`, but for at most `duration` from now.
 ///
@@ -153,22 +153,33 @@ impl<T> Timeout<T> {
     }
 }
 
+impl<T: Future> Timeout<T> {
+    /// Polls, with an error in place of a panic.
+    #[inline]
+    pub(crate) fn try_poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<T::Output, Elapsed>, Error>> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.value.poll(cx) {
+            return Poll::Ready(Ok(Ok(output)));
+        }
+        // If the future has spent the whole budget, the deadline would never be checked.
+        let spent_by_future = had_budget && !coop::has_budget_remaining();
+        poll_delay(this.delay, cx, spent_by_future).map_ok(|()| Err(Elapsed::new()))
+    }
+}
+
 impl<T: Future> Future for Timeout<T> {
     type Output = Result<T::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.value.poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        // If the future has spent the whole budget, the deadline would never be checked.
-        let spent_by_future = had_budget && !coop::has_budget_remaining();
-        poll_delay(this.delay, cx, spent_by_future).map(|()| Err(Elapsed::new()))
+        self.try_poll(cx).map(|result| result.unwrap_or_else(|error| panic!("{error}")))
     }
 }
 
 /// The part that does not depend on the future's type.
-fn poll_delay(delay: &mut Sleep, cx: &mut Context<'_>, without_budget: bool) -> Poll<()> {
-    if without_budget { Pin::new(&mut coop::unconstrained(delay)).poll(cx) } else { Pin::new(delay).poll(cx) }
+fn poll_delay(delay: &mut Sleep, cx: &mut Context<'_>, without_budget: bool) -> Poll<Result<(), Error>> {
+    if without_budget { delay.poll_without_budget(cx) } else { delay.poll_elapsed(cx) }
 }

@@ -1,0 +1,101 @@
+//! [`ChunksTimeout`]: a stream of what came together.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pin_project::pin_project;
+
+use super::fuse::Fuse;
+use crate::clock;
+use crate::future::{Sleep, sleep};
+
+/// Room for at most this many items is taken before they come.
+const ROOM: usize = 1024;
+
+/// The stream that [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) returns.
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::ChunksTimeout;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut chunks: ChunksTimeout<_> = futures::stream::iter([1, 2]).chunks_timeout(10, Duration::from_secs(1));
+/// assert_eq!((chunks.next().await, chunks.next().await), (Some(vec![1, 2]), None));
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct ChunksTimeout<S: Stream> {
+    #[pin]
+    stream: Fuse<S>,
+    /// Until when items are gathered, once there are any.
+    delay: Sleep,
+    duration: Duration,
+    items: Vec<S::Item>,
+    max_size: usize,
+}
+
+impl<S: Stream> ChunksTimeout<S> {
+    #[track_caller]
+    pub(super) fn new(stream: S, max_size: usize, duration: Duration) -> Self {
+        ChunksTimeout { stream: Fuse::new(stream), delay: sleep(duration), duration, items: Vec::new(), max_size }
+    }
+
+    /// Returns the items that were gathered and not yielded yet.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let items = futures::stream::iter([1, 2]).chain(futures::stream::pending());
+    /// let mut chunks = std::pin::pin!(items.chunks_timeout(3, Duration::from_secs(3600)));
+    /// assert!(futures::poll!(chunks.next()).is_pending());
+    /// assert_eq!(chunks.into_remainder(), [1, 2]);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
+        mem::take(self.project().items)
+    }
+}
+
+impl<S: Stream> Stream for ChunksTimeout<S> {
+    type Item = Vec<S::Item>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<S::Item>>> {
+        let mut this = self.project();
+        while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
+            let Some(item) = item else {
+                let rest = mem::take(this.items);
+                return Poll::Ready((!rest.is_empty()).then_some(rest));
+            };
+            if this.items.is_empty() {
+                this.delay.reset_idle(clock::later(this.delay.now(), *this.duration));
+                this.items.reserve_exact(ROOM.min(*this.max_size));
+            }
+            this.items.push(item);
+            if this.items.len() >= *this.max_size {
+                return Poll::Ready(Some(mem::take(this.items)));
+            }
+        }
+        if this.items.is_empty() {
+            return Poll::Pending;
+        }
+        ready!(Pin::new(this.delay).poll(cx));
+        Poll::Ready(Some(mem::take(this.items)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = usize::from(!self.items.is_empty());
+        let (lower, upper) = self.stream.size_hint();
+        ((lower / self.max_size).saturating_add(begun), upper.and_then(|upper| upper.checked_add(begun)))
+    }
+}

@@ -1,0 +1,196 @@
+//! Streams with deadlines: [`StreamExt`], with the names and the meaning of tokio-stream's adapters, and the streams
+//! that its methods return.
+//!
+//! ```
+//! use futures::StreamExt as _;
+//! use hairspring::{Duration, StreamExt};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let lines = futures::stream::iter(["one", "two"]).chain(futures::stream::pending());
+//! let mut lines = std::pin::pin!(lines.timeout(Duration::from_secs(30)));
+//! assert_eq!(lines.next().await, Some(Ok("one")));
+//! assert_eq!(lines.next().await, Some(Ok("two")));
+//! assert!(lines.next().await.unwrap().is_err(), "silence");
+//! # }
+//! ```
+
+mod chunks_timeout;
+mod debounce;
+mod fuse;
+mod interval_stream;
+mod silence;
+mod throttle;
+mod timeout;
+mod timeout_repeating;
+
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use crate::future::Interval;
+pub use crate::util::error::Elapsed;
+pub use chunks_timeout::ChunksTimeout;
+pub use debounce::Debounce;
+pub use interval_stream::IntervalStream;
+pub use throttle::Throttle;
+pub use timeout::Timeout;
+pub use timeout_repeating::TimeoutRepeating;
+
+/// Adds limits in time to every stream, as tokio-stream does, on the timers of this crate.
+///
+/// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and
+/// [`debounce`](StreamExt::debounce) comes on top. Import `futures::StreamExt` for `next`, `map` and the like: a
+/// program that imports tokio-stream's trait beside this one has to say which `timeout` it means.
+///
+/// The streams are `Unpin` if the inner stream is. They can be made and polled anywhere, like
+/// [`sleep`](crate::sleep()). Polling panics in the same cases as a sleep does.
+///
+/// # Cancel safety
+/// Dropping a future that waits for the next item loses nothing: items that were gathered stay in the stream.
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let items = futures::stream::iter(1..=5).chunks_timeout(2, Duration::from_secs(1));
+/// assert_eq!(items.collect::<Vec<_>>().await, [vec![1, 2], vec![3, 4], vec![5]]);
+/// # }
+/// ```
+pub trait StreamExt: Stream {
+    /// Limits how long each item may take. If none has come for `duration`, the stream yields an [`Elapsed`] error,
+    /// once, and goes on waiting for the item.
+    ///
+    /// The time counts from this call, and then from each item. The stream is polled before the timer, so an item that
+    /// is there counts, however late the task is. An item moves the deadline without a call to the timer. A duration of
+    /// more than 500 years is treated as 500 years; a zero duration gives an error whenever no item is ready.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt, sleep};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let slow = futures::stream::once(async {
+    ///     sleep(Duration::from_secs(5)).await;
+    ///     "late"
+    /// });
+    /// let mut slow = std::pin::pin!(slow.timeout(Duration::from_secs(2)));
+    /// assert!(slow.next().await.unwrap().is_err(), "after two seconds");
+    /// assert_eq!(slow.next().await, Some(Ok("late")));
+    /// assert_eq!(slow.next().await, None);
+    /// # }
+    /// ```
+    #[track_caller]
+    fn timeout(self, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        Timeout::new(self, duration)
+    }
+
+    /// The same as [`timeout`](StreamExt::timeout), but as long as no item comes, the stream yields an error at each
+    /// tick of `interval`. An item resets the interval.
+    ///
+    /// An [`interval`](crate::interval()) ticks at once, so the first poll that finds no item yields an error. Use
+    /// [`interval_at`](crate::interval_at) to wait for a period first.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Instant, StreamExt, interval_at};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let second = Duration::from_secs(1);
+    /// let ticks = interval_at(Instant::now() + second, second);
+    /// let mut silent = futures::stream::pending::<()>().timeout_repeating(ticks);
+    /// let start = Instant::now();
+    /// assert!(silent.next().await.unwrap().is_err());
+    /// assert!(silent.next().await.unwrap().is_err());
+    /// assert_eq!(start.elapsed(), 2 * second);
+    /// # }
+    /// ```
+    fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self>
+    where
+        Self: Sized,
+    {
+        TimeoutRepeating::new(self, interval)
+    }
+
+    /// Keeps items at least `duration` apart. The first comes at once. A zero duration changes nothing.
+    ///
+    /// The stream is not polled until the time has passed, so its items wait where they are.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Instant, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut items = futures::stream::repeat('x').throttle(Duration::from_secs(2));
+    /// items.next().await; // at once
+    /// items.next().await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn throttle(self, duration: Duration) -> Throttle<Self>
+    where
+        Self: Sized,
+    {
+        Throttle::new(self, duration)
+    }
+
+    /// Gathers items: yields a `Vec` of them as soon as there are `max_size`, when `duration` has passed since the
+    /// first of them, or when the stream ends. A `Vec` is never empty.
+    ///
+    /// # Panics
+    /// If `max_size` is zero.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let rows = futures::stream::iter(1..=3).chain(futures::stream::pending());
+    /// let mut batches = rows.chunks_timeout(2, Duration::from_secs(1));
+    /// assert_eq!(batches.next().await, Some(vec![1, 2]));
+    /// assert_eq!(batches.next().await, Some(vec![3]), "a second later");
+    /// # }
+    /// ```
+    #[track_caller]
+    fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self>
+    where
+        Self: Sized,
+    {
+        assert!(max_size > 0, "`max_size` must be non-zero.");
+        ChunksTimeout::new(self, max_size, duration)
+    }
+
+    /// Waits until the stream has been silent for `duration`, and yields the last item that came before. The items
+    /// before that one are dropped. When the stream ends, the last item comes at once.
+    ///
+    /// The stream is polled before the timer, so an item that is there counts, however late the task is. An item moves
+    /// the deadline without a call to the timer. A stream that is never silent for so long yields nothing until it
+    /// ends.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let typed = futures::stream::iter(["h", "he", "hel"]).chain(futures::stream::pending());
+    /// let mut searches = typed.debounce(Duration::from_millis(300));
+    /// assert_eq!(searches.next().await, Some("hel"));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn debounce(self, duration: Duration) -> Debounce<Self>
+    where
+        Self: Sized,
+    {
+        Debounce::new(self, duration)
+    }
+}
+
+impl<S: Stream + ?Sized> StreamExt for S {}

@@ -1,0 +1,106 @@
+//! `Timer::try_timeout` and `Timer::try_interval`: errors in cases in which others panic.
+
+mod common;
+
+use std::future::{pending, ready};
+use std::task::Poll;
+
+use common::{HOUR, both_flavours, longest, ms, panic_message, paused, poll, settle};
+use futures::FutureExt;
+use hairspring::error::{Elapsed, Error};
+use hairspring::{Duration, Instant, Timer};
+
+/// A timer that one sleep has filled.
+fn full() -> (Timer, hairspring::timer::Driver, hairspring::TrySleep) {
+    let (timer, driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+    let mut first = timer.try_sleep(HOUR);
+    assert!(poll(&mut first).is_pending());
+    (timer, driver, first)
+}
+
+#[test]
+fn a_timeout_that_is_not_refused_is_a_timeout() {
+    for runtime in both_flavours().into_iter().chain([paused()]) {
+        runtime.block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            assert_eq!(timer.try_timeout(HOUR, ready(1)).await, Ok(Ok(1)));
+            let start = Instant::now();
+            assert_eq!(timer.try_timeout(ms(5), pending::<()>()).await, Ok(Err(Elapsed::new())));
+            assert!(start.elapsed() >= ms(5));
+            assert_eq!(timer.try_timeout(Duration::ZERO, pending::<()>()).await, Ok(Err(Elapsed::new())));
+            for endless in longest() {
+                assert_eq!(timer.try_timeout(endless, hairspring::sleep(ms(1))).await, Ok(Ok(())));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_full_timer_refuses_a_timeout_that_has_to_wait_and_keeps_its_future() {
+    let (timer, _driver, first) = full();
+    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(Ok(1))), "it needs no place");
+    let mut limited = timer.try_timeout(HOUR, pending::<()>());
+    for _ in 0..3 {
+        let Poll::Ready(Err(error)) = poll(&mut limited) else { panic!("a full timer took a timeout") };
+        assert!(error.is_at_capacity() && error.pending() == Some(1));
+    }
+    drop(first);
+    assert!(poll(&mut limited).is_pending(), "there is room again");
+    assert!(timer.try_sleep(HOUR).now_or_never().is_some(), "and this took it");
+    drop(limited.into_inner());
+    assert!(timer.try_sleep(HOUR).now_or_never().is_none());
+}
+
+#[test]
+fn a_full_timer_refuses_ticks_and_takes_none() {
+    let (timer, _driver, first) = full();
+    let mut ticks = timer.try_interval(HOUR);
+    let start = ticks.tick().now_or_never().expect("the first is due").unwrap();
+    for _ in 0..3 {
+        assert!(ticks.tick().now_or_never().unwrap().is_err_and(|error| error.is_at_capacity()));
+    }
+    drop(first);
+    assert!(ticks.tick().now_or_never().is_none(), "there is room again");
+    ticks.get_mut().reset_at(start);
+    assert_eq!(ticks.tick().now_or_never(), Some(Ok(start)), "none was lost");
+}
+
+#[test]
+fn a_shutdown_ends_those_that_wait_with_an_error() {
+    for runtime in both_flavours() {
+        runtime.block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            let mut ticks = timer.try_interval(HOUR);
+            assert!(ticks.tick().await.is_ok());
+            let limited = tokio::spawn(timer.try_timeout(HOUR, pending::<()>()));
+            let ticking = tokio::spawn(async move { (ticks.tick().await, ticks.tick().await) });
+            while timer.metrics().pending() < 2 {
+                settle().await;
+            }
+            assert_eq!(timer.shutdown(), 2);
+            assert_eq!(limited.await.unwrap(), Err(Error::shutdown()));
+            assert_eq!(ticking.await.unwrap(), (Err(Error::shutdown()), Err(Error::shutdown())));
+            assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
+            assert_eq!(timer.try_timeout(HOUR, ready(1)).await, Ok(Ok(1)));
+        });
+    }
+}
+
+#[test]
+fn ticks_keep_to_their_schedule() {
+    paused().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let mut ticks = timer.try_interval(ms(10));
+        let start = ticks.tick().await.unwrap();
+        hairspring::sleep(ms(25)).await;
+        for late in [10, 20, 30] {
+            assert_eq!(ticks.tick().await, Ok(start + ms(late)));
+        }
+    });
+}
+
+#[test]
+fn a_period_of_zero_is_refused() {
+    let (timer, _driver) = Timer::builder().build_with_driver().unwrap();
+    assert_eq!(panic_message(|| timer.try_interval(Duration::ZERO)), "`period` must be non-zero.");
+}
