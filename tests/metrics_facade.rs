@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{HOUR, ms, paused, poll, settle};
 use hairspring::test_util::ManualClock;
 use hairspring::timer::Reporter;
-use hairspring::{Timer, advance};
+use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
@@ -24,10 +24,15 @@ fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
 
 /// What the timer with the given name reported.
 fn told(recorder: &Snapshotter, timer: &str) -> Told {
+    told_of(recorder, ("timer", timer))
+}
+
+/// What was reported with the given label.
+fn told_of(recorder: &Snapshotter, label: (&str, &str)) -> Told {
     let mut told = Told::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
         let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
-        if labels == [("timer", timer)] {
+        if labels == [label] {
             told.insert(key.key().name().to_owned(), value);
         }
     }
@@ -42,7 +47,11 @@ fn count(told: &Told, name: &str) -> u64 {
 }
 
 fn pending(told: &Told) -> f64 {
-    match told["hairspring_pending"] {
+    gauge(told, "hairspring_pending")
+}
+
+fn gauge(told: &Told, name: &str) -> f64 {
+    match told[name] {
         DebugValue::Gauge(pending) => pending.0,
         ref other => panic!("{other:?}"),
     }
@@ -219,4 +228,45 @@ fn reports_without_end_are_refused() {
 #[test]
 fn without_a_recorder_nothing_happens() {
     timer_by_hand().1.reporter("unheard").publish();
+}
+
+#[test]
+fn a_reporter_without_a_name_takes_the_timers() {
+    recorded(|recorder| {
+        let timer = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
+        timer.reporter("").publish();
+        assert_eq!(count(&told(recorder, "requests"), "hairspring_registered_total"), 0);
+        timer.reporter("another").publish();
+        assert!(told(recorder, "another").contains_key("hairspring_registered_total"));
+        timer_by_hand().1.reporter("").publish();
+        assert!(told(recorder, "").contains_key("hairspring_registered_total"), "it has none");
+    });
+}
+
+#[test]
+fn maps_and_queues_report_what_became_of_their_entries() {
+    let counts = |told: &Told| {
+        let count = |what| count(told, &format!("hairspring_entries_{what}_total"));
+        (["inserted", "expired", "removed"].map(count), gauge(told, "hairspring_entries").to_string())
+    };
+    recorded(|recorder| {
+        paused().block_on(async {
+            let (map, mut expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
+            let mut queue = DelayQueue::new();
+            for number in 0..10 {
+                map.insert(number, (), ms(number));
+                queue.insert(number, ms(number));
+            }
+            map.remove(&9);
+            for _ in 0..3 {
+                expirations.recv().await;
+            }
+            std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
+            map.metrics().publish("");
+            assert_eq!(counts(&told_of(recorder, ("of", "sessions"))), ([10, 3, 1], "6".to_owned()));
+            queue.clear();
+            queue.metrics().publish("retries");
+            assert_eq!(counts(&told_of(recorder, ("of", "retries"))), ([10, 1, 9], "0".to_owned()));
+        });
+    });
 }

@@ -295,6 +295,22 @@ fn a_queues_or_a_maps_sleep_is_at_the_line_that_made_the_queue_or_the_map() {
     });
 }
 
+#[test]
+fn a_resource_has_the_name_of_its_timer() {
+    let console = Console::default();
+    console.listen(|| {
+        let (timer, _driver) = Timer::builder().name("requests").build_with_driver().unwrap();
+        let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
+        drop((timer.sleep(HOUR), timer.interval(HOUR), unnamed.sleep(HOUR), sleep(HOUR)));
+    });
+    let names = |told: &Told| {
+        let resources = told.spans.iter().filter(|span| span.name == "runtime.resource");
+        resources.map(|span| [span.fields.get("concrete_type"), span.fields.get("timer")].join(" ")).collect::<Vec<_>>()
+    };
+    let expected = ["Sleep requests", "Sleep requests", "Interval requests", "Sleep ", "Sleep "];
+    assert_eq!(console.told(names), expected);
+}
+
 /// tokio only reports tasks if it is built for that: see the crate's documentation of features.
 #[cfg(tokio_unstable)]
 #[test]

@@ -2,4 +2,4 @@
 
 pub mod deadline_map;
 pub mod delay_queue;
-mod metrics;
+pub(crate) mod metrics;

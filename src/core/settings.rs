@@ -9,6 +9,7 @@ use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::parking::coalesce;
 use crate::core::shards::{TimerLease, Wanted};
+use crate::util::name::Name;
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
@@ -38,7 +39,7 @@ impl Settings {
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let shards = shards.min(MOST_SHARDS);
-        let wanted = Wanted { shards, grain: 0, capacity: None, coalesce: coalesce::DEFAULT };
+        let wanted = Wanted { shards, grain: 0, capacity: None, coalesce: coalesce::DEFAULT, name: Name::NONE };
         Settings { wanted, alarm: Alarm::Auto }
     }
 

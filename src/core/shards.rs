@@ -14,6 +14,7 @@ use crate::core::pool::{Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
+use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::{keep, per_process};
 use crate::wheel::{Tick, Ticks};
@@ -60,6 +61,7 @@ pub(crate) struct Wanted {
     pub(crate) capacity: Option<usize>,
     /// How long timers may wait for company; zero for none.
     pub(crate) coalesce: Ticks,
+    pub(crate) name: Name,
 }
 
 per_process! {
@@ -233,13 +235,21 @@ impl TimerLease {
         for shard in self.all() {
             shard.open(self.epoch(), wanted.grain);
         }
+        // Last: who finds this name for an earlier timer then finds that the shards are of another.
+        self.parking.set_name(wanted.name);
         self
     }
 
     /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
-        let timer = Shards::new(2).begin().prepared(Wanted { shards: 2, grain: 0, capacity: None, coalesce: Ticks(0) });
+        let timer = Shards::new(2).begin().prepared(Wanted {
+            shards: 2,
+            grain: 0,
+            capacity: None,
+            coalesce: Ticks(0),
+            name: Name::NONE,
+        });
         std::mem::forget(timer.hold());
         timer.parking.open(booker.unwrap_or(timer.get()), Ticks(0));
         timer
@@ -275,6 +285,11 @@ impl TimerLease {
         let is_alone = shards.len() == 1 || source::any_is_held() && self.parking.clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch())
+    }
+
+    /// The name of this timer; none if another timer has the memory by now.
+    pub(crate) fn name(self) -> Name {
+        self.shard(|| 0).name()
     }
 
     /// The number of turns for this timer; zero if another timer has the memory by now.

@@ -143,7 +143,8 @@ impl Interval {
     fn new(delay: Sleep, period: Duration, timer: Option<Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
-        Interval { delay, period, missed_tick_behavior, spans: Spans::new("Interval"), _timer: timer }
+        let spans = Spans::new("Interval", || timer.as_ref().and_then(Timer::name));
+        Interval { delay, period, missed_tick_behavior, spans, _timer: timer }
     }
 
     #[track_caller]

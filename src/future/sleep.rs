@@ -140,7 +140,7 @@ impl Sleep {
     #[inline]
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
-        let spans = Spans::new("Sleep").operation("Sleep::new_timeout");
+        let spans = Spans::new("Sleep", || timer.and_then(|timer| timer.name().get())).operation("Sleep::new_timeout");
         let sleep = Sleep { deadline, timer, stage: Stage::Idle, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
@@ -407,8 +407,8 @@ impl Sleep {
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
         match *refusal {
             InsertError::AlreadyDue => self.complete_on(timer),
-            InsertError::Closed => Poll::Ready(Err(Error::shutdown())),
-            InsertError::Full(pending) => Poll::Ready(Err(Error::full(pending))),
+            InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
+            InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
         }
     }
 

@@ -48,9 +48,9 @@ mod on {
             Spans(None)
         }
 
-        /// Records that a timer of this type was made, at the caller's line.
+        /// Records that a timer of this type was made, at the caller's line, on the timer of that name.
         #[track_caller]
-        pub(crate) fn new(concrete_type: &'static str) -> Self {
+        pub(crate) fn new(concrete_type: &'static str, timer: impl FnOnce() -> Option<&'static str>) -> Self {
             let location = Location::caller();
             let resource = trace_span!(
                 target: TARGET,
@@ -58,6 +58,7 @@ mod on {
                 "runtime.resource",
                 concrete_type = concrete_type,
                 kind = "timer",
+                timer = timer(),
                 loc.file = location.file(),
                 loc.line = location.line(),
                 loc.col = location.column(),
@@ -123,7 +124,7 @@ mod off {
         }
 
         #[inline]
-        pub(crate) fn new(_: &'static str) -> Self {
+        pub(crate) fn new(_: &'static str, _: impl FnOnce() -> Option<&'static str>) -> Self {
             Spans
         }
 

@@ -1,7 +1,8 @@
-//! [`Reporter`]: reports a timer's metrics to the recorder of the crate `metrics`. Needs the feature `metrics`.
+//! [`Reporter`]: reports the metrics of timers, maps and queues to the recorder of the crate `metrics`. Needs the
+//! feature `metrics`.
 //!
-//! A timer keeps its own counts and the reporter reads them periodically, so the timer's operations cost the same with
-//! and without a reporter.
+//! They keep their own counts and the reporter reads them periodically, so their operations cost the same with and
+//! without a reporter.
 
 use std::fmt;
 use std::future::Future;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
+use crate::collections::metrics as collections;
 use crate::core::shards::{TimerHold, TimerLease};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
@@ -20,6 +22,11 @@ const PENDING: &str = "hairspring_pending";
 const TURNS: &str = "hairspring_turns_total";
 const CASCADED: &str = "hairspring_cascaded_total";
 
+const ENTRIES: &str = "hairspring_entries";
+const INSERTED: &str = "hairspring_entries_inserted_total";
+const EXPIRED: &str = "hairspring_entries_expired_total";
+const REMOVED: &str = "hairspring_entries_removed_total";
+
 /// Reports what a timer has done to the recorder of the crate `metrics`. [`Timer::reporter`](crate::Timer::reporter)
 /// returns one.
 ///
@@ -27,7 +34,8 @@ const CASCADED: &str = "hairspring_cascaded_total";
 /// |---|---|---|
 /// | `hairspring_registered_total` | counter | timers that were registered |
 /// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
-/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
+/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their
+/// deadlines by a poll, or shut down |
 /// | `hairspring_pending` | gauge | timers that wait now |
 /// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
 /// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |
@@ -76,7 +84,8 @@ pub struct Reporter {
 
 impl Timer {
     /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
-    /// `timer` set to `name`. Needs the feature `metrics`.
+    /// `timer` set to `name`. If `name` is empty, the label is the name that the timer was
+    /// [given](crate::timer::Builder::name). Needs the feature `metrics`.
     ///
     /// Give each timer a different name and create one reporter for each. If two reporters share a name, the counters
     /// show the larger value and the histogram shows both.
@@ -89,7 +98,8 @@ impl Timer {
     /// # }
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
-        Reporter::new(self.lease, name.into())
+        let name = Some(name.into()).filter(|name| !name.is_empty());
+        Reporter::new(self.lease, name.unwrap_or_else(|| self.name().unwrap_or_default().to_owned()))
     }
 }
 
@@ -179,6 +189,49 @@ impl Reporter {
                 self.publish();
             }
         }
+    }
+}
+
+impl collections::Metrics {
+    /// Reports this snapshot of a map or a queue to the recorder of the crate `metrics`, with the label `of` set to
+    /// `name`. If `name` is empty, the label is the name that the map was
+    /// [given](crate::deadline_map::Builder::name). Needs the feature `metrics`.
+    ///
+    /// | name | kind | meaning |
+    /// |---|---|---|
+    /// | `hairspring_entries` | gauge | entries now, including those that have expired and were not handed out yet |
+    /// | `hairspring_entries_inserted_total` | counter | entries that were inserted |
+    /// | `hairspring_entries_expired_total` | counter | entries that came out after their deadlines |
+    /// | `hairspring_entries_removed_total` | counter | entries that were taken out in any other way |
+    ///
+    /// Call it periodically, or when the metrics are scraped.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, interval};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (sessions, _expirations) = DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
+    /// tokio::spawn(async move {
+    ///     let mut ticks = interval(Duration::from_secs(10));
+    ///     loop {
+    ///         ticks.tick().await;
+    ///         sessions.metrics().publish("");
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    pub fn publish(&self, name: &str) {
+        describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
+        describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue that came out after their deadlines.");
+        describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue that were taken out in any other way.");
+        describe_gauge!(ENTRIES, Unit::Count, "Entries of a map or a queue now.");
+        let name = if name.is_empty() { self.name().unwrap_or_default() } else { name }.to_owned();
+        counter!(INSERTED, "of" => name.clone()).absolute(self.inserted());
+        counter!(EXPIRED, "of" => name.clone()).absolute(self.expired());
+        counter!(REMOVED, "of" => name.clone()).absolute(self.removed());
+        #[allow(clippy::cast_precision_loss)] // The facade has no integer gauges.
+        gauge!(ENTRIES, "of" => name).set(self.len() as f64);
     }
 }
 

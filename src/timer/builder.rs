@@ -14,6 +14,7 @@ use crate::core::driver::Driver;
 use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
 use crate::core::shards::TimerLease;
 use crate::core::{registry, task};
+use crate::util::name::Name;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
@@ -42,6 +43,7 @@ pub struct Builder {
     capacity: Option<usize>,
     coalesce: Option<Duration>,
     alarm: Alarm,
+    name: Name,
     /// The clock that a test moves, if the timer is on one.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
@@ -111,6 +113,28 @@ impl Builder {
         self
     }
 
+    /// Gives the timer a name: for its [metrics](super::Metrics::name), for errors ("the timer `requests` is at
+    /// capacity"), for its `Debug`, and for the spans of the sleeps and intervals that are made on it. The name does
+    /// not have to be unique. It costs nothing while the timer is used.
+    ///
+    /// Names are kept until the program ends, each of them once. So do not make up a new one for each connection.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = Timer::builder().name("requests").build().unwrap();
+    /// timer.shutdown();
+    /// let error = timer.try_sleep(Duration::from_secs(60)).await.unwrap_err();
+    /// assert!(error.to_string().starts_with("the timer `requests` has ended"));
+    /// # }
+    /// ```
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Name::of(name);
+        self
+    }
+
     /// Sets how many sleeps may wait on the timer at a time, at least 1. By default only memory limits their number.
     ///
     /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. If the
@@ -144,10 +168,10 @@ impl Builder {
     /// Sets how long a due timer may wait for company, at most one second; zero for not at all. The default is 0.8 ms,
     /// or zero with a [`resolution`](Builder::resolution).
     ///
-    /// Each turn of the driver takes tens of microseconds of processor time, however few timers it fires. As long as turns
-    /// come more rarely than one in `longest`, apart from some at once after a rest, each timer fires as it falls due. If
-    /// they would come more often, those due within that time share a turn. So with 0.8 ms a timer's turns take some 5 %
-    /// of a core at most. Nothing fires early.
+    /// Each turn of the driver takes tens of microseconds of processor time, however few timers it fires. As long as
+    /// turns come more rarely than one in `longest`, apart from some at once after a rest, each timer fires as it falls
+    /// due. If they would come more often, those due within that time share a turn. So with 0.8 ms a timer's turns
+    /// take some 5 % of a core at most. Nothing fires early.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -298,6 +322,7 @@ impl Builder {
             return Err(BuildError(Wrong::Capacity));
         }
         wanted.capacity = self.capacity;
+        wanted.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
                 return Err(BuildError(Wrong::Coalesce(longest)));

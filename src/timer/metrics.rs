@@ -7,6 +7,7 @@ use crate::clock::Instant;
 use crate::core::lateness::Lateness;
 use crate::core::shard::Snapshot;
 use crate::core::shards::TimerLease;
+use crate::util::name::Name;
 use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).
@@ -38,6 +39,7 @@ pub struct Metrics {
     turns: u64,
     next: Tick,
     elapsed: Tick,
+    name: Name,
 }
 
 impl Metrics {
@@ -47,7 +49,19 @@ impl Metrics {
             turns: timer.turns(),
             next: if timer.serves() { timer.earliest() } else { Tick::MAX },
             elapsed: timer.parking.clock.now(),
+            name: timer.name(),
         }
+    }
+
+    /// Returns the name that the timer was [given](super::Builder::name), if any.
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
+    /// assert_eq!(timer.metrics().name(), Some("requests"));
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        self.name.get()
     }
 
     /// Returns the number of timers that wait now.

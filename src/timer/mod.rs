@@ -122,7 +122,18 @@ impl Timer {
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
         let timer = Timer::of_runtime(registry::timer().ok_or_else(Error::no_runtime)?);
-        if timer.is_closed() { Err(Error::shutdown()) } else { Ok(timer) }
+        if timer.is_closed() { Err(Error::ended(timer.lease.name())) } else { Ok(timer) }
+    }
+
+    /// Returns the name that the timer was [given](Builder::name), if any.
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
+    /// assert_eq!(timer.name(), Some("requests"));
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        self.lease.name().get()
     }
 
     /// Returns the time on this timer's clock.
@@ -199,9 +210,10 @@ impl Eq for Timer {}
 
 impl std::fmt::Debug for Timer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timer")
-            .field("shards", &self.lease.all().len())
-            .field("is_shutdown", &self.is_closed())
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Timer");
+        if let Some(name) = self.name() {
+            shown.field("name", &name);
+        }
+        shown.field("shards", &self.lease.all().len()).field("is_shutdown", &self.is_closed()).finish_non_exhaustive()
     }
 }

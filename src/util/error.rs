@@ -14,7 +14,8 @@
 //! ```
 
 use std::fmt;
-use std::mem;
+
+use crate::util::name::Name;
 
 /// The error of [`timeout`](crate::timeout()): a future did not complete before its deadline.
 ///
@@ -62,28 +63,35 @@ impl From<Elapsed> for std::io::Error {
 
 /// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
 ///
-/// Two errors are equal if they are of the same kind, however many sleeps were [pending](Error::pending).
+/// Two errors are equal if they are of the same kind, whatever timer they are of and however many sleeps were
+/// [pending](Error::pending).
 ///
 /// ```
 /// use hairspring::Timer;
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(!error.is_shutdown() && !error.is_at_capacity());
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Error(Kind);
+#[derive(Clone, Copy)]
+pub struct Error {
+    kind: Kind,
+    /// The number of the timer's name in the upper half; in the lower, how many sleeps were pending. Zero for none.
+    // So each poll of a sleep returns its result in two registers.
+    details: u64,
+}
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shutdown,
-    AtCapacity {
-        /// How many sleeps were pending, if a timer made this error.
-        pending: Option<usize>,
-    },
+    AtCapacity,
     Invalid,
     NoRuntime,
 }
 
 impl Error {
+    fn new(kind: Kind) -> Error {
+        Error { kind, details: 0 }
+    }
+
     /// Creates the error of a timer that was shut down.
     ///
     /// ```
@@ -91,7 +99,11 @@ impl Error {
     /// ```
     #[must_use]
     pub fn shutdown() -> Error {
-        Error(Kind::Shutdown)
+        Error::new(Kind::Shutdown)
+    }
+
+    pub(crate) fn ended(timer: Name) -> Error {
+        Error { kind: Kind::Shutdown, details: u64::from(timer.number()) << 32 }
     }
 
     /// Returns whether the timer was shut down. Trying again cannot succeed.
@@ -101,7 +113,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        matches!(self.0, Kind::Shutdown)
+        self.kind == Kind::Shutdown
     }
 
     /// Creates the error of a timer that is at capacity.
@@ -111,11 +123,12 @@ impl Error {
     /// ```
     #[must_use]
     pub fn at_capacity() -> Error {
-        Error(Kind::AtCapacity { pending: None })
+        Error::new(Kind::AtCapacity)
     }
 
-    pub(crate) fn full(pending: usize) -> Error {
-        Error(Kind::AtCapacity { pending: Some(pending) })
+    pub(crate) fn full(timer: Name, pending: usize) -> Error {
+        let pending = u32::try_from(pending).unwrap_or(u32::MAX);
+        Error { kind: Kind::AtCapacity, details: u64::from(timer.number()) << 32 | u64::from(pending) }
     }
 
     /// Returns whether the timer is at capacity. Trying again later may succeed.
@@ -125,7 +138,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_at_capacity(&self) -> bool {
-        matches!(self.0, Kind::AtCapacity { .. })
+        self.kind == Kind::AtCapacity
     }
 
     /// Returns how many sleeps were waiting when the timer found that it was at capacity. Returns `None` for any other
@@ -146,10 +159,8 @@ impl Error {
     /// ```
     #[must_use]
     pub fn pending(&self) -> Option<usize> {
-        match self.0 {
-            Kind::AtCapacity { pending } => pending,
-            _ => None,
-        }
+        let pending = self.details & u64::from(u32::MAX);
+        usize::try_from(pending).ok().filter(|&pending| pending > 0)
     }
 
     /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
@@ -160,7 +171,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn invalid() -> Error {
-        Error(Kind::Invalid)
+        Error::new(Kind::Invalid)
     }
 
     /// Returns whether the timer did not accept the deadline.
@@ -170,17 +181,29 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        matches!(self.0, Kind::Invalid)
+        self.kind == Kind::Invalid
+    }
+
+    fn timer(self) -> Name {
+        Name::numbered((self.details >> 32) as u32)
     }
 
     pub(crate) fn no_runtime() -> Error {
-        Error(Kind::NoRuntime)
+        Error::new(Kind::NoRuntime)
+    }
+}
+
+#[allow(clippy::missing_fields_in_debug)] // `details` is shown by its parts.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", &self.kind).field("timer", &self.timer().get()).field("pending", &self.pending()).finish()
     }
 }
 
 impl PartialEq for Error {
     fn eq(&self, other: &Error) -> bool {
-        mem::discriminant(&self.0) == mem::discriminant(&other.0)
+        self.kind == other.kind
     }
 }
 
@@ -188,19 +211,23 @@ impl Eq for Error {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Kind::Shutdown => {
-                "the timer has ended: it was shut down, its last handle was dropped, or its runtime was shut down"
+        if self.kind == Kind::NoRuntime {
+            return f.write_str(
+                "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime",
+            );
+        }
+        match self.timer().get() {
+            Some(name) => write!(f, "the timer `{name}` ")?,
+            None => f.write_str("the timer ")?,
+        }
+        match (self.kind, self.pending()) {
+            (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
+            (Kind::AtCapacity, None) => f.write_str("is at capacity"),
+            (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
+            (Kind::Shutdown | Kind::NoRuntime, _) => {
+                f.write_str("has ended: it was shut down, its last handle was dropped, or its runtime was shut down")
             }
-            Kind::AtCapacity { pending: Some(pending) } => {
-                return write!(f, "the timer is at capacity: {pending} pending");
-            }
-            Kind::AtCapacity { pending: None } => "the timer is at capacity",
-            Kind::Invalid => "the timer does not accept this deadline",
-            Kind::NoRuntime => {
-                "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime"
-            }
-        })
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! What every other folder may use: locks and atomics that loom can model, caught panics, statics that survive a fork,
-//! what a runtime has enabled, what a thread waits for, and the errors.
+//! what a runtime has enabled, what a thread waits for, names, and the errors.
 
 pub(crate) mod catch_panic;
 pub(crate) mod enabled;
 pub mod error;
+pub(crate) mod name;
 pub(crate) mod per_process;
 pub(crate) mod sync;
 #[cfg(target_os = "linux")]

@@ -19,8 +19,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Wakes the consumer if this entry expires before all others.
     ///
     /// # Panics
-    /// If the key is new and the map is [full](Builder::capacity); [`try_insert`](DeadlineMap::try_insert) returns an
-    /// error instead. If a shard would hold more than 2^32 - 128 entries.
+    /// If the key is new and the map is [full](super::Builder::capacity); [`try_insert`](DeadlineMap::try_insert)
+    /// returns an error instead. If a shard would hold more than 2^32 - 128 entries.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -64,7 +64,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// The same as [`insert`](DeadlineMap::insert), but with an error instead of a panic if the map is full.
     ///
     /// # Errors
-    /// If the key is new and the map is at its [capacity](Builder::capacity). The error has the key and the value.
+    /// If the key is new and the map is at its [capacity](super::Builder::capacity). The error has the key and the
+    /// value.
     ///
     /// # Panics
     /// If a shard would hold more than 2^32 - 128 entries.

@@ -32,8 +32,9 @@ use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::util::catch_panic::catch_panic;
+use crate::util::name::Name;
 use crate::util::sync;
-use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::{Tick, Ticks};
 
 /// How late the alarm thread may be before [`Parking::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
@@ -63,6 +64,8 @@ pub(crate) struct Parking {
     /// Whether the timer has no driver, so that stand-ins make all its turns.
     pub(super) driverless: AtomicBool,
     pub(super) id: BookerId,
+    /// The number of the timer's name.
+    name: AtomicU32,
     booker: OnceLock<&'static dyn Booker>,
 }
 
@@ -146,8 +149,18 @@ impl Parking {
             io: FindIo::new(),
             driverless: AtomicBool::new(false),
             id: BookerId(NEXT.fetch_add(1, SeqCst)),
+            name: AtomicU32::new(0),
             booker: OnceLock::new(),
         }
+    }
+
+    /// The name of the timer that has this memory.
+    pub(crate) fn name(&self) -> Name {
+        Name::numbered(self.name.load(SeqCst))
+    }
+
+    pub(crate) fn set_name(&self, name: Name) {
+        self.name.store(name.number(), SeqCst);
     }
 
     /// Whether the timer is open and its lock is free, in a process that was just forked and has one thread: a lock

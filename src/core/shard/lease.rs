@@ -6,6 +6,7 @@ use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
+use crate::util::name::Name;
 use crate::wheel::Tick;
 
 #[derive(Clone, Copy)]
@@ -39,6 +40,14 @@ impl ShardLease {
     #[inline]
     pub(crate) fn is_chosen(self) -> bool {
         self.is_chosen
+    }
+
+    /// The name of the timer; none if another timer has the shard by now.
+    #[cold]
+    pub(crate) fn name(self) -> Name {
+        let name = self.shard.parking.name();
+        // Checked last: see where it is set.
+        if self.shard.was_opened_for(self.epoch) { name } else { Name::NONE }
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
