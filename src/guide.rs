@@ -7,6 +7,8 @@
 //! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 //!   [`Sleep::reset_to`](crate::Sleep::reset_to).
 //! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
+//! - Deadlines: [`Deadline`](crate::Deadline), [`DeadlineExceeded`](crate::DeadlineExceeded). Connections:
+//!   [`TimeoutStream`](crate::io::TimeoutStream).
 //! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
 //!   [`MissedTickBehavior`](crate::MissedTickBehavior).
 //! - Streams: [`StreamExt`](crate::StreamExt), [`stream`](crate::stream).

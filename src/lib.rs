@@ -24,6 +24,8 @@
 //! | limit, slow down or gather the items of a stream | [`StreamExt`] |
 //! | get values back when they are due | [`DelayQueue`] |
 //! | let keys expire unless they are touched | [`DeadlineMap`] |
+//! | limit a connection | [`io::TimeoutStream`] |
+//! | hand a budget of time through calls | [`Deadline`] |
 //! | configure, measure, limit or end a timer | [`Timer`], [`Timer::builder`] |
 //! | test without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
 //! | build a timer of your own | [`wheel::Wheel`] |
@@ -58,10 +60,12 @@
 mod clock;
 mod collections;
 mod core;
+pub mod deadline;
 mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod integration;
+pub mod io;
 pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test_util;
@@ -74,6 +78,7 @@ pub use std::time::Duration;
 pub use crate::clock::Instant;
 pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
 pub use crate::collections::delay_queue::{self, DelayQueue};
+pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
     FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TryInterval, TrySleep, TryTimeout, interval, interval_at,
     sleep, sleep_until, timeout, timeout_at,

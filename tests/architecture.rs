@@ -4,8 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const FOLDERS: [&str; 10] =
-    ["util", "wheel", "clock", "core", "timer", "future", "collections", "stream", "integration", "test_util"];
+const FOLDERS: [&str; 12] = [
+    "util",
+    "wheel",
+    "clock",
+    "core",
+    "timer",
+    "future",
+    "collections",
+    "stream",
+    "deadline",
+    "io",
+    "integration",
+    "test_util",
+];
 
 /// The documentation, the root of the crate, and models, which are tests.
 const APART: [&str; 3] = ["guide.rs", "lib.rs", "models"];

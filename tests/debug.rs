@@ -5,7 +5,9 @@ mod common;
 use std::fmt::Debug;
 
 use common::{HOUR, ms, poll, settle};
-use hairspring::{DeadlineMap, DelayQueue, Instant, Timer, interval, sleep, timeout};
+use hairspring::io::TimeoutStream;
+use hairspring::{Deadline, DeadlineMap, DelayQueue, Instant, Timer, interval, sleep, timeout};
+use tokio::io::AsyncReadExt;
 
 #[track_caller]
 fn shows_no_tick(printed: &impl Debug) {
@@ -21,6 +23,10 @@ async fn no_public_type_prints_ticks() {
     assert!(poll(&mut waits).is_pending());
     shows_no_tick(&(&timer, &driver, &waits, timer.metrics(), timer.try_sleep(HOUR), Timer::builder()));
     shows_no_tick(&(interval(HOUR), timeout(HOUR, std::future::pending::<()>())));
+    shows_no_tick(&Deadline::after(HOUR).limit(std::future::pending::<()>()));
+    let mut limited = TimeoutStream::new(tokio::io::duplex(1).0).idle_timeout(HOUR).deadline(waits.deadline());
+    assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer has gone");
+    shows_no_tick(&limited);
 
     let mut queue = DelayQueue::new();
     queue.insert("first", HOUR);

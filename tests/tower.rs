@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{ms, paused};
 use hairspring::error::Elapsed;
 use hairspring::tower::{BoxError, Timeout, TimeoutLayer};
-use hairspring::{Instant, Timer, sleep};
+use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// Waits for the requested time, and answers with it.
@@ -83,6 +83,28 @@ fn a_request_that_took_too_long_is_dropped() {
     });
 }
 
+/// Each request says how long it takes, and how long it may take.
+#[test]
+fn each_request_may_have_a_deadline_of_its_own() {
+    type Request = (u64, Option<Deadline>);
+
+    paused().block_on(async {
+        let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
+        let mut service = layer.clone().layer(service_fn(|(takes, _): Request| take(takes)));
+        let deadline = |millis| Some(Deadline::after(ms(millis)).named("request"));
+        for (takes, deadline) in [(99, deadline(100)), (99, Some(Deadline::NEVER)), (100_000, None)] {
+            assert_eq!(service.ready().await.unwrap().call((takes, deadline)).await.unwrap(), takes);
+        }
+        let start = Instant::now();
+        let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
+        assert_eq!(start.elapsed(), ms(100));
+        assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
+        let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
+        assert!(error.is::<io::Error>(), "the service's own");
+        assert!(format!("{layer:?} {:?}", layer.layer(7)).contains("PerRequest { inner: 7, .. }"));
+    });
+}
+
 /// A service that decides when it is ready.
 #[derive(Debug, Clone)]
 struct Busy(Poll<Result<(), io::ErrorKind>>);
@@ -112,6 +134,11 @@ fn it_is_ready_when_the_service_is() {
     assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Err(error)) if error.is::<io::Error>()));
     assert!(matches!(service.get_ref(), Busy(Poll::Ready(Err(_)))));
     assert!(matches!(service.into_inner(), Busy(Poll::Ready(Err(_)))));
+
+    let layer = TimeoutLayer::per_request(|()| None);
+    assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
+    let failed = layer.layer(Busy(Poll::Ready(Err(io::ErrorKind::Other)))).poll_ready(&mut cx);
+    assert!(matches!(failed, Poll::Ready(Err(error)) if error.is::<io::Error>()));
 }
 
 /// A program that names the layer, the service and the error compiles with tower's and with ours.

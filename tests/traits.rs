@@ -4,15 +4,17 @@
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+use hairspring::deadline::{GrpcTimeoutError, Limited};
 use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Drain, Expired};
 use hairspring::error::{Elapsed, Error};
+use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, TimeoutRepeating};
 use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
-    DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer, TryInterval,
-    TrySleep, TryTimeout,
+    Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
+    Timeout, Timer, TryInterval, TrySleep, TryTimeout,
 };
 
 type Payload = String;
@@ -29,6 +31,8 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Alarm>();
     lasting::<BuildError>();
     lasting::<Builder>();
+    lasting::<Deadline>();
+    lasting::<DeadlineExceeded>();
     lasting::<DeadlineMap<Payload, Payload>>();
     lasting::<DelayQueue<Payload>>();
     lasting::<TryInsertError<Payload, Payload>>();
@@ -40,9 +44,13 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Error>();
     lasting::<Expirations<Payload, Payload>>();
     lasting::<Expired<Payload>>();
+    lasting::<GrpcTimeoutError>();
     lasting::<Instant>();
     lasting::<Interval>();
     lasting::<Lateness>();
+    lasting::<Limit>();
+    lasting::<LimitExceeded>();
+    lasting::<Limited<Payload>>();
     lasting::<Metrics>();
     lasting::<MissedTickBehavior>();
     lasting::<Sleep>();
@@ -50,6 +58,7 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Tick>();
     lasting::<Ticks>();
     lasting::<Timeout<Payload>>();
+    lasting::<TimeoutStream<Payload>>();
     lasting::<Timer>();
     lasting::<TryInterval>();
     lasting::<TrySleep>();
@@ -75,7 +84,9 @@ fn streams_can_too() {
 fn what_is_small_can_be_copied_compared_and_hashed() {
     fn value<T: Copy + Eq + std::hash::Hash>() {}
     value::<Alarm>();
+    value::<Deadline>();
     value::<Instant>();
+    value::<Limit>();
     value::<MissedTickBehavior>();
     value::<Tick>();
     value::<Ticks>();
@@ -109,10 +120,13 @@ fn timers_for_hyper_can_too() {
 #[cfg(feature = "tower")]
 #[test]
 fn what_is_for_tower_can_too() {
-    use hairspring::tower::{ResponseFuture, Timeout, TimeoutLayer};
+    use hairspring::tower::{PerRequest, PerRequestFuture, PerRequestLayer, ResponseFuture, Timeout, TimeoutLayer};
     lasting::<TimeoutLayer>();
     lasting::<Timeout<Payload>>();
     lasting::<ResponseFuture<Payload>>();
+    lasting::<PerRequestLayer<Payload>>();
+    lasting::<PerRequest<Payload, Payload>>();
+    lasting::<PerRequestFuture<Payload>>();
 }
 
 #[cfg(feature = "metrics")]

@@ -422,6 +422,11 @@ impl Sleep {
         self.timer.map_or_else(clock::now, ShardLease::now)
     }
 
+    /// Whether a tick has come on the timer's clock. Reads no clock if it is far ahead.
+    pub(crate) fn has_come(&self, tick: Tick) -> bool {
+        self.timer.map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
+    }
+
     fn complete(&mut self) -> Poll<Result<(), Error>> {
         self.stage = Stage::Done;
         Poll::Ready(Ok(()))

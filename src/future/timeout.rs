@@ -87,6 +87,14 @@ impl<T> Timeout<T> {
         Timeout { value, delay }
     }
 
+    /// Polls the inner future alone.
+    pub(crate) fn poll_without_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output>
+    where
+        T: Future,
+    {
+        self.project().value.poll(cx)
+    }
+
     /// Returns a reference to the inner future.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! [`Timeout`] and [`TimeoutLayer`], which limit the time of each request of a tower service. Need the feature `tower`.
 //!
 //! They replace `tower::timeout`. If a request takes too long, its error is [`Elapsed`](crate::error::Elapsed), in a
-//! [`BoxError`].
+//! [`BoxError`]. With [`TimeoutLayer::per_request`], each request has a [`Deadline`] of its own.
 //!
 //! ```
 //! use hairspring::{Duration, tower::TimeoutLayer};
@@ -16,6 +16,7 @@
 //! ```
 
 use std::error::Error;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -25,11 +26,12 @@ use pin_project::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::deadline::{Deadline, Limited};
 use crate::future::{self, timeout};
 use crate::timer::Timer;
 
-/// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). It is the
-/// same type as tower's.
+/// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). With
+/// [`PerRequest`], [`DeadlineExceeded`](crate::DeadlineExceeded) in place of the latter. It is the same type as tower's.
 ///
 /// ```
 /// use hairspring::{error::Elapsed, tower::BoxError};
@@ -68,6 +70,33 @@ impl TimeoutLayer {
     #[must_use]
     pub const fn new(duration: Duration) -> TimeoutLayer {
         TimeoutLayer { limit: Capacity { duration, timer: None } }
+    }
+
+    /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
+    /// header. `None` is no limit.
+    ///
+    /// ```
+    /// use hairspring::{Deadline, DeadlineExceeded, Duration, tower::TimeoutLayer};
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// struct Request {
+    ///     grpc_timeout: Option<&'static str>,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let layer = TimeoutLayer::per_request(|request: &Request| {
+    ///     Some(Deadline::from_grpc_timeout(request.grpc_timeout?).ok()?.named("grpc-timeout"))
+    /// });
+    /// let stuck = service_fn(|_: Request| std::future::pending::<Result<u8, std::io::Error>>());
+    /// let service = ServiceBuilder::new().layer(layer).service(stuck);
+    /// let error = service.oneshot(Request { grpc_timeout: Some("5m") }).await.unwrap_err();
+    /// assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("grpc-timeout"));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn per_request<Request, F: Fn(&Request) -> Option<Deadline>>(deadline_of: F) -> PerRequestLayer<F> {
+        PerRequestLayer { deadline_of }
     }
 
     /// Uses the given timer for this layer.
@@ -244,6 +273,123 @@ where
         Poll::Ready(match ready!(self.project().response.poll(cx)) {
             Ok(response) => response.map_err(Into::into),
             Err(elapsed) => Err(elapsed.into()),
+        })
+    }
+}
+
+/// The layer that [`TimeoutLayer::per_request`] returns.
+///
+/// ```
+/// use hairspring::{Deadline, tower::{PerRequestLayer, TimeoutLayer}};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let layer: PerRequestLayer<_> = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::NEVER));
+/// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+/// assert_eq!(layer.layer(echo).oneshot(7).await.unwrap(), 7);
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PerRequestLayer<F> {
+    deadline_of: F,
+}
+
+impl<S, F: Clone> Layer<S> for PerRequestLayer<F> {
+    type Service = PerRequest<S, F>;
+
+    fn layer(&self, inner: S) -> PerRequest<S, F> {
+        PerRequest { inner, deadline_of: self.deadline_of.clone() }
+    }
+}
+
+impl<F> fmt::Debug for PerRequestLayer<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerRequestLayer").finish_non_exhaustive()
+    }
+}
+
+/// A service that limits each request to a deadline of its own. [`TimeoutLayer::per_request`] makes it.
+///
+/// `call` asks for the deadline before it passes the request on. Waiting in `poll_ready` is not limited. A request that
+/// takes too long is dropped.
+///
+/// # Errors
+/// The response resolves to [`DeadlineExceeded`](crate::DeadlineExceeded) if the deadline passes first, or to the
+/// service's own error.
+///
+/// # Panics
+/// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
+///
+/// ```
+/// use hairspring::{Deadline, Duration, tower::{PerRequest, TimeoutLayer}};
+/// use tower::{Layer, Service, service_fn};
+///
+/// let layer = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::after(Duration::from_secs(1))));
+/// let mut service: PerRequest<_, _> = layer.layer(service_fn(|n: u8| async move { Ok::<_, std::io::Error>(n) }));
+/// let _response = service.call(7);
+/// ```
+#[derive(Clone)]
+pub struct PerRequest<S, F> {
+    inner: S,
+    deadline_of: F,
+}
+
+impl<S, F, Request> Service<Request> for PerRequest<S, F>
+where
+    S: Service<Request, Error: Into<BoxError>>,
+    F: Fn(&Request) -> Option<Deadline>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = PerRequestFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let deadline = (self.deadline_of)(&request).unwrap_or(Deadline::NEVER);
+        PerRequestFuture { response: deadline.limit(self.inner.call(request)) }
+    }
+}
+
+impl<S: fmt::Debug, F> fmt::Debug for PerRequest<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerRequest").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+/// The response future of a [`PerRequest`] service.
+///
+/// # Cancel safety
+/// Dropping it drops the inner response and cancels the timer.
+///
+/// ```
+/// # use hairspring::tower::{PerRequestFuture, TimeoutLayer};
+/// # use tower::{Layer, Service, service_fn};
+/// let layer = TimeoutLayer::per_request(|()| None);
+/// let _response: PerRequestFuture<_> = layer.layer(service_fn(|()| async { Ok::<_, std::io::Error>(1) })).call(());
+/// ```
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+#[derive(Debug)]
+#[pin_project]
+pub struct PerRequestFuture<F> {
+    #[pin]
+    response: Limited<F>,
+}
+
+impl<F, T, E> Future for PerRequestFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.project().response.poll(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(exceeded) => Err(exceeded.into()),
         })
     }
 }

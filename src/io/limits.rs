@@ -1,0 +1,261 @@
+//! [`Limits`]: the limits of a stream and when they end. It does not know the stream.
+//
+// Invariants
+// 1. Never early: a limit has passed only if the clock was read at or after its end.
+// 2. While an operation waits, its direction's sleep ends no later than the first of its limits. It may end earlier:
+//    bytes that move put the limits off, not the sleep. Once it has ended it is set for what is then the first limit.
+// 3. A sleep that drives a clock is set for the end of a limit and nothing else, and only while an operation waits.
+// 4. Each direction wakes the task that polled it last: two tasks may share a stream that is split.
+
+use std::io;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::clock::{self, Instant};
+use crate::future::Sleep;
+use crate::io::error::{Limit, LimitExceeded};
+use crate::wheel::Tick;
+
+/// The shortest idle limit. Each time the limit passes, a write in progress is looked at.
+const SHORTEST_IDLE: Duration = Duration::from_millis(1);
+
+pub(super) struct Limits {
+    read: Direction,
+    write: Direction,
+    idle: Option<Duration>,
+    /// When bytes last moved or a write was last seen in progress, if there is an idle limit.
+    last_activity: Tick,
+    deadline: Option<Instant>,
+    /// The tick of the deadline, `Tick::MAX` if there is none, and how far ahead it was when it was set.
+    last: (Tick, Duration),
+}
+
+struct Direction {
+    timeout: Option<Duration>,
+    /// When the operation that waits began to do so, or tick 0 if there is no timeout.
+    waits_since: Option<Tick>,
+    sleep: Sleep,
+    /// The task that polled last and had to wait.
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Read,
+    /// Writes, flushes and shutdowns.
+    Write,
+}
+
+impl Limits {
+    #[track_caller]
+    pub(super) fn none() -> Limits {
+        Limits {
+            read: Direction::new(),
+            write: Direction::new(),
+            idle: None,
+            last_activity: Tick::ZERO,
+            deadline: None,
+            last: (Tick::MAX, Duration::ZERO),
+        }
+    }
+
+    pub(super) fn timeout(&self, side: Side) -> Option<Duration> {
+        match side {
+            Side::Read => self.read.timeout,
+            Side::Write => self.write.timeout,
+        }
+    }
+
+    pub(super) fn idle(&self) -> Option<Duration> {
+        self.idle
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(super) fn set_timeout(&mut self, side: Side, timeout: Option<Duration>) {
+        let direction = self.direction(side);
+        direction.timeout = timeout;
+        if direction.waits_since.is_some() {
+            direction.waits_since = Some(direction.sleep.now());
+        }
+        direction.wake();
+    }
+
+    pub(super) fn set_idle(&mut self, timeout: Option<Duration>) {
+        self.idle = timeout.map(|timeout| timeout.max(SHORTEST_IDLE));
+        self.last_activity = self.now();
+        self.read.wake();
+    }
+
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        let last = deadline.map_or(Tick::MAX, clock::tick_of);
+        self.deadline = deadline;
+        self.last = (last, clock::duration_of(last - self.now()));
+        self.read.wake();
+        self.write.wake();
+    }
+
+    /// To be called before an operation: at the deadline, all end, however many bytes there are to move.
+    #[inline]
+    pub(super) fn check_deadline(&self) -> io::Result<()> {
+        if self.deadline.is_some() && self.read.sleep.has_come(self.last.0) {
+            return Err(self.exceeded(Limit::Deadline).into());
+        }
+        Ok(())
+    }
+
+    /// To be called with what the poll of an operation has returned. Returns what the stream returns: the same, or the
+    /// error of a limit that has passed. `has_moved` says whether bytes have moved.
+    #[inline]
+    pub(super) fn after_poll<T>(
+        &mut self,
+        side: Side,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+        has_moved: impl FnOnce(&T) -> bool,
+    ) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Pending => self.poll_waiting(side, cx).map(Err),
+            Poll::Ready(result) => {
+                let has_moved = result.as_ref().is_ok_and(has_moved);
+                self.operation_ended(side, has_moved);
+                Poll::Ready(result)
+            }
+        }
+    }
+
+    #[inline]
+    fn operation_ended(&mut self, side: Side, has_moved: bool) {
+        let direction = self.direction(side);
+        let has_waited = direction.waits_since.take().is_some();
+        if has_waited {
+            direction.sleep_until(Tick::MAX);
+        }
+        // A write in progress is activity until it ends, however it does.
+        if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {
+            self.last_activity = self.now();
+        }
+    }
+
+    /// An operation has to wait. Returns the error of a limit that has passed, or wakes the task when one does.
+    #[inline(never)]
+    fn poll_waiting(&mut self, side: Side, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let direction = self.direction(side);
+        direction.remember(cx.waker());
+        if direction.waits_since.is_none() {
+            direction.waits_since = Some(direction.timeout.map_or(Tick::ZERO, |_| direction.sleep.now()));
+        }
+        // The sleep reads the clock if it has to.
+        let mut now = Tick::ZERO;
+        loop {
+            let (end, limit) = self.first_end(side);
+            if end <= now {
+                self.operation_ended(side, false);
+                return Poll::Ready(self.exceeded(limit).into());
+            }
+            let sleep = self.direction(side).sleep_until(end);
+            if end == Tick::MAX {
+                return Poll::Pending;
+            }
+            match sleep.poll_without_budget(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {
+                    now = sleep.now().max(sleep.tick());
+                    sleep.reset_to_tick(Tick::MAX);
+                    // A write in progress is no silence.
+                    self.last_activity = self.last_activity.max(self.write.in_progress_until(now));
+                }
+                // The timer is full, or was shut down and must not be waited for.
+                Poll::Ready(Err(error)) => {
+                    self.operation_ended(side, false);
+                    return Poll::Ready(io::Error::other(error));
+                }
+            }
+        }
+    }
+
+    /// When the first limit of an operation that waits ends if nothing moves: `Tick::MAX` for never.
+    fn first_end(&self, side: Side) -> (Tick, Limit) {
+        let (direction, limit) = match side {
+            Side::Read => (&self.read, Limit::Read),
+            Side::Write => (&self.write, Limit::Write),
+        };
+        let own = direction.end_of_timeout().unwrap_or(Tick::MAX);
+        // A write that waits is not idle.
+        let idle = self.idle.filter(|_| side == Side::Read);
+        let idle = idle.map_or(Tick::MAX, |idle| clock::later(self.last_activity, idle));
+        let ends = [(self.last.0, Limit::Deadline), (own, limit), (idle, Limit::Idle)];
+        ends.into_iter().min_by_key(|(end, _)| *end).expect("there are three")
+    }
+
+    /// The error of a limit that has passed.
+    #[cold]
+    fn exceeded(&self, limit: Limit) -> LimitExceeded {
+        let length = match limit {
+            Limit::Read => self.read.timeout,
+            Limit::Write => self.write.timeout,
+            Limit::Idle => self.idle,
+            Limit::Deadline => Some(self.last.1),
+        };
+        LimitExceeded::new(limit, length.expect("only a limit that is set ends"))
+    }
+
+    #[inline]
+    fn now(&self) -> Tick {
+        self.read.sleep.now()
+    }
+
+    #[inline]
+    fn direction(&mut self, side: Side) -> &mut Direction {
+        match side {
+            Side::Read => &mut self.read,
+            Side::Write => &mut self.write,
+        }
+    }
+}
+
+impl Direction {
+    #[track_caller]
+    fn new() -> Direction {
+        Direction { timeout: None, waits_since: None, sleep: Sleep::new(Tick::MAX), waker: None }
+    }
+
+    /// The sleep, which now ends at `end`, or earlier if it need not end just then.
+    #[inline]
+    fn sleep_until(&mut self, end: Tick) -> &mut Sleep {
+        if end < self.sleep.tick() || self.sleep.drives_clock() {
+            self.sleep.wait_for(end);
+        }
+        &mut self.sleep
+    }
+
+    /// When the timeout of the operation that waits ends.
+    fn end_of_timeout(&self) -> Option<Tick> {
+        Some(clock::later(self.waits_since?, self.timeout?))
+    }
+
+    /// Until when an operation has been in progress here. One that outlasts its timeout is not: whoever polled it has
+    /// dropped it, or else ends it soon.
+    fn in_progress_until(&self, now: Tick) -> Tick {
+        match self.waits_since {
+            None => Tick::ZERO,
+            Some(_) => self.end_of_timeout().map_or(now, |end| end.min(now)),
+        }
+    }
+
+    fn remember(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker),
+            unknown => *unknown = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the task that may wait here, so that it polls under a changed limit.
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

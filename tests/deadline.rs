@@ -1,0 +1,214 @@
+//! `Deadline`: what is earlier, whose limit has passed, and the text of gRPC's header.
+
+mod common;
+
+use std::error::Error;
+use std::future::{pending, ready};
+use std::io;
+use std::panic::Location;
+
+use common::{HOUR, YEAR, longest, ms, poll};
+use hairspring::error::Elapsed;
+use hairspring::{Deadline, DeadlineExceeded, Duration, Instant, Timer, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn time_runs_from_the_call_and_what_remains_saturates() {
+    let deadline = Deadline::after(ms(100));
+    assert_eq!(deadline.instant(), Some(Instant::now() + ms(100)));
+    sleep(ms(60)).await;
+    assert_eq!((deadline.remaining(), deadline.has_passed()), (ms(40), false));
+    sleep(ms(40)).await;
+    assert_eq!((deadline.remaining(), deadline.has_passed()), (Duration::ZERO, true));
+    sleep(HOUR).await;
+    assert_eq!((deadline.remaining(), deadline.has_passed()), (Duration::ZERO, true));
+    assert!(Deadline::after(Duration::ZERO).has_passed());
+    assert!(Deadline::at(Instant::now() - HOUR).has_passed());
+    assert_eq!(
+        (Deadline::NEVER.instant(), Deadline::NEVER.remaining(), Deadline::NEVER.has_passed()),
+        (None, Duration::MAX, false)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_never_pass() {
+    for longest in longest() {
+        let deadlines = [Deadline::after(longest), Deadline::at(Instant::now() + longest)];
+        for deadline in deadlines {
+            assert!(deadline.remaining() > 400 * YEAR && !deadline.has_passed());
+            let mut limited = Box::pin(deadline.limit(pending::<()>()));
+            assert!(poll(&mut limited).is_pending());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_earlier_of_two_keeps_its_name_and_origin() {
+    let [sooner, later] = [("sooner", 1), ("later", 2)].map(|(name, after)| Deadline::after(ms(after)).named(name));
+    let named_now = Deadline::after(ms(1)).named("as soon");
+    for (a, b, earlier) in [
+        (sooner, later, sooner),
+        (later, sooner, sooner),
+        (sooner, named_now, sooner),
+        (named_now, sooner, named_now),
+        (Deadline::NEVER, later, later),
+        (later, Deadline::NEVER, later),
+    ] {
+        assert_eq!(a.min(b), earlier);
+    }
+    assert_eq!(Deadline::NEVER.min(Deadline::NEVER).instant(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_names_the_deadline_and_who_set_it() {
+    let (deadline, line) = (Deadline::after(ms(10)).named("request"), line!());
+    let start = Instant::now();
+    let error = deadline.limit(pending::<()>()).await.unwrap_err();
+    assert_eq!(start.elapsed(), ms(10));
+    assert_eq!(error.name(), Some("request"));
+    assert_eq!((error.set_at().file(), error.set_at().line()), (file!(), line));
+    let place: &Location<'_> = error.set_at();
+    assert_eq!(error.to_string(), format!("the deadline `request` has passed; it was set at {place}"));
+    let unnamed = DeadlineExceeded::new(Deadline::at(start));
+    assert_eq!(unnamed.name(), None);
+    assert_eq!(unnamed.to_string(), format!("a deadline has passed; it was set at {}", unnamed.set_at()));
+}
+
+async fn with_question_marks(deadline: Deadline) -> io::Result<u8> {
+    deadline.limit(pending::<io::Result<u8>>()).await?
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_becomes_elapsed_and_an_io_error_that_keeps_it() {
+    let error = Deadline::after(ms(1)).named("request").limit(pending::<()>()).await.unwrap_err();
+    assert_eq!(Elapsed::from(error.clone()), Elapsed::new());
+    let as_io = io::Error::from(error.clone());
+    assert_eq!(as_io.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(as_io.get_ref().unwrap().downcast_ref(), Some(&error));
+    let boxed: Box<dyn Error + Send + Sync> = error.clone().into();
+    assert!(boxed.is::<DeadlineExceeded>());
+
+    assert_eq!(with_question_marks(Deadline::after(ms(1))).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+/// An inner limit whose error is passed on with `?`, as code does that knows nothing of the outer one.
+async fn call(deadline: Deadline, takes: Duration) -> Result<&'static str, DeadlineExceeded> {
+    deadline.limit(sleep(takes)).await?;
+    Ok("done")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inner_deadlines_error_is_never_taken_for_the_outers() {
+    for (outer, inner, takes, expected) in [
+        (100, 50, 20, Ok("done")),
+        (100, 50, 70, Err("inner")),
+        (50, 100, 70, Err("outer")),
+        // At the same instant, the inner one is polled first.
+        (50, 50, 70, Err("inner")),
+    ] {
+        let outer = Deadline::after(ms(outer)).named("outer");
+        let inner = Deadline::after(ms(inner)).named("inner");
+        let result = outer.limit(call(inner, ms(takes))).await.and_then(|result| result);
+        assert_eq!(result.as_ref().map_err(|error| error.name().unwrap()), expected.as_ref().map_err(|name| *name));
+        if let Err(error) = result {
+            assert_eq!(error.deadline() == outer, expected == Err("outer"));
+            assert_eq!(error.deadline() == inner, expected == Err("inner"));
+        }
+        // A budget that is handed on is one deadline, wherever it passes.
+        let handed_on = outer.limit(call(outer.min(Deadline::after(HOUR)), HOUR)).await.and_then(|result| result);
+        assert_eq!(handed_on.unwrap_err().deadline(), outer);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_that_differ_only_by_the_line_are_two() {
+    let at = Instant::now();
+    let first = Deadline::at(at);
+    let second = Deadline::at(at);
+    assert_ne!(first, second);
+    assert_ne!(DeadlineExceeded::new(first), DeadlineExceeded::new(second));
+    let copy = first;
+    assert_eq!(first, copy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_ready_wins_and_never_takes_no_timer() {
+    let passed = Deadline::at(Instant::now() - HOUR);
+    assert_eq!(passed.limit(ready(1)).await, Ok(1));
+    assert!(passed.limit(pending::<()>()).await.is_err());
+    let mut never = Box::pin(Deadline::NEVER.limit(pending::<()>()));
+    assert!(poll(&mut never).is_pending());
+    assert_eq!(Timer::current().metrics().registered(), 0);
+    assert_eq!(Deadline::NEVER.limit(async { 2 }).await, Ok(2));
+}
+
+/// The time that remains is in the finest unit that takes 8 digits, and rounded down.
+#[tokio::test(start_paused = true)]
+async fn what_remains_is_written_as_grpc_wants_it() {
+    let nanos = Duration::from_nanos;
+    let [minute, hour] = [60, 3_600].map(Duration::from_secs);
+    for (remaining, text) in [
+        (Duration::ZERO, "1n"),
+        (nanos(1), "1n"),
+        (nanos(99_999_999), "99999999n"),
+        (nanos(100_000_000), "100000u"),
+        (nanos(100_000_999), "100000u"),
+        (Duration::from_secs(5), "5000000u"),
+        (nanos(99_999_999_999), "99999999u"),
+        (Duration::from_secs(100), "100000m"),
+        (Duration::from_secs(99_999) + ms(999), "99999999m"),
+        (Duration::from_secs(100_000), "100000S"),
+        (Duration::from_secs(99_999_999) + ms(999), "99999999S"),
+        (Duration::from_secs(100_000_000), "1666666M"),
+        (99_999_999 * minute, "99999999M"),
+        (100_000_020 * minute, "1666667H"),
+        (1_700_000 * hour + 59 * minute, "1700000H"),
+        (Duration::MAX, "4380000H"), // 500 years
+    ] {
+        let deadline = Deadline::after(remaining);
+        assert_eq!(deadline.to_grpc_timeout(), text, "{remaining:?}");
+        let read = Deadline::from_grpc_timeout(text).unwrap();
+        assert!(read.remaining() <= deadline.remaining().max(nanos(1)), "never longer: {text}");
+    }
+    assert_eq!(Deadline::at(Instant::now() - HOUR).to_grpc_timeout(), "1n");
+    assert_eq!(Deadline::NEVER.to_grpc_timeout(), "99999999H");
+    let _longest = Deadline::at(Instant::now() + Duration::MAX).to_grpc_timeout();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_grpc_writes_is_read() {
+    let nanos = Duration::from_nanos;
+    for (text, remaining) in [
+        ("1n", nanos(1)),
+        ("00000012u", nanos(12_000)),
+        ("250m", ms(250)),
+        ("5S", Duration::from_secs(5)),
+        ("3M", Duration::from_secs(180)),
+        ("2H", 2 * HOUR),
+        ("99999999n", nanos(99_999_999)),
+        ("0S", Duration::ZERO),
+        ("99999999H", 500 * YEAR),
+    ] {
+        let (deadline, line) = (Deadline::from_grpc_timeout(text).unwrap(), line!());
+        assert_eq!(deadline.remaining(), remaining, "{text}");
+        assert_eq!(deadline.set_at().line(), line);
+    }
+}
+
+#[test]
+fn text_that_is_not_grpcs_is_refused_and_shown() {
+    let texts = ["", "n", "5", "5s", "5h", "+5S", "-5S", " 5S", "5 S", "5S ", "123456789n", "1.5S", "1_0S", "0x1S"];
+    for text in texts.into_iter().chain(["٣S", "5µ", "SS", "5SS", "5ms", "\n5S"]) {
+        let error = Deadline::from_grpc_timeout(text).unwrap_err();
+        let shown = format!("{text:?} is no grpc-timeout; allowed: 1 to 8 digits, then one of H, M, S, m, u, n");
+        assert_eq!(error.to_string(), shown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_prints_what_remains_its_name_and_its_line() {
+    let printed = format!("{:?}", Deadline::after(ms(5)).named("request"));
+    for shown in ["remaining: 5ms", r#"name: Some("request")"#, file!()] {
+        assert!(printed.contains(shown), "{printed}");
+    }
+    assert!(format!("{:?}", Deadline::NEVER).contains(r#"remaining: "never""#));
+}
