@@ -1,7 +1,7 @@
 //! An HTTP server that cuts off slow and silent clients, on hyper with hairspring's timer.
 //!
-//! hyper's `header_read_timeout` limits how long a client may take for a request's header and how long it may be silent
-//! between requests; each handler is under a `timeout`. Of the clients, in the same process, some behave, some send a
+//! hyper's `header_read_timeout` limits a request's header and the silence between requests, a `TimeoutStream` how long
+//! a client may not read, and a `timeout` each handler. Of the clients, in the same process, some behave, some send a
 //! header that does not end, and some say nothing more. Exits with 1 if not just the latter were cut off, and in time.
 //!
 //! ```text
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
 use hairspring::hyper::HyperTimer;
-use hairspring::{Duration, Instant, sleep, timeout};
+use hairspring::{Duration, Instant, io::TimeoutStream, sleep, timeout};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -59,8 +59,8 @@ async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        // It ends with an error if the client is cut off.
-        tokio::spawn(server.serve_connection(TokioIo::new(stream), service_fn(answer)));
+        let stream = TokioIo::new(TimeoutStream::new(stream).write_timeout(LIMIT));
+        tokio::spawn(server.serve_connection(stream, service_fn(answer))); // fails if the client is cut off
     }
 }
 
