@@ -6,44 +6,25 @@
 // 3. If the clock does not move for long, the thread reports why, once.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 
 use crate::clock;
-use crate::core::task;
-use crate::test_util::idle::{IdleDetector, Threads};
+use crate::test_util::idle::Watch;
 use crate::test_util::manual::{ManualClock, WeakClock};
+use crate::test_util::nap::{self, Nap};
+use crate::test_util::runtime_end::at_end_of;
 
-/// How long it looks without a break, only yielding to other threads, before it sleeps between looks.
-const EAGER: Duration = Duration::from_micros(500);
-/// How long it sleeps between looks, at most.
-const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// How long the clock may stand still before it reports why, in real time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Advances a clock until it is stopped or the runtime ends.
 #[derive(Debug)]
 pub(crate) struct AutoAdvance(Arc<AtomicBool>);
-
-/// Calls `code` when a runtime is shut down.
-pub(crate) fn with_runtime(runtime: &Handle, code: impl FnOnce() + Send + 'static) {
-    struct AtEnd<F: FnOnce()>(Option<F>);
-    impl<F: FnOnce()> Drop for AtEnd<F> {
-        fn drop(&mut self) {
-            self.0.take().into_iter().for_each(|code| code());
-        }
-    }
-    let at_end = AtEnd(Some(code));
-    task::spawn(runtime, "hairspring clock", async move {
-        let _at_end = at_end;
-        std::future::pending::<()>().await;
-    });
-}
 
 impl ManualClock {
     /// From now on advances the clock whenever the current runtime is idle. It moves to the next deadline and fires
@@ -72,34 +53,29 @@ impl ManualClock {
     pub fn auto_advance(&self) {
         let runtime = Handle::current();
         assert!(self.begin_auto_advance(), "this clock moves by itself already");
-        let threads = Arc::<Threads>::default();
-        // A worker also waits for sockets. It is observed by its counts.
-        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
-            threads.add_current();
-        }
-        AutoAdvance::start(self, &runtime, threads);
+        let watch = Watch::of(&runtime);
+        watch.add_current_thread();
+        AutoAdvance::start(self, &runtime, watch);
     }
 }
 
 impl AutoAdvance {
-    /// Advances `clock` whenever `runtime` is idle and none of the `threads` that block on it runs.
+    /// Advances `clock` whenever `watch` finds `runtime` idle.
     ///
     /// # Panics
     /// If the system refuses a thread.
-    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, threads: Arc<Threads>) -> AutoAdvance {
+    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, watch: Arc<Watch>) -> AutoAdvance {
         let stopped = Arc::new(AtomicBool::new(false));
         let stops = stopped.clone();
-        with_runtime(runtime, move || stops.store(true, Ordering::SeqCst));
+        at_end_of(runtime, move || stops.store(true, Ordering::SeqCst));
         let advancer = Advancer {
             clock: clock.downgrade(),
-            detector: IdleDetector::of(runtime),
-            threads,
+            watch,
             stopped: stopped.clone(),
             still_since: Instant::now(),
             has_reported: false,
             patience: PATIENCE,
-            // Not `eprintln`, which a test harness keeps until the test ends: this test may never end.
-            print: Box::new(|text| drop(std::io::stderr().write_all(text.as_bytes()))),
+            print: Box::new(nap::print),
         };
         let started = thread::Builder::new().name("hairspring-clock".into()).spawn(|| advancer.run());
         if let Err(error) = started {
@@ -116,8 +92,7 @@ impl AutoAdvance {
 /// The state of the thread.
 struct Advancer {
     clock: WeakClock,
-    detector: IdleDetector,
-    threads: Arc<Threads>,
+    watch: Arc<Watch>,
     stopped: Arc<AtomicBool>,
     /// When the clock last moved, or the runtime was last found busy.
     still_since: Instant,
@@ -128,20 +103,15 @@ struct Advancer {
 
 impl Advancer {
     fn run(mut self) {
-        let mut busy_since = Instant::now();
+        let mut nap = Nap::new();
         while !self.stopped.load(Ordering::SeqCst) {
             let Some(clock) = self.clock.upgrade() else { return };
             if self.step(&clock) {
-                busy_since = Instant::now();
+                nap = Nap::new();
                 continue;
             }
             drop(clock);
-            let busy = busy_since.elapsed();
-            if busy < EAGER {
-                thread::yield_now();
-            } else {
-                thread::sleep((busy / 4).min(LONGEST_NAP));
-            }
+            nap.take();
         }
         self.clock.upgrade().inspect(ManualClock::end_auto_advance);
     }
@@ -151,8 +121,8 @@ impl Advancer {
         let waits = clock.next().is_some();
         let holds = clock.holds();
         if waits && holds.is_empty() {
-            let moved = self.detector.is_idle(&self.threads) && clock.holds().is_empty() && self.advance(clock);
-            if moved || self.detector.blocking_thread().is_none() {
+            let moved = self.watch.lets_time_pass() && clock.holds().is_empty() && self.advance(clock);
+            if moved || self.watch.blocking_thread().is_none() {
                 self.start_over();
                 return moved;
             }
@@ -160,11 +130,11 @@ impl Advancer {
         if self.still_since.elapsed() < self.patience || self.has_reported {
             return false;
         }
-        if holds.is_empty() && !waits && !self.detector.is_idle(&self.threads) {
+        if self.watch.settles() || holds.is_empty() && !waits && !self.watch.is_idle() {
             self.start_over();
         } else {
             self.has_reported = true;
-            (self.print)(&report(clock, self.patience, self.detector.blocking_thread()));
+            (self.print)(&report(clock, self.patience, self.watch.blocking_thread()));
         }
         false
     }
@@ -215,8 +185,7 @@ mod tests {
         let (sender, reports) = mpsc::channel();
         let mut advancer = Advancer {
             clock: clock.downgrade(),
-            detector: IdleDetector::of(runtime.handle()),
-            threads: Arc::default(),
+            watch: Watch::of(runtime.handle()),
             stopped: Arc::default(),
             still_since: Instant::now(),
             has_reported: false,

@@ -10,6 +10,8 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::clock::Instant;
 use crate::clock::{
     self,
@@ -19,6 +21,7 @@ use crate::core::settings::ShowsTime;
 use crate::core::shard::Shard;
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
+use crate::test_util::idle::{Occupied, Watch};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
 
@@ -105,8 +108,10 @@ pub struct Hold {
 #[allow(dead_code)] // A sender holds as long as it exists.
 enum Holds {
     Manual(ManualClock, u64),
-    /// Tokio's own clock, by a blocking task that waits until the sender is dropped.
-    Tokio(mpsc::Sender<()>),
+    /// Tokio's own clock, by a blocking task that waits until this is dropped.
+    Pool(Occupied),
+    /// The same, if the system does not show blocking work.
+    Task(mpsc::Sender<()>),
 }
 
 impl State {
@@ -175,10 +180,8 @@ impl ManualClock {
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let target = (self.lock().now + clock::ticks_in(duration)).min(LAST);
-        while let Some(next) = self.next_deadline(target) {
-            self.move_to(next);
-        }
+        let target = self.after(duration);
+        while self.move_to_next(target) {}
         self.move_to(target);
     }
 
@@ -197,9 +200,7 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        // The deadline that was found may have been cancelled.
-        while self.move_to(self.next_deadline(LAST)?) == 0 {}
-        Some(self.now())
+        self.move_to_next(LAST).then(|| self.now())
     }
 
     /// Returns how many sleeps wait for this clock.
@@ -280,6 +281,23 @@ impl ManualClock {
             timer.drive_clock();
             state.timers.push(held);
         }
+    }
+
+    /// What it shows when `duration` has passed.
+    pub(crate) fn after(&self, duration: Duration) -> Tick {
+        (self.tick() + clock::ticks_in(duration)).min(LAST)
+    }
+
+    /// Moves to the next deadline that is no later than `target`, and fires what is due there. Returns `false` if there
+    /// is none.
+    pub(crate) fn move_to_next(&self, target: Tick) -> bool {
+        while let Some(next) = self.next_deadline(target) {
+            // The deadline that was found may have been cancelled.
+            if self.move_to(next) > 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// Gives all timers away, to a clock that shows the same time.
@@ -365,10 +383,13 @@ impl WeakClock {
 
 impl Hold {
     /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
-    pub(crate) fn of_tokio() -> Hold {
+    pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
+        if let Some(occupied) = Watch::of(runtime).occupy_pool() {
+            return Hold { holds: Holds::Pool(occupied) };
+        }
         let (sender, gone) = mpsc::channel();
-        tokio::task::spawn_blocking(move || gone.recv());
-        Hold { holds: Holds::Tokio(sender) }
+        runtime.spawn_blocking(move || gone.recv());
+        Hold { holds: Holds::Task(sender) }
     }
 }
 

@@ -6,28 +6,26 @@
 //!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
 //! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of your own.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 mod auto_advance;
+mod by_tokio;
 mod idle;
 pub(crate) mod manual;
+mod nap;
 pub(crate) mod paused;
+mod runtime_end;
+mod settle;
 
 pub use manual::{Hold, ManualClock};
+pub use settle::{advance_and_settle, settle};
 
-use crate::clock;
 use crate::clock::instant::{FAR, Instant};
-use crate::clock::source::LAST;
 use crate::core::by_hand;
 use crate::core::registry;
-use crate::core::shard::WakeList;
-use crate::core::shards::{TimerLease, TurnBudget};
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
 ///
@@ -55,7 +53,7 @@ use crate::core::shards::{TimerLease, TurnBudget};
 pub fn pause() {
     let Some(runtime) = paused::here() else {
         tokio::time::pause();
-        look_at_the_clock();
+        by_tokio::look_at_the_clock();
         return;
     };
     assert!(paused::pause(&runtime), "time is already frozen");
@@ -84,7 +82,7 @@ pub fn resume() {
         return;
     }
     tokio::time::resume();
-    look_at_the_clock();
+    by_tokio::look_at_the_clock();
 }
 
 /// Advances the paused clock of the current runtime by exactly `duration`. More than 500 years are treated as 500
@@ -121,15 +119,9 @@ pub async fn advance(duration: Duration) {
         tokio::task::yield_now().await;
         return;
     }
-    let target = clock::after(duration).min(LAST);
-    if let Some(timer) = timer_by_tokio() {
-        while let Some(next) = Some(timer.earliest()).filter(|&next| next <= target) {
-            move_tokio(clock::instant_of(next).duration_since(Instant::now()));
-            timer.fire_at(next, &mut WakeList::default(), TurnBudget::UNBOUNDED);
-        }
-        timer.parking.wake_driver();
-    }
-    tokio::time::advance(clock::instant_of(target).duration_since(Instant::now())).await;
+    let target = by_tokio::after(duration);
+    while by_tokio::move_to_next(target) {}
+    by_tokio::move_to(target).await;
 }
 
 /// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.
@@ -160,7 +152,7 @@ pub async fn advance(duration: Duration) {
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
-    let Some(runtime) = paused::here() else { return Hold::of_tokio() };
+    let Some(runtime) = paused::here() else { return Hold::of_tokio(&Handle::current()) };
     match paused::clock(&runtime) {
         Some(clock) => clock.hold(),
         None => panic!("time is not frozen: only a paused clock can be held"),
@@ -211,23 +203,4 @@ where
             Err(_) => std::future::pending().await,
         }
     })
-}
-
-/// Moves tokio's clock without letting other tasks run.
-fn move_tokio(duration: Duration) {
-    // The first poll moves the clock. Later polls would let other tasks run.
-    let _ = pin!(tokio::time::advance(duration)).poll(&mut Context::from_waker(Waker::noop()));
-}
-
-/// The timer of the current runtime, if it has one that goes by tokio's clock.
-fn timer_by_tokio() -> Option<TimerLease> {
-    let runtime = Handle::try_current().ok()?;
-    by_hand::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
-}
-
-/// Wakes the driver, because its clock was paused or resumed.
-fn look_at_the_clock() {
-    if let Some(timer) = timer_by_tokio() {
-        timer.parking.wake_driver();
-    }
 }

@@ -12,7 +12,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
-use tokio::task;
 
 use crate::clock::{
     self,
@@ -20,9 +19,10 @@ use crate::clock::{
 };
 use crate::core::by_hand;
 use crate::core::shards::TimerLease;
-use crate::test_util::auto_advance::{AutoAdvance, with_runtime};
-use crate::test_util::idle::Threads;
+use crate::test_util::auto_advance::AutoAdvance;
+use crate::test_util::idle::Watch;
 use crate::test_util::manual::ManualClock;
+use crate::test_util::runtime_end::at_end_of;
 use crate::wheel::Tick;
 
 static RUNTIMES: RwLock<Vec<Known>> = RwLock::new(Vec::new());
@@ -37,7 +37,7 @@ enum Time {
     Paused {
         clock: ManualClock,
         auto_advance: AutoAdvance,
-        threads: Arc<Threads>,
+        watch: Arc<Watch>,
     },
     /// Runs with the system's clock.
     Runs(Course),
@@ -68,11 +68,8 @@ pub(crate) fn here() -> Option<Handle> {
 fn now() -> Option<Instant> {
     let runtime = Handle::try_current().ok()?.id();
     let now = with_time(runtime, |time| {
-        if let Time::Paused { threads, .. } = time {
-            // A thread that is in the runtime but in no task blocks on it.
-            if task::try_id().is_none() {
-                threads.add_current();
-            }
+        if let Time::Paused { watch, .. } = time {
+            watch.add_current_thread();
         }
         time.now()
     });
@@ -101,8 +98,8 @@ pub(crate) fn adopt(runtime: runtime::Id, timer: TimerLease) {
 pub(crate) fn pause(runtime: &Handle) -> bool {
     let id = runtime.id();
     // Made before the lock is taken: this is slow, and others read the time meanwhile.
-    let (clock, threads) = (ManualClock::new(), Arc::<Threads>::default());
-    let auto_advance = AutoAdvance::start(&clock, runtime, threads.clone());
+    let (clock, watch) = (ManualClock::new(), Watch::of(runtime));
+    let auto_advance = AutoAdvance::start(&clock, runtime, watch.clone());
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let known = runtimes.iter().position(|known| known.runtime == id);
     let shows = match known.map(|at| &runtimes[at].time) {
@@ -114,7 +111,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
         None => source::system_now(),
     };
     clock.start_at(shows);
-    let time = Time::Paused { clock, auto_advance, threads };
+    let time = Time::Paused { clock, auto_advance, watch };
     if let Some(known) = known {
         runtimes[known].time = time;
     } else {
@@ -122,7 +119,7 @@ pub(crate) fn pause(runtime: &Handle) -> bool {
     }
     drop(runtimes);
     if known.is_none() {
-        with_runtime(runtime, move || forget(id));
+        at_end_of(runtime, move || forget(id));
     }
     by_hand::install_hook(now, adopt);
     true

@@ -25,15 +25,21 @@ mod pool;
 #[cfg(target_os = "linux")]
 mod system;
 mod threads;
+mod watch;
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeMetrics};
+use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 
 #[cfg(unix)]
 use canary::Canary;
+pub(crate) use pool::Occupied;
 use pool::Pool;
-pub(crate) use threads::Threads;
+use threads::Threads;
+pub(crate) use watch::{Settling, Watch};
+
+use crate::core::task;
 
 /// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
 /// parked, and was interrupted by the system there: it handles canary and socket in one step. To be missed, a socket
@@ -44,7 +50,8 @@ const ROUNDS: u32 = 2;
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Watches one runtime.
-pub(crate) struct IdleDetector {
+struct IdleDetector {
+    runtime: Handle,
     metrics: RuntimeMetrics,
     #[cfg(unix)]
     canary: Option<Canary>,
@@ -54,8 +61,9 @@ pub(crate) struct IdleDetector {
 }
 
 impl IdleDetector {
-    pub(crate) fn of(runtime: &Handle) -> IdleDetector {
+    fn of(runtime: &Handle) -> IdleDetector {
         IdleDetector {
+            runtime: runtime.clone(),
             metrics: runtime.metrics(),
             #[cfg(unix)]
             canary: Canary::new(runtime),
@@ -65,7 +73,7 @@ impl IdleDetector {
     }
 
     /// Whether the runtime is idle, and none of its `threads` runs.
-    pub(crate) fn is_idle(&mut self, threads: &Threads) -> bool {
+    fn is_idle(&mut self, threads: &Threads) -> bool {
         self.blocking = None;
         if self.steps().is_none() {
             return false;
@@ -85,7 +93,7 @@ impl IdleDetector {
     }
 
     /// The number of a thread that did blocking work at the last look.
-    pub(crate) fn blocking_thread(&self) -> Option<u32> {
+    fn blocking_thread(&self) -> Option<u32> {
         self.blocking
     }
 
@@ -99,9 +107,9 @@ impl IdleDetector {
 
     /// How often workers parked and unparked so far; `None` if one is not parked.
     fn steps(&self) -> Option<u64> {
-        let counts = (0..self.metrics.num_workers()).map(|worker| self.metrics.worker_park_unpark_count(worker));
         let mut sum = 0;
-        for count in counts {
+        for worker in 0..self.metrics.num_workers() {
+            let count = self.metrics.worker_park_unpark_count(worker);
             if count % 2 == 0 {
                 return None;
             }
@@ -110,15 +118,17 @@ impl IdleDetector {
         Some(sum)
     }
 
-    /// Makes the runtime handle all sockets that are ready. Returns `None` if there was one.
-    #[cfg(unix)]
+    fn is_parked(&self, worker: usize) -> bool {
+        self.metrics.worker_park_unpark_count(worker) % 2 == 1
+    }
+
+    /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
     fn flush(&mut self, threads: &Threads, before: u64) -> Option<u64> {
-        let Some(canary) = &mut self.canary else { return Some(before) };
         let start = Instant::now();
-        if !canary.round_trip() {
-            return None;
+        if !self.round_trip()? {
+            return Some(before);
         }
-        // The canary unparks the worker that waits for sockets, which then parks again.
+        // That unparks one worker, the one that waits for sockets, which then parks again.
         let after = before + 2;
         let parked = loop {
             match self.rests(threads) {
@@ -136,8 +146,44 @@ impl IdleDetector {
         (parked == after && self.rests(threads) == Some(after)).then_some(after)
     }
 
-    #[cfg(not(unix))]
-    fn flush(&mut self, _: &Threads, before: u64) -> Option<u64> {
-        Some(before)
+    /// Sends something through the runtime. Returns `false` if there is no way for it, and `None` if it has not come
+    /// back in time.
+    fn round_trip(&mut self) -> Option<bool> {
+        #[cfg(unix)]
+        if let Some(canary) = &mut self.canary {
+            return canary.round_trip().then_some(true);
+        }
+        // Workers of a runtime without sockets have nothing to look at, but for the one that also fires timers.
+        if self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
+            return Some(false);
+        }
+        let (sender, came) = mpsc::channel();
+        task::spawn(&self.runtime, "hairspring clock", async move {
+            let _ = sender.send(());
+        });
+        came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
     }
+
+    /// What the runtime does, as far as can be seen.
+    fn describe(&mut self, threads: &Threads) -> String {
+        let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(|&worker| !self.is_parked(worker)).collect();
+        if !workers.is_empty() {
+            return format!("a task runs on worker {}", list(&workers));
+        }
+        let queued = self.metrics.global_queue_depth();
+        if queued > 0 {
+            return format!("{queued} tasks are ready to run");
+        }
+        if let Some(thread) = self.blocking {
+            return format!("blocking work runs on thread {thread} of this process");
+        }
+        if threads.any_runs() {
+            return "a thread that blocks on the runtime runs its own future".into();
+        }
+        "tasks go on being woken".into()
+    }
+}
+
+fn list(numbers: &[usize]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,8 +20,8 @@ pub(super) struct Thread {
     doing: File,
     /// Whether it sleeps or runs, among much else.
     stat: File,
-    /// How often it was scheduled, after two other numbers.
-    runs: File,
+    /// How long it has run and waited to run, and how often it was scheduled.
+    scheduled: File,
 }
 
 /// The thread has ended.
@@ -35,7 +36,7 @@ impl Thread {
             number,
             doing: File::open(waits::file_of(number)).ok()?,
             stat: open("stat")?,
-            runs: open("schedstat")?,
+            scheduled: open("schedstat")?,
         })
     }
 
@@ -62,9 +63,18 @@ impl Thread {
 
     /// How often it was scheduled; `None` if it has ended. While this does not change, a waiting thread still waits.
     pub(super) fn runs(&self) -> Option<u64> {
+        self.scheduled(2)
+    }
+
+    /// For how long it has run; `None` if it has ended.
+    pub(super) fn processor_time(&self) -> Option<Duration> {
+        self.scheduled(0).map(Duration::from_nanos)
+    }
+
+    fn scheduled(&self, field: usize) -> Option<u64> {
         let mut text = [0; 96];
-        let text = std::str::from_utf8(read(&self.runs, &mut text)?).ok()?;
-        text.split_ascii_whitespace().nth(2)?.parse().ok()
+        let text = std::str::from_utf8(read(&self.scheduled, &mut text)?).ok()?;
+        text.split_ascii_whitespace().nth(field)?.parse().ok()
     }
 
     /// When it began, in the unit of [`present`].

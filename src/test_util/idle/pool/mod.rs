@@ -66,6 +66,13 @@ pub(super) struct Pool {
     works: Option<u32>,
 }
 
+/// A task that waits on the pool as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Occupied {
+    // In a mutex only so that a future that owns this can be shared between threads.
+    _call: Mutex<Call>,
+}
+
 impl Pool {
     /// Waits for a moment, until the idle threads are known.
     pub(super) fn of(runtime: &Handle) -> Pool {
@@ -110,6 +117,22 @@ impl Pool {
         true
     }
 
+    /// A task of ours that waits on a known thread of the pool, which does not count as working. `None` if the pool
+    /// takes none in time.
+    pub(super) fn occupy(&mut self) -> Option<Occupied> {
+        while self.sees {
+            let call = Call::new(&self.runtime)?;
+            let number = call.answer.recv_timeout(STRANGE).ok()?;
+            if self.members.iter().any(|member| member.thread.number() == number) {
+                return Some(Occupied { _call: Mutex::new(call) });
+            }
+            drop(call);
+            // The thread is met first.
+            self.call(LONGEST_LOOK);
+        }
+        None
+    }
+
     /// Whether there is blocking work.
     pub(super) fn is_busy(&mut self) -> bool {
         self.works = None;
@@ -141,8 +164,8 @@ impl Pool {
             if !self.call_all(LONGEST_LOOK) {
                 return self.waits_for_answer();
             }
-            // If these were the pool's, they would have answered.
-            self.strangers.retain(|stranger| !stranger.is_idle);
+            // If those that were idle throughout were the pool's, they would have answered.
+            self.strangers.retain(|stranger| !stranger.is_idle_still());
         }
         true
     }
@@ -204,7 +227,8 @@ impl Pool {
     /// Adds the threads that the pool may have taken since `whole_at`.
     fn list(&mut self) {
         let (present, all) = (system::present(), system::all());
-        let is_new = |number: &&u32| self.listed.binary_search(number).is_err();
+        let this = system::current_number();
+        let is_new = |number: &&u32| **number != this && self.listed.binary_search(number).is_err();
         for thread in all.iter().filter(is_new).filter_map(|&number| Thread::of(number)) {
             let known = self.members.iter().any(|member| member.thread.number() == thread.number());
             if !known && thread.began().is_some_and(|began| began >= self.whole_at) {

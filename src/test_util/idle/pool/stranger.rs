@@ -6,7 +6,7 @@ use super::STRANGE;
 use super::member::{Member, PAGE};
 use crate::test_util::idle::system::{On, Thread, Wait};
 
-/// How long a new thread may take to give itself its name.
+/// How long a new thread may take to give itself its name: in processor time, or if it sleeps, since it was found.
 const NAMELESS: Duration = Duration::from_millis(20);
 
 /// How long a thread waits in one place until it counts as a parked worker of another runtime.
@@ -19,8 +19,8 @@ pub(super) struct Stranger {
     since: Instant,
     /// Whether it has the name of the pool's threads.
     named: bool,
-    /// Whether it was idle at the last look.
-    pub(super) is_idle: bool,
+    /// Whether it was idle at the last look, and how often it had been scheduled.
+    idle: Option<u64>,
     /// The place in which it waits as a parked worker does, and since when.
     waits: Option<(Wait, Instant)>,
 }
@@ -40,22 +40,25 @@ pub(super) enum Strange {
 
 impl Stranger {
     pub(super) fn new(thread: Thread) -> Stranger {
-        Stranger { thread, since: Instant::now(), named: false, is_idle: false, waits: None }
+        Stranger { thread, since: Instant::now(), named: false, idle: None, waits: None }
     }
 
     /// `name` is the name of the pool's threads, and `member` one of them.
     pub(super) fn look(&mut self, name: &[u8], member: &Member) -> Strange {
-        self.is_idle = false;
+        let runs = self.thread.runs();
+        self.idle = None;
         let (Ok(wait), Some(awake)) = (self.thread.wait(), self.thread.is_awake()) else { return Strange::Other };
         let wait = wait.filter(|_| !awake);
         let age = self.since.elapsed();
         if !self.named {
             self.named = self.thread.name().is_some_and(|its| without_number(&its) == without_number(name));
             if !self.named {
-                return if wait.is_some() || age >= NAMELESS { Strange::Other } else { Strange::Works };
+                let took = if awake { self.thread.processor_time().unwrap_or(NAMELESS) } else { age };
+                return if took >= NAMELESS { Strange::Other } else { Strange::Works };
             }
         }
-        self.is_idle = wait.is_some_and(|wait| wait.on == On::TimedWord && wait.stack % PAGE == member.idle % PAGE);
+        let is_idle = |wait: &Wait| wait.on == On::TimedWord && wait.stack % PAGE == member.idle % PAGE;
+        self.idle = wait.filter(is_idle).and(runs);
         let parks = |wait: &Wait| match wait.on {
             On::TimedWord => false,
             On::Word => is_on_stack(wait.word, wait.stack) == is_on_stack(member.parker, member.idle),
@@ -66,10 +69,15 @@ impl Stranger {
         // Most often a worker of another runtime, parked.
         let is_parked = self.waits.is_some_and(|(_, since)| since.elapsed() >= PARKED);
         match wait {
-            Some(_) if self.is_idle => Strange::Idle,
+            Some(_) if self.idle.is_some() => Strange::Idle,
             _ if is_parked || age >= STRANGE => Strange::Unconfirmed,
             _ => Strange::Works,
         }
+    }
+
+    /// Whether it was idle at the last look and has not run since.
+    pub(super) fn is_idle_still(&self) -> bool {
+        self.idle.is_some() && self.idle == self.thread.runs() && self.thread.is_awake() == Some(false)
     }
 }
 

@@ -1,0 +1,71 @@
+//! The paused clock of a current-thread runtime, which is tokio's.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::clock::source::LAST;
+use crate::clock::{self, Instant};
+use crate::core::by_hand;
+use crate::core::shard::WakeList;
+use crate::core::shards::{TimerLease, TurnBudget};
+use crate::wheel::Tick;
+
+/// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.
+pub(super) fn after(duration: Duration) -> Tick {
+    clock::after(duration).min(LAST)
+}
+
+/// Moves the clock to the next deadline of this crate's timers that is no later than `target`, and fires what is due
+/// there. Returns `false` if there is none.
+///
+/// # Panics
+/// If the clock is not paused.
+pub(super) fn move_to_next(target: Tick) -> bool {
+    let Some(timer) = timer() else { return false };
+    loop {
+        let next = timer.earliest();
+        if next > target {
+            return false;
+        }
+        move_at_once(next);
+        if timer.fire_at(next, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes > 0 {
+            timer.parking.wake_driver();
+            return true;
+        }
+    }
+}
+
+/// Moves the clock, and lets other tasks run.
+///
+/// # Panics
+/// If the clock is not paused.
+pub(super) async fn move_to(target: Tick) {
+    tokio::time::advance(until(target)).await;
+}
+
+/// Wakes the driver, because its clock was paused or resumed.
+pub(super) fn look_at_the_clock() {
+    if let Some(timer) = timer() {
+        timer.parking.wake_driver();
+    }
+}
+
+/// Moves the clock without letting other tasks run.
+fn move_at_once(target: Tick) {
+    // The first poll moves the clock. Later polls would let other tasks run.
+    let _ = pin!(tokio::time::advance(until(target))).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+fn until(target: Tick) -> Duration {
+    clock::instant_of(target) - Instant::now()
+}
+
+/// The timer of the current runtime, if it has one that goes by tokio's clock.
+fn timer() -> Option<TimerLease> {
+    let runtime = Handle::try_current().ok()?;
+    by_hand::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
+}

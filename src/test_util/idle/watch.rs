@@ -1,0 +1,125 @@
+//! [`Watch`]: the idle detector of a runtime, shared by all that wait until that runtime is idle.
+//
+// Invariants
+// 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
+// 2. While anything settles, no clock that follows the runtime moves by itself.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{self, Handle, RuntimeFlavor};
+
+use super::{IdleDetector, Occupied, Threads};
+use crate::test_util::runtime_end::at_end_of;
+
+static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
+
+pub(crate) struct Watch {
+    flavor: RuntimeFlavor,
+    threads: Threads,
+    detector: Mutex<IdleDetector>,
+    settling: AtomicUsize,
+}
+
+/// Keeps the clocks that follow a runtime from moving by themselves.
+pub(crate) struct Settling(Arc<Watch>);
+
+impl Watch {
+    /// The watch over a runtime, which lasts as long as the runtime.
+    pub(crate) fn of(runtime: &Handle) -> Arc<Watch> {
+        let id = runtime.id();
+        if let Some(watch) = find(id) {
+            return watch;
+        }
+        // Made without the lock: this takes a while.
+        let watch = Arc::new(Watch {
+            flavor: runtime.runtime_flavor(),
+            threads: Threads::default(),
+            detector: Mutex::new(IdleDetector::of(runtime)),
+            settling: AtomicUsize::new(0),
+        });
+        let mut watches = lock(&WATCHES);
+        if let Some((_, first)) = watches.iter().find(|(known, _)| *known == id) {
+            return first.clone();
+        }
+        watches.push((id, watch.clone()));
+        drop(watches);
+        at_end_of(runtime, move || forget(id));
+        watch
+    }
+
+    /// Watches the calling thread too, if it blocks on the runtime outside its workers.
+    pub(crate) fn add_current_thread(&self) {
+        // A worker, even the only one of a current-thread runtime, is observed by its counts.
+        if self.flavor != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
+            self.threads.add_current();
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.detector().is_idle(&self.threads)
+    }
+
+    /// Whether the runtime is idle and nothing settles, so that a clock may move.
+    pub(crate) fn lets_time_pass(&self) -> bool {
+        !self.settles() && self.is_idle() && !self.settles()
+    }
+
+    /// Keeps tokio from moving the paused clock of a current-thread runtime, which it does only if there is no blocking
+    /// task. `None` if the system does not show blocking work.
+    pub(crate) fn occupy_pool(&self) -> Option<Occupied> {
+        self.detector().pool.occupy()
+    }
+
+    /// The number of a thread that did blocking work at the last look.
+    pub(crate) fn blocking_thread(&self) -> Option<u32> {
+        self.detector().blocking_thread()
+    }
+
+    /// What the runtime does, as far as can be seen.
+    pub(crate) fn describe(&self) -> String {
+        self.detector().describe(&self.threads)
+    }
+
+    /// Whether anything waits until the runtime is idle.
+    pub(crate) fn settles(&self) -> bool {
+        self.settling.load(SeqCst) > 0
+    }
+
+    pub(crate) fn settle(self: Arc<Self>) -> Settling {
+        self.settling.fetch_add(1, SeqCst);
+        Settling(self)
+    }
+
+    fn detector(&self) -> MutexGuard<'_, IdleDetector> {
+        lock(&self.detector)
+    }
+}
+
+impl Settling {
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.0.settling.fetch_sub(1, SeqCst);
+    }
+}
+
+fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
+    lock(&WATCHES).iter().find(|(id, _)| *id == runtime).map(|(_, watch)| watch.clone())
+}
+
+/// A runtime has ended.
+fn forget(runtime: runtime::Id) {
+    let mut watches = lock(&WATCHES);
+    let gone = watches.iter().position(|(id, _)| *id == runtime).map(|at| watches.swap_remove(at));
+    drop(watches);
+    drop(gone);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,200 @@
+//! [`settle`]: waits until a runtime is idle, without moving its clock.
+//
+// Invariants
+// 1. While anything settles, no paused clock that follows the runtime moves by itself.
+// 2. A thread looks, not a task: a task that looks is itself work.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+
+use crate::clock::{duration_of, instant};
+use crate::test_util::by_tokio;
+use crate::test_util::idle::{Settling, Watch};
+use crate::test_util::manual::Hold;
+use crate::test_util::nap::{self, Nap};
+use crate::test_util::paused;
+
+/// How long it looks, in real time, before it reports what it waits for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until every other task of the current runtime waits and nothing is on its way to one. No time passes on a
+/// paused clock meanwhile.
+///
+/// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;
+/// tasks that were spawned have run until they wait; timers that are due have fired. How many tasks there are, and how
+/// many steps they take, does not matter. The [module](self) says what counts as idle, and what cannot be seen. The
+/// clock need not be paused; blocking work that began before the first `settle` or `pause` of a runtime is not seen
+/// then.
+///
+/// If the runtime is still busy after five seconds of real time, a message on standard error says with what. Tasks that
+/// wake each other for ever never settle. Several tasks may settle at the same time: each returns once the others wait.
+///
+/// # Cancel safety
+/// Dropping the future changes nothing.
+///
+/// # Panics
+/// Outside a runtime, or if the system refuses a thread.
+///
+/// ```
+/// use hairspring::test_util::settle;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (sender, mut requests) = tokio::sync::mpsc::channel(1);
+/// let served = Arc::<AtomicU32>::default();
+/// let count = served.clone();
+/// tokio::spawn(async move {
+///     while requests.recv().await.is_some() {
+///         count.fetch_add(1, Ordering::Relaxed);
+///         hairspring::sleep(hairspring::Duration::from_secs(60)).await;
+///     }
+/// });
+/// sender.send(()).await.unwrap();
+/// settle().await;
+/// assert_eq!(served.load(Ordering::Relaxed), 1); // it sleeps now
+/// # }
+/// ```
+pub async fn settle() {
+    Settle::begin().wait().await;
+}
+
+/// Advances the paused clock of the current runtime by `duration`, and lets the tasks run at each deadline on the way,
+/// as if the time had passed.
+///
+/// The clock moves to the next deadline, fires what is due there, and waits until the runtime has
+/// [settled](settle()) before it moves on. [`advance`](crate::advance()) fires everything before it lets any task run.
+/// A [`hold`](crate::test_util::hold()) does not keep this from moving the clock. Tokio's own timers do not stop the
+/// clock: they fire once it has come to a deadline of this crate's after theirs, or to the end.
+///
+/// # Cancel safety
+/// If the future is dropped, the clock stays where it is.
+///
+/// # Panics
+/// A poll panics if the clock is not paused, or outside a runtime.
+///
+/// ```
+/// use hairspring::test_util::advance_and_settle;
+/// use hairspring::{Duration, interval};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (sender, ticks) = std::sync::mpsc::channel();
+/// tokio::spawn(async move {
+///     let mut seconds = interval(Duration::from_secs(1));
+///     loop {
+///         let at = seconds.tick().await;
+///         sender.send(hairspring::Instant::now() - at).unwrap();
+///     }
+/// });
+/// advance_and_settle(Duration::from_secs(10)).await;
+/// assert_eq!(ticks.try_iter().collect::<Vec<_>>(), [Duration::ZERO; 11]); // each at its time
+/// # }
+/// ```
+pub async fn advance_and_settle(duration: Duration) {
+    let settle = Settle::begin();
+    settle.wait().await;
+    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+        let target = clock.after(duration);
+        while clock.move_to_next(target) {
+            settle.wait().await;
+        }
+        clock.advance(duration_of(target - clock.tick()));
+    } else {
+        let target = by_tokio::after(duration);
+        while by_tokio::move_to_next(target) {
+            settle.wait().await;
+        }
+        by_tokio::move_to(target).await;
+    }
+    settle.wait().await;
+}
+
+/// Keeps the clock of the current runtime where it is, but for what the owner of this does.
+struct Settle {
+    settling: Settling,
+    _hold: Option<Hold>,
+}
+
+impl Settle {
+    fn begin() -> Settle {
+        let runtime = Handle::current();
+        let watch = Watch::of(&runtime);
+        watch.add_current_thread();
+        // Tokio moves a clock that it has paused, not we.
+        let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
+        Settle { settling: watch.settle(), _hold: is_tokios.then(|| Hold::of_tokio(&runtime)) }
+    }
+
+    /// Waits until the runtime is idle.
+    async fn wait(&self) {
+        let (idle, is_idle) = oneshot::channel();
+        let looks = Looks { watch: self.settling.watch(), idle, patience: PATIENCE, print: nap::print };
+        let started = thread::Builder::new().name("hairspring-settle".into()).spawn(|| looks.run());
+        if let Err(error) = started {
+            panic!("hairspring could not start the thread that looks whether the runtime is idle: {error}");
+        }
+        is_idle.await.expect("it looks until the runtime is idle");
+    }
+}
+
+/// The thread that looks.
+struct Looks<P> {
+    watch: Arc<Watch>,
+    idle: oneshot::Sender<()>,
+    patience: Duration,
+    print: P,
+}
+
+impl<P: Fn(&str)> Looks<P> {
+    fn run(self) {
+        let (start, nap, mut has_reported) = (Instant::now(), Nap::new(), false);
+        while !self.idle.is_closed() {
+            if self.watch.is_idle() {
+                let _ = self.idle.send(());
+                return;
+            }
+            if !has_reported && start.elapsed() >= self.patience {
+                has_reported = true;
+                let busy = self.watch.describe();
+                (self.print)(&format!("hairspring: the runtime has not settled for {:?}: {busy}\n", self.patience));
+            }
+            nap.take();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::mpsc;
+
+    #[test]
+    fn what_keeps_it_waiting_is_reported_once() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (stop, (sender, reports)) = (Arc::<AtomicBool>::default(), mpsc::channel());
+        let stopped = stop.clone();
+        runtime.spawn(async move {
+            while !stopped.load(SeqCst) {
+                tokio::task::yield_now().await;
+            }
+        });
+        let (idle, is_idle) = oneshot::channel();
+        let print = move |text: &str| sender.send(text.to_owned()).unwrap();
+        let looks = Looks { watch: Watch::of(runtime.handle()), idle, patience: Duration::from_millis(5), print };
+        let looks = thread::spawn(|| looks.run());
+        let report = reports.recv().unwrap();
+        assert!(report.contains("has not settled for 5ms: a task runs on worker 0"), "{report}");
+        thread::sleep(Duration::from_millis(20));
+        stop.store(true, SeqCst);
+        is_idle.blocking_recv().unwrap();
+        looks.join().unwrap();
+        assert!(reports.try_recv().is_err(), "it reports once");
+    }
+}
