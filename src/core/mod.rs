@@ -13,6 +13,7 @@ pub(crate) mod models;
 pub(crate) mod next;
 pub(crate) mod parker;
 pub(crate) mod parking;
+pub(crate) mod place;
 pub(crate) mod pool;
 pub(crate) mod registry;
 pub(crate) mod settings;

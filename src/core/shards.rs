@@ -205,7 +205,11 @@ impl TimerLease {
         thread::start();
         let timer = Lease::make(wanted);
         timer.parking.open(timer.get(), wanted.coalesce);
-        if !instant::clock_is_the_systems() || instant::runtime_that_may_pause().is_some() {
+        let is_the_systems = instant::clock_is_the_systems();
+        if !is_the_systems {
+            source::one_is_held();
+        }
+        if !is_the_systems || instant::runtime_that_may_pause().is_some() {
             timer.drive_clock();
         }
         timer

@@ -13,6 +13,7 @@ use futures_core::Stream;
 
 use crate::clock;
 use crate::clock::Instant;
+use crate::core::place::Kind;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::timer::Timer;
@@ -144,7 +145,7 @@ impl Interval {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", || timer.as_ref().and_then(Timer::name));
-        Interval { delay, period, missed_tick_behavior, spans, _timer: timer }
+        Interval { delay: delay.of(Kind::Interval), period, missed_tick_behavior, spans, _timer: timer }
     }
 
     #[track_caller]

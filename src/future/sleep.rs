@@ -19,6 +19,7 @@ use tokio::task::coop;
 
 use crate::clock::Instant;
 use crate::clock::{self, source};
+use crate::core::place::{Kind, Place};
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, ShardLease};
 use crate::future::spans::Spans;
@@ -115,11 +116,11 @@ pub struct Sleep {
 
 enum Stage {
     /// Not registered.
-    Idle,
+    Idle(Place),
     /// Registered with the timer, with the waker of the last poll.
     Waiting(Key),
     /// Polled and completed.
-    Done,
+    Done(Place),
 }
 
 impl Sleep {
@@ -141,9 +142,18 @@ impl Sleep {
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep", || timer.and_then(|timer| timer.name().get())).operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, timer, stage: Stage::Idle, spans };
+        let sleep = Sleep { deadline, timer, stage: Stage::Idle(Place::here()), spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
+    }
+
+    /// The same sleep, as part of something else.
+    #[inline]
+    pub(crate) fn of(mut self, kind: Kind) -> Sleep {
+        if let Stage::Idle(place) = self.stage {
+            self.stage = Stage::Idle(place.of(kind));
+        }
+        self
     }
 
     /// The shard in which this is registered, and its key.
@@ -199,7 +209,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done) };
+        let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done(_)) };
         // An entry that neither fired nor is here was fired by a stand-in and is unconfirmed, or its timer has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
     }
@@ -256,9 +266,10 @@ impl Sleep {
 
     /// Sets a new deadline. Nothing is registered until the next poll.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
+        let place = self.leave();
         self.cancel();
         self.set_deadline(deadline);
-        self.stage = Stage::Idle;
+        self.stage = Stage::Idle(place);
     }
 
     /// Stores a deadline, and records the reset in the spans if it differs.
@@ -297,6 +308,16 @@ impl Sleep {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);
             }
+            Place::of_former(|| lease.address(), key);
+        }
+    }
+
+    /// Where this was made. It waits no more. Leaves the stage as it is.
+    #[inline]
+    fn leave(&self) -> Place {
+        match self.stage {
+            Stage::Idle(place) | Stage::Done(place) => place,
+            Stage::Waiting(key) => Place::of_former(|| self.timer.map_or(0, ShardLease::address), key),
         }
     }
 
@@ -318,7 +339,7 @@ impl Sleep {
 
     fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
         if elapsed.is_ok() {
-            self.stage = Stage::Done;
+            self.stage = Stage::Done(self.leave());
         }
         Poll::Ready(elapsed)
     }
@@ -328,9 +349,9 @@ impl Sleep {
         // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
         let elapsed = spans.poll("poll_elapsed", || match self.stage {
-            Stage::Idle => self.poll_idle(cx),
+            Stage::Idle(_) => self.poll_idle(cx),
             Stage::Waiting(key) => self.poll_waiting(key, cx),
-            Stage::Done => Poll::Ready(Ok(())),
+            Stage::Done(_) => Poll::Ready(Ok(())),
         });
         self.spans = spans;
         elapsed
@@ -351,7 +372,7 @@ impl Sleep {
             EntryState::Waiting => Poll::Pending,
             // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
             EntryState::Fired | EntryState::Gone => {
-                self.stage = Stage::Idle;
+                self.stage = Stage::Idle(self.leave());
                 self.poll_idle(cx)
             }
         }
@@ -398,6 +419,9 @@ impl Sleep {
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
+        if let Stage::Idle(place) = self.stage {
+            place.waits(timer.address(), key);
+        }
         self.timer = Some(timer);
         self.stage = Stage::Waiting(key);
         Poll::Pending
@@ -428,7 +452,7 @@ impl Sleep {
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done;
+        self.stage = Stage::Done(self.leave());
         Poll::Ready(Ok(()))
     }
 }
@@ -463,7 +487,7 @@ impl fmt::Debug for Sleep {
         let stage = match self.stage {
             _ if self.is_elapsed() => "elapsed",
             Stage::Waiting(_) => "waiting",
-            Stage::Idle | Stage::Done => "idle",
+            Stage::Idle(_) | Stage::Done(_) => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }

@@ -9,6 +9,7 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use crate::clock::Instant;
+use crate::core::place::Kind;
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::util::error::{Elapsed, Error};
 
@@ -84,7 +85,7 @@ pub struct Timeout<T> {
 
 impl<T> Timeout<T> {
     pub(crate) fn new(value: T, delay: Sleep) -> Self {
-        Timeout { value, delay }
+        Timeout { value, delay: delay.of(Kind::Timeout) }
     }
 
     /// Polls the inner future alone.

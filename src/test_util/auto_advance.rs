@@ -17,6 +17,7 @@ use crate::clock;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::{ManualClock, WeakClock};
 use crate::test_util::nap::{self, Nap};
+use crate::test_util::pending;
 use crate::test_util::runtime_end::at_end_of;
 
 /// How long the clock may stand still before it reports why, in real time.
@@ -164,7 +165,9 @@ fn report(clock: &ManualClock, patience: Duration, blocking: Option<u32>) -> Str
     }
     if let Some(next) = clock.next() {
         let next = clock::instant_of(next) - clock.now();
-        let _ = writeln!(text, "  timers waiting: {}, the next is due in {next:?}", clock.pending());
+        let waiting = clock.waiting();
+        let _ = writeln!(text, "  timers waiting: {}, the next is due in {next:?}", waiting.len());
+        text.push_str(&pending::list(&waiting));
     }
     text
 }

@@ -22,6 +22,7 @@ use crate::core::shard::Shard;
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
 use crate::test_util::idle::{Occupied, Watch};
+use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
 
@@ -281,6 +282,11 @@ impl ManualClock {
             timer.drive_clock();
             state.timers.push(held);
         }
+    }
+
+    /// All that waits for this clock.
+    pub(crate) fn waiting(&self) -> Vec<Pending> {
+        pending::of(State::timers(self.lock()).iter().map(TimerHold::lease), self.tick())
     }
 
     /// What it shows when `duration` has passed.

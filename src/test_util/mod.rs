@@ -17,14 +17,17 @@ mod idle;
 pub(crate) mod manual;
 mod nap;
 pub(crate) mod paused;
+mod pending;
 mod runtime_end;
 mod settle;
 
 pub use manual::{Hold, ManualClock};
+pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
 use crate::clock::instant::{FAR, Instant};
 use crate::core::by_hand;
+pub use crate::core::place::Kind;
 use crate::core::registry;
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;
 /// tasks that were spawned have run until they wait; timers that are due have fired. How many tasks there are, and how
-/// many steps they take, does not matter. The [module](self) says what counts as idle, and what cannot be seen. The
+/// many steps they take, does not matter. The [module](crate::test_util) says what counts as idle, and what cannot be seen. The
 /// clock need not be paused; blocking work that began before the first `settle` or `pause` of a runtime is not seen
 /// then.
 ///

@@ -93,6 +93,13 @@ impl<T> Wheel<T> {
         self.store.clear();
     }
 
+    /// All entries, in no order.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
+        let indexes = self.lists.iter().flat_map(|list| list.iter(&self.store));
+        indexes.map(|index| (self.store.key_of(index), self.store.cell(index).deadline))
+    }
+
     /// Hands every entry to `take`, in the order in which they would fire, and leaves the wheel empty at the same time
     /// as before.
     pub(crate) fn empty_into(&mut self, mut take: impl FnMut(Key, Tick, T)) {

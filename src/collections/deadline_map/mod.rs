@@ -52,6 +52,7 @@ pub use expirations::Expirations;
 use shard::{Shards, Term, Waits};
 
 use crate::clock;
+use crate::core::place::Kind;
 use crate::future::Sleep;
 use crate::timer::Timer;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -174,10 +175,11 @@ impl<K, V> Shared<K, V> {
 /// A sleep for the consumer, on the map's timer.
 #[track_caller]
 fn endless_sleep(timer: Option<&Timer>) -> Sleep {
-    match timer {
+    let sleep = match timer {
         Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
         None => Sleep::new(Tick::MAX),
-    }
+    };
+    sleep.of(Kind::DeadlineMap)
 }
 
 impl<K, V> Waits for Shared<K, V> {

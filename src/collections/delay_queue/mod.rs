@@ -38,6 +38,7 @@ use self::waiting::LastPoll;
 pub use super::metrics::Metrics;
 use crate::clock;
 use crate::clock::Instant;
+use crate::core::place::Kind;
 use crate::future::Sleep;
 use crate::timer::Timer;
 use crate::wheel::Tick;
@@ -155,7 +156,7 @@ impl<T> DelayQueue<T> {
         DelayQueue {
             wheel: Box::new(Wheel::new()),
             sorter: Sorter::default(),
-            sleep,
+            sleep: sleep.of(Kind::DelayQueue),
             now: Tick::ZERO,
             handed_out: 0,
             inserted: 0,

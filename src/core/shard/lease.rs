@@ -109,6 +109,12 @@ impl ShardLease {
         self.shard.holds(self.epoch, key, deadline)
     }
 
+    /// The shard's address, which names it.
+    #[inline]
+    pub(crate) fn address(self) -> usize {
+        std::ptr::from_ref(self.shard).addr()
+    }
+
     /// See [`Shard::drives_clock`].
     #[inline]
     pub(crate) fn drives_clock(self) -> bool {

@@ -144,7 +144,7 @@ mod tests {
             assert!((before..=present()).contains(&began), "{before} {began}");
             assert!(all().binary_search(&this.number()).is_ok());
             let runs = this.runs().unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
             assert!(this.runs().unwrap() > runs && runs > 0);
         })
         .join()
