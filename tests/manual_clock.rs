@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{current_thread, ms, multi_thread, paused, poll, poll_with};
+use common::{current_thread, ms, multi_thread, must_end, panic_message, paused, poll, poll_with};
 use hairspring::test_util::ManualClock;
 use hairspring::{Instant, MissedTickBehavior, Timer, advance, pause, resume, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err, task};
@@ -166,7 +166,7 @@ fn when_a_clock_goes_its_timers_end() {
     assert!(poll_with(&mut nap, &waker).is_pending());
     drop(clock);
     assert_eq!(woken.count(), 1);
-    assert!(common::panic_message(|| poll(&mut nap)).contains("shut down"));
+    assert!(panic_message(|| poll(&mut nap)).contains("shut down"));
 }
 
 /// A builder may hold the last reference to a clock.
@@ -176,7 +176,7 @@ fn a_timer_whose_clock_goes_while_it_is_built_has_ended() {
     let builders = [last_of_its_clock(), last_of_its_clock()];
     let [first, second] = builders;
     for timer in [first.build().unwrap(), second.build_with_driver().unwrap().0] {
-        assert!(common::panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
+        assert!(panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
     }
     let clock = ManualClock::new();
     let others: Vec<_> = (0..4).map(|_| Timer::builder().clock(&clock).shards(20).build().unwrap()).collect();
@@ -213,7 +213,7 @@ fn a_driver_of_a_manual_clock_ends_with_the_timer_and_ends_it() {
 
         let (timer, driver) = Timer::builder().clock(&clock).build_with_driver().unwrap();
         drop(driver);
-        assert!(common::panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
+        assert!(panic_message(|| poll(&mut timer.sleep(DAY))).contains("shut down"));
     });
 }
 
@@ -359,4 +359,44 @@ fn where_a_waker_panics_in_a_reset_the_sleep_is_reset() {
     assert_eq!(nap.deadline(), past);
     nap.reset_to(clock.now() + DAY);
     assert!(poll(&mut nap).is_pending(), "a day early");
+}
+
+/// Waits until a clock stands still, if a step has begun.
+fn stands_still(clock: &ManualClock) -> Instant {
+    loop {
+        let before = clock.now();
+        std::thread::sleep(ms(20));
+        if clock.now() == before {
+            return before;
+        }
+    }
+}
+
+#[test]
+fn a_clock_runs_at_its_rate_until_it_gets_another() {
+    must_end(|| {
+        let (slow, fast) = (ManualClock::new(), ManualClock::new());
+        let (starts, real) = ([slow.now(), fast.now()], std::time::Instant::now());
+        slow.rate(1.0);
+        fast.rate(100.0);
+        let timer = Timer::builder().clock(&fast).build().unwrap();
+        futures::executor::block_on(timer.sleep(Duration::from_secs(3)));
+        assert!(fast.now() - starts[1] >= Duration::from_secs(3));
+        assert!(real.elapsed() * 100 >= Duration::from_secs(3), "no faster than that");
+        assert!(slow.now() - starts[0] <= real.elapsed());
+
+        let hold = fast.hold();
+        let stopped = stands_still(&fast);
+        fast.rate(0.0);
+        drop(hold);
+        assert_eq!(stands_still(&fast), stopped, "it does not move again");
+    });
+}
+
+#[test]
+fn a_rate_that_no_clock_has_is_refused_by_its_value() {
+    for (rate, named) in [(-1.0, "not -1"), (f64::NAN, "not NaN"), (f64::INFINITY, "not inf")] {
+        let message = panic_message(|| ManualClock::new().rate(rate));
+        assert!(message.ends_with(named), "{message}");
+    }
 }

@@ -77,6 +77,8 @@ struct State {
     next_hold: u64,
     /// Whether a thread advances it.
     auto_advances: bool,
+    /// How often it was given a rate.
+    course: u64,
 }
 
 /// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
@@ -139,8 +141,14 @@ impl ManualClock {
     #[must_use]
     pub fn new() -> Self {
         one_is_held();
-        let state =
-            State { now: clock::now(), timers: Vec::new(), holds: Vec::new(), next_hold: 0, auto_advances: false };
+        let state = State {
+            now: clock::now(),
+            timers: Vec::new(),
+            holds: Vec::new(),
+            next_hold: 0,
+            auto_advances: false,
+            course: 0,
+        };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
@@ -248,6 +256,18 @@ impl ManualClock {
     /// No thread advances this any more.
     pub(crate) fn end_auto_advance(&self) {
         self.lock().auto_advances = false;
+    }
+
+    /// It is given a rate. Returns the number of that.
+    pub(super) fn next_course(&self) -> u64 {
+        let mut state = self.lock();
+        state.course += 1;
+        state.course
+    }
+
+    /// Whether it was given no other rate since.
+    pub(super) fn is_on_course(&self, course: u64) -> bool {
+        self.lock().course == course
     }
 
     /// Where the live holds were taken.

@@ -18,6 +18,7 @@ pub(crate) mod manual;
 mod nap;
 pub(crate) mod paused;
 mod pending;
+mod rate;
 mod runtime_end;
 mod settle;
 
