@@ -4,6 +4,7 @@
 pub(crate) mod catch_panic;
 pub(crate) mod enabled;
 pub mod error;
+pub(crate) mod fair_mutex;
 pub(crate) mod name;
 pub(crate) mod per_process;
 pub(crate) mod sync;

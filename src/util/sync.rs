@@ -16,6 +16,11 @@ mod plain {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     use std::time::Instant;
 
+    /// Lets other threads run.
+    pub(crate) fn yield_now() {
+        std::thread::yield_now();
+    }
+
     /// The system's clock.
     #[inline]
     pub(crate) fn now() -> Instant {
@@ -48,6 +53,7 @@ mod plain {
 #[cfg(hairspring_loom)]
 mod modelled {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::thread::yield_now;
     use std::cell::Cell;
     use std::sync::{LazyLock, OnceLock};
     use std::time::{Duration, Instant};

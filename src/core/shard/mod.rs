@@ -5,7 +5,7 @@
 //    set, `next` is exact: it follows what is removed or put off.
 // 2. Every entry with a deadline up to `fired_through` has been taken out. No entry is inserted with a deadline that
 //    the wheel has gone by, so entries come out in order. Neither holds while a stand-in's turn is unconfirmed.
-// 3. At most `STEPS` steps of the wheel are made per hold of the lock.
+// 3. A bounded number of entries is taken out or moved per hold of the lock.
 // 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may call back in.
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //    are stale.
@@ -13,7 +13,6 @@
 mod counts;
 mod lease;
 
-use std::sync::PoisonError;
 use std::task::Waker;
 
 pub(crate) use self::counts::{Counts, Snapshot};
@@ -25,22 +24,23 @@ use crate::core::next::Next;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
 use crate::util::catch_panic::catch_panic;
+use crate::util::fair_mutex::FairMutex;
+use crate::util::sync::MutexGuard;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::util::sync::{Mutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
 use crate::wheel::Tick;
 use crate::wheel::{Step, Wheel};
 
-/// Steps of the wheel per hold of the lock. Each touches at most two entries.
-const STEPS: usize = 128;
-
 /// Wakers taken out per hold of the lock, at most.
 const WAKES: usize = 64;
+
+/// Entries moved within the wheel per hold of the lock. The last step may move up to a thousand more.
+const MOVES: u64 = 512;
 
 // On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<State>,
+    state: FairMutex<State>,
     next: Next,
     fired_through: AtomicU64,
     /// The epoch of `fired_through`; stored after that was set back.
@@ -97,7 +97,7 @@ pub(crate) struct WakeList {
 impl Shard {
     pub(crate) fn new(parking: &'static Parking, capacity: &'static Capacity) -> Self {
         Shard {
-            state: Mutex::new(State {
+            state: FairMutex::new(State {
                 wheel: Wheel::new(),
                 epoch: Epoch(0),
                 open: false,
@@ -119,7 +119,7 @@ impl Shard {
     #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // Only our own code runs under this lock, and none that panics in the midst of a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
@@ -310,6 +310,7 @@ impl Shard {
 
     /// Fires some of what is due at `now`, and returns how many. There is more if `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
+        self.state.give_way();
         let mut state = self.lock();
         if !state.open {
             // `close`, which has moved the wheel beyond any time, wakes what is left.
@@ -417,15 +418,13 @@ enum Progress {
 /// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each.
 fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Progress {
     let mut through = Tick::ZERO;
-    for _ in 0..STEPS {
+    let before = wheel.cascaded();
+    while wakers.len() < WAKES && wheel.cascaded() - before < MOVES {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
                 through = deadline;
                 record(deadline);
                 wakers.push(value);
-                if wakers.len() == WAKES {
-                    break;
-                }
             }
             Step::Cascaded => {}
             Step::Done => return Progress::All,
