@@ -2,7 +2,7 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::place::Place;
+use super::place::{AHEAD, Place};
 use super::{Tick, Wheel};
 
 impl<T> Wheel<T> {
@@ -22,8 +22,7 @@ impl<T> Wheel<T> {
     /// }
     /// ```
     pub fn check(&self) {
-        self.store.check();
-        let mut count = 0;
+        let (mut count, mut blocks) = (0, 0);
         let mut earliest: Option<Tick> = None;
         for (row, occupied) in self.occupied.iter().enumerate() {
             assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
@@ -31,20 +30,33 @@ impl<T> Wheel<T> {
         for (index, list) in self.lists.iter().enumerate() {
             let place = Place(index);
             let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
-            assert_eq!(!list.is_empty(), marked, "the bit of {place:?}");
-            count += list.check(&self.store);
+            let ahead = self.spread_of(place).is_some_and(|n| self.occupied[AHEAD + n] != 0);
+            assert_eq!(!list.is_empty() || ahead, marked, "the bit of {place:?}");
+            let here = list.check(&self.store);
+            (count, blocks) = (count + here.0, blocks + here.1);
             let mut before = Tick::ZERO;
             for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {
                 assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
                 before = deadline;
-                match self.current().iter().find(|current| current.place == place) {
-                    Some(current) => assert!(deadline <= current.last),
-                    None => assert_eq!(self.place_of(deadline), place, "{deadline:?} at {:?}", self.elapsed),
+                if let Some(current) = self.current().iter().find(|current| current.place == place) {
+                    assert!(deadline <= current.last);
+                } else {
+                    let first = self.place_of(deadline);
+                    let mut path = std::iter::successors(Some(first), |&place| self.ahead_of(place, deadline));
+                    assert!(path.any(|way| way == place), "{deadline:?} is in {place:?} at {:?}", self.elapsed);
                 }
                 earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
             }
         }
         assert_eq!(count, self.len(), "every entry stands in one list");
+        self.store.check(blocks);
+        assert_eq!(self.spreads, self.spread.iter().flatten().count(), "those that are spread are counted");
+        for place in self.spread.iter().flatten() {
+            assert!(
+                !self.is_sorted(*place) && self.occupied[place.row()] & (1 << place.slot()) != 0,
+                "{place:?} is spread"
+            );
+        }
         for current in self.current() {
             assert!(!self.lists[current.place.0].is_empty(), "a slot is current as long as it has entries");
         }

@@ -10,9 +10,10 @@
 //! # How it works
 //! Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
 //! deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
-//! slot. When `elapsed` reaches the start of a slot on a level above 0, its entries *cascade*: they now agree with
-//! `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Where they stand in
-//! order already there is no need: the slot is handed out from its first entry on.
+//! slot. When `elapsed` reaches the start of a slot, the slot is handed out from its first entry on, if its entries are
+//! in the order of their deadlines. Up to 1,024 that are not are sorted first. A larger slot *cascades*: its entries now
+//! agree with `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Crowds are
+//! moved ahead of time, some at a time, so that little is left to do when time comes to their slot.
 //!
 //! ```
 //! use hairspring::wheel::{Step, Tick, Wheel};
@@ -30,21 +31,25 @@
 //! 1. An entry on level `n`, slot `s`, has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
 //!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
 //!    wrap round.
-//! 2. Hence all entries of one tick stand in one list, in the order they came: first in, first out.
+//! 2. Hence all entries of one tick are in one list, in the order in which they came: first in, first out.
 //! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*. What is inserted with a
-//!    deadline in its span goes to its end while it cascades, and where that keeps it in order; else it goes below, where
-//!    the slots may become current in their turn. Of two entries of one tick, the one further out came first.
+//!    deadline in its span goes to its end if the slot cascades, or if that keeps it in order. Otherwise it goes to a
+//!    level below, where a slot may become current in its turn. Of two entries of one tick, the one on the higher level
+//!    came first, unless the slot on the higher level cascades.
 //! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
 //!    there are any.
 //! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
-//! 6. A bit of `sorted` is set only where the list is in the order of its deadlines: always on level 0, and most often
-//!    where timers have the same length. Such a slot is handed out as it stands, without cascading.
-//! 7. [`Wheel::step`] touches two entries at most.
+//! 6. A bit of `sorted` is set only if the list is in the order of its deadlines. It always is on level 0, and on other
+//!    levels if timers of one length are inserted one after another.
+//! 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
 //!
 //! Must not know: anything else of this crate but the tick.
 
+mod ahead;
+mod block;
 mod check;
 mod list;
+mod pages;
 mod place;
 mod sort;
 mod step;
@@ -56,12 +61,13 @@ pub use step::Step;
 pub use store::Key;
 
 pub(crate) use place::LEVELS;
-pub(crate) use sort::Sorter;
 
 use std::fmt;
 
+use ahead::OFTEN;
 use list::List;
-use place::{Current, Place, ROWS, SLOTS};
+use place::{AHEADS, Current, Place, ROWS, SLOTS};
+use sort::Sorter;
 use store::Store;
 
 pub use tick::{Tick, Ticks};
@@ -88,10 +94,17 @@ pub struct Wheel<T> {
     rows_occupied: u32,
     /// One bit a list, for each row.
     occupied: [u64; ROWS],
-    /// One bit a list: do its entries surely stand in the order of their deadlines?
+    /// One bit a list: are its entries surely in the order of their deadlines?
     sorted: [u64; ROWS],
     lists: [List; ROWS * SLOTS],
+    /// The slots that are spread ahead, and how many there are.
+    spread: [Option<Place>; AHEADS],
+    spreads: usize,
+    /// At what time entries were spread last, and how many blocks may still be.
+    spread_at: Tick,
+    spread_left: u32,
     store: Store<T>,
+    sorter: Sorter,
     cascaded: u64,
 }
 
@@ -132,7 +145,12 @@ impl<T> Wheel<T> {
             occupied: [0; ROWS],
             sorted: [0; ROWS],
             lists: [List::EMPTY; ROWS * SLOTS],
+            spread: [None; AHEADS],
+            spreads: 0,
+            spread_at: Tick::ZERO,
+            spread_left: 0,
             store: Store::new(),
+            sorter: Sorter::default(),
             cascaded: 0,
         }
     }
@@ -224,9 +242,10 @@ impl<T> Wheel<T> {
         self.store.inserted()
     }
 
-    /// How many times an entry moved down a level since the wheel was made.
+    /// How many times an entry was moved since the wheel was made: to a lower level, or to its place in the order of its
+    /// slot.
     ///
-    /// Only what stands out of order in its slot is moved.
+    /// The entries of a slot that is in order already are not moved.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -261,9 +280,13 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let place = self.place_for_insert(deadline);
-        let prev = self.lists[place.0].tail;
-        let key = self.store.insert(deadline, prev, value);
-        self.extend(place, prev, key.index, deadline);
+        let index = self.store.next_index();
+        let at = self.push(place, index, deadline);
+        let key = self.store.insert(index, deadline, at, value);
+        // One insert in many does some of the work that a crowd makes.
+        if self.store.inserted() % OFTEN == 0 {
+            self.spread_some();
+        }
         key
     }
 
@@ -287,7 +310,7 @@ impl<T> Wheel<T> {
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(Tick, T)> {
         let cell = self.store.take(key)?;
-        self.unlink(key.index, cell.deadline, cell.prev, cell.next);
+        self.unlink(key.index, cell.deadline, cell.at);
         Some((cell.deadline, cell.value))
     }
 
@@ -306,8 +329,8 @@ impl<T> Wheel<T> {
     /// ```
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(cell) = self.store.get_mut(key) else { return false };
-        let (before, prev, next) = (std::mem::replace(&mut cell.deadline, deadline), cell.prev, cell.next);
-        self.unlink(key.index, before, prev, next);
+        let (before, at) = (std::mem::replace(&mut cell.deadline, deadline), cell.at);
+        self.unlink(key.index, before, at);
         self.link(self.place_for_insert(deadline), key.index, deadline);
         true
     }

@@ -1,8 +1,9 @@
-//! Where an entry stands: the slots of the levels, the lists in them, and the bits that tell which have entries.
+//! Where an entry is: the slots of the levels, the lists in them, and the bits that say which have entries.
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::store::NIL;
+use super::block::At;
+use super::list::List;
 use super::{Tick, Wheel};
 
 /// Bits in a digit: a level has `1 << DIGIT` slots.
@@ -11,7 +12,10 @@ pub(super) const SLOTS: usize = 1 << DIGIT;
 pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
 /// The row of lists behind those of the levels. Its first list holds what is due.
 const DUE: usize = LEVELS;
-pub(super) const ROWS: usize = LEVELS + 1;
+/// The first of the rows into which slots are spread ahead.
+pub(super) const AHEAD: usize = DUE + 1;
+pub(super) const AHEADS: usize = 3;
+pub(super) const ROWS: usize = AHEAD + AHEADS;
 
 /// A slot of a level, or the list of what is due, as an index into all lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +32,22 @@ impl Place {
         self.0 % SLOTS
     }
 
-    /// How many bits of a tick stand below this level's digit.
+    /// How many bits of a tick are below this level's digit.
     pub(super) fn below(self) -> u32 {
         DIGIT * u32::try_from(self.row()).expect("there are few rows")
     }
 }
 
-/// The slot whose span `elapsed` is in, as long as it has entries: it is handed out, or cascades into the levels below.
+/// The digit of a tick that names its slot on a level.
+#[inline]
+pub(super) fn digit(tick: Tick, level: usize) -> usize {
+    // Six bits.
+    #[allow(clippy::cast_possible_truncation)]
+    let digit = (tick.0 >> (level * DIGIT as usize)) as usize % SLOTS;
+    digit
+}
+
+/// A slot whose span `elapsed` is in, as long as it has entries: it is handed out, or cascades to the levels below.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Current {
     pub(super) place: Place,
@@ -43,27 +56,29 @@ pub(super) struct Current {
 }
 
 impl<T> Wheel<T> {
-    /// Where a new entry goes: behind the others of its tick, also where those stand in a slot that is current.
+    /// Where a new entry goes: behind the others of its tick, even if those are in a slot that is current.
     #[inline]
     pub(super) fn place_for_insert(&self, deadline: Tick) -> Place {
-        if self.depth > 0 { self.place_while_current(deadline) } else { self.place_of(deadline) }
+        if self.depth | self.spreads > 0 { self.place_while_current(deadline) } else { self.place_of(deadline) }
     }
 
     pub(super) fn place_while_current(&self, deadline: Tick) -> Place {
         // The innermost whose span it falls in.
         let within = self.current().iter().rev().find(|current| deadline <= current.last);
-        let Some(Current { place, .. }) = within else { return self.place_of(deadline) };
+        let Some(Current { place, .. }) = within else {
+            return self.end_of_spread(self.place_of(deadline), deadline);
+        };
         if !self.is_sorted(*place) {
             return *place;
         }
-        // What would put a slot out of order goes below it, so that one short timer does not have all of it cascade; and
-        // so does what may have others of its tick there.
-        let below = self.place_of(deadline);
-        let in_order = self.store.cell(self.lists[place.0].tail).deadline <= deadline;
+        // What would put the slot out of order goes below it, so that one short timer does not make all of it cascade.
+        // So does what may have others of its tick there.
+        let below = self.end_of_spread(self.place_of(deadline), deadline);
+        let in_order = self.lists[place.0].latest(&self.store) <= deadline;
         if in_order && self.lists[below.0].is_empty() { *place } else { below }
     }
 
-    /// Where an entry belongs as things stand.
+    /// The slot of a deadline, if no slot is current.
     #[inline]
     pub(super) fn place_of(&self, deadline: Tick) -> Place {
         if deadline <= self.elapsed {
@@ -71,15 +86,12 @@ impl<T> Wheel<T> {
         }
         let differ = (deadline.0 ^ self.elapsed.0) | (SLOTS as u64 - 1);
         let level = differ.ilog2() / DIGIT;
-        // Six bits.
-        #[allow(clippy::cast_possible_truncation)]
-        let slot = (deadline.0 >> (level * DIGIT)) as usize % SLOTS;
-        Place(level as usize * SLOTS + slot)
+        Place(level as usize * SLOTS + digit(deadline, level as usize))
     }
 
     /// The slot with the earliest entries. Lower levels come first: their entries share `elapsed`'s higher digits.
     pub(super) fn earliest(&self) -> Option<Place> {
-        let levels = self.rows_occupied & !(1 << DUE);
+        let levels = self.rows_occupied & ((1 << LEVELS) - 1);
         if levels == 0 {
             return None;
         }
@@ -103,8 +115,9 @@ impl<T> Wheel<T> {
     }
 
     #[inline]
-    pub(super) fn first_deadline(&self, place: Place) -> Tick {
-        self.store.cell(self.lists[place.0].head).deadline
+    pub(super) fn first_in_order(&self, place: Place) -> (Tick, u32) {
+        let index = self.lists[place.0].first(&self.store);
+        (self.store.cell(index).deadline, index)
     }
 
     pub(super) fn has_due(&self) -> bool {
@@ -115,54 +128,75 @@ impl<T> Wheel<T> {
         &self.current[..self.depth]
     }
 
-    /// Puts an entry that is in no list at the end of one.
-    pub(super) fn link(&mut self, place: Place, index: u32, deadline: Tick) {
-        let prev = self.lists[place.0].tail;
-        let cell = self.store.cell_mut(index);
-        cell.prev = prev;
-        cell.next = NIL;
-        self.extend(place, prev, index, deadline);
+    /// Adds an entry to a list, and returns where it is there.
+    #[inline]
+    pub(super) fn push(&mut self, place: Place, index: u32, deadline: Tick) -> At {
+        let list = &mut self.lists[place.0];
+        if list.is_empty() {
+            *list = List::of_one(index);
+            self.mark(place);
+            return At::ALONE;
+        }
+        let (at, before) = list.push(&mut self.store, index, deadline);
+        if before > deadline {
+            self.sorted[place.row()] &= !(1 << place.slot());
+        }
+        at
     }
 
-    /// Makes an entry the last of a list, whose cell names the last so far as `prev` and no `next`.
-    #[inline]
-    pub(super) fn extend(&mut self, place: Place, prev: u32, index: u32, deadline: Tick) {
-        let list = &mut self.lists[place.0];
-        list.tail = index;
-        if prev == NIL {
-            list.head = index;
-            self.mark(place);
-        } else {
-            let before = self.store.cell_mut(prev);
-            before.next = index;
-            if before.deadline > deadline {
-                self.sorted[place.row()] &= !(1 << place.slot());
-            }
-        }
+    /// Puts an entry that is in no list at the end of one.
+    pub(super) fn link(&mut self, place: Place, index: u32, deadline: Tick) {
+        let at = self.push(place, index, deadline);
+        self.store.cell_mut(index).at = at;
     }
 
     /// Takes an entry out of its list, given what its cell says of it.
     #[inline]
-    pub(super) fn unlink(&mut self, index: u32, deadline: Tick, prev: u32, next: u32) {
-        // Only a list's ends need to be told; an entry in the middle is taken out of any list alike.
-        let current = self.current().iter().find(|current| self.lists[current.place.0].ends_with(index));
-        let place = current.map_or_else(|| self.place_of(deadline), |current| current.place);
-        self.close_gap(place, prev, next);
+    pub(super) fn unlink(&mut self, index: u32, deadline: Tick, at: At) {
+        if self.store.leave_block(at) {
+            // If it is in the midst of a list, the list itself does not change, so any will do.
+            let current = self.current().iter().find(|current| self.lists[current.place.0].names(index, at));
+            let place = match current {
+                Some(current) => current.place,
+                None if self.spreads == 0 => self.place_of(deadline),
+                None => {
+                    let path =
+                        std::iter::successors(Some(self.place_of(deadline)), |&place| self.ahead_of(place, deadline));
+                    let mut path = path.filter(|place| self.lists[place.0].names(index, at));
+                    path.next().unwrap_or_else(|| self.place_of(deadline))
+                }
+            };
+            self.shorten(place, at);
+        }
     }
 
+    /// An entry has left that was alone, or the last in its block.
     #[inline]
-    pub(super) fn close_gap(&mut self, place: Place, prev: u32, next: u32) {
-        self.lists[place.0].close_gap(&mut self.store, prev, next);
-        if prev == NIL && next == NIL {
-            self.mark_empty(place);
-            if self.depth > 0 {
-                self.end_current(place);
-            }
+    pub(super) fn shorten(&mut self, place: Place, at: At) {
+        let list = &mut self.lists[place.0];
+        list.shorten(&mut self.store, at);
+        if list.is_empty() {
+            self.vacate(place);
+        }
+    }
+
+    /// A slot has no more entries.
+    #[inline]
+    pub(super) fn vacate(&mut self, place: Place) {
+        if self.spreads > 0 && self.has_entries_ahead(place) {
+            return;
+        }
+        self.mark_empty(place);
+        if self.depth > 0 {
+            self.end_current(place);
+        }
+        if self.spreads > 0 && self.occupied[place.row()] == 0 {
+            self.end_spread(place.row());
         }
     }
 
     /// A slot has no more entries: where it was a current one, it is not any longer.
-    pub(super) fn end_current(&mut self, place: Place) {
+    fn end_current(&mut self, place: Place) {
         if let Some(at) = self.current().iter().position(|current| current.place == place) {
             self.current.copy_within(at + 1..self.depth, at);
             self.depth -= 1;

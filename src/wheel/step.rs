@@ -1,10 +1,10 @@
-//! Time goes on: what is due is handed out, and what stands too far out moves down.
+//! Time goes on: what is due is handed out, and what is on too high a level moves down.
 //!
 //! Must not know: more than the rest of the wheel does.
 
+use super::block::BLOCK;
 use super::place::{Current, Place};
-use super::store::NIL;
-use super::{Key, Sorter, Tick, Wheel};
+use super::{Key, Tick, Wheel};
 
 /// How many entries of one slot [`Wheel::next_expiration`] looks at before it answers with the slot's start.
 const EXACT: usize = 16;
@@ -17,7 +17,7 @@ const EXACT: usize = 16;
 /// let mut wheel = Wheel::new();
 /// wheel.insert(Tick(71), 'b');
 /// wheel.insert(Tick(70), 'a');
-/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // out of order: both move down to level 0
+/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // they were out of order
 /// assert!(matches!(wheel.step(Tick(70)), Step::Fired { value: 'a', .. }));
 /// assert_eq!(wheel.step(Tick(70)), Step::Done);
 /// ```
@@ -32,7 +32,7 @@ pub enum Step<T> {
         /// What was inserted.
         value: T,
     },
-    /// One or two entries moved to a lower level. There may be more to do.
+    /// Entries moved to a lower level, or to their place in the order of their slot. There may be more to do.
     Cascaded,
     /// Nothing more is due at the time given: `elapsed` has reached it.
     Done,
@@ -41,9 +41,8 @@ pub enum Step<T> {
 impl<T> Wheel<T> {
     /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
     ///
-    /// It is exact where the slot with the earliest entries has few of them, or has them in order, and the start of that
-    /// slot otherwise. Where something is due already it may be [`elapsed`](Wheel::elapsed). `None` where the wheel is
-    /// empty.
+    /// It is exact if the slot with the earliest entries has few of them, or has them in order. Otherwise it is the start
+    /// of that slot. If something is due already it may be [`elapsed`](Wheel::elapsed). `None` if the wheel is empty.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -63,17 +62,30 @@ impl<T> Wheel<T> {
         Some(current.fold(next, Tick::min).max(self.elapsed))
     }
 
-    /// The earliest deadline in a slot, where it can be told at little cost.
+    /// The earliest deadline in a slot that has entries, if it takes little to find.
     pub(super) fn first_in(&self, place: Place) -> Option<Tick> {
+        if let Some(ahead) = self.first_ahead(place) {
+            let ahead = self.first_in(ahead)?;
+            return if self.lists[place.0].is_empty() {
+                Some(ahead)
+            } else {
+                Some(ahead.min(self.first_in_list(place)?))
+            };
+        }
+        self.first_in_list(place)
+    }
+
+    fn first_in_list(&self, place: Place) -> Option<Tick> {
         if self.is_sorted(place) {
-            return Some(self.first_deadline(place));
+            return Some(self.first_in_order(place).0);
         }
         let mut entries = self.lists[place.0].iter(&self.store);
         let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
         first.filter(|_| entries.next().is_none())
     }
 
-    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves up to two down a level.
+    /// Does one bounded piece of the work that is due at `now`: hands out one entry, moves up to 32 to a lower level, or
+    /// puts a slot with up to 1,024 entries in order.
     ///
     /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
     /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
@@ -89,16 +101,50 @@ impl<T> Wheel<T> {
     ///     match wheel.step(Tick(100)) {
     ///         Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
     ///         Step::Done => break,
-    ///         _ => {} // it has cascaded: here a lock could be let go
+    ///         _ => {} // entries have moved: here a lock could be released
     ///     }
     /// }
     /// assert_eq!(fired, [(Tick(80), 'a'), (Tick(90), 'b')]);
     /// ```
     pub fn step(&mut self, now: Tick) -> Step<T> {
-        self.advance(now, None)
+        loop {
+            let first = self.first_of_current();
+            if let Some((_, place, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
+                return self.fire(place, index);
+            }
+            if self.has_due() {
+                return self.fire(Place::DUE, self.lists[Place::DUE.0].first(&self.store));
+            }
+            let innermost = self.current().last().map(|current| current.place);
+            if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
+                self.cascade_some(place);
+                return Step::Cascaded;
+            }
+            // What is below the slots that are current may come before their first.
+            let below =
+                self.earliest().filter(|&place| innermost.is_none_or(|innermost| place.row() < innermost.row()));
+            let below = below.map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
+            match (first, below) {
+                (_, Some((start, place))) if first.is_none_or(|(deadline, ..)| start <= deadline) => {
+                    if self.spread_rest(place) || self.enter(place, start) {
+                        return Step::Cascaded;
+                    }
+                }
+                (Some((deadline, place, index)), _) if deadline <= now => {
+                    self.elapsed = deadline;
+                    return self.fire(place, index);
+                }
+                _ => break,
+            }
+        }
+        if self.spread_ahead(now) {
+            return Step::Cascaded;
+        }
+        self.elapsed = self.elapsed.max(now);
+        Step::Done
     }
 
-    /// Hands out the next entry due at `now`, doing as much cascading as that takes; `None` where no more is due.
+    /// Hands out the next entry due at `now`, and moves as many entries as that takes. `None` if no more is due.
     ///
     /// [`step`](Wheel::step) does a bounded piece of that work at a time.
     ///
@@ -121,93 +167,72 @@ impl<T> Wheel<T> {
         }
     }
 
-    #[inline]
-    pub(super) fn advance(&mut self, now: Tick, mut sorter: Option<&mut Sorter>) -> Step<T> {
-        loop {
-            let first = self.first_of_current();
-            if let Some((_, place)) = first.filter(|&(deadline, _)| deadline <= self.elapsed) {
-                return self.fire_first(place);
-            }
-            if self.has_due() {
-                return self.fire_first(Place::DUE);
-            }
-            let innermost = self.current().last().map(|current| current.place);
-            if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
-                self.cascade_some(place);
-                return Step::Cascaded;
-            }
-            // What stands below the slots that are current may come before their first.
-            let below =
-                self.earliest().filter(|&place| innermost.is_none_or(|innermost| place.row() < innermost.row()));
-            let below = below.map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
-            match (first, below) {
-                (_, Some((start, place))) if first.is_none_or(|(deadline, _)| start <= deadline) => {
-                    self.elapsed = start;
-                    self.make_current(place);
-                    if let Some(sorter) = sorter.as_mut().filter(|_| !self.is_sorted(place)) {
-                        self.sort(place, now, sorter);
-                    }
-                }
-                (Some((deadline, place)), _) if deadline <= now => {
-                    self.elapsed = deadline;
-                    return self.fire_first(place);
-                }
-                _ => break,
-            }
-        }
-        self.elapsed = self.elapsed.max(now);
-        Step::Done
-    }
-
-    /// Has time go to `tick`, before which nothing may be due, where no slot is current. What stands too far out, as
-    /// nothing was due for long, then moves from there at once, and not through all the levels that it shares with the
-    /// others of its slot.
+    /// Moves time to `tick`, before which nothing may be due, unless a slot is current. If nothing was due for long,
+    /// entries are on levels much higher than they need be. They then move from there at once, and not through all the
+    /// levels that they share.
     pub(crate) fn skip_to(&mut self, tick: Tick) {
         if tick <= self.elapsed || self.depth > 0 || self.has_due() {
             return;
         }
         if let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= tick) {
+            if self.spread_of(place).is_some() {
+                return;
+            }
             self.make_current(place);
         }
         self.elapsed = tick;
     }
 
-    fn make_current(&mut self, place: Place) {
+    /// Time comes to a slot. Returns whether entries have moved.
+    fn enter(&mut self, mut place: Place, start: Tick) -> bool {
+        self.elapsed = start;
+        while let Some(n) = self.spread_of(place) {
+            let Some(first) = self.unfold(n) else { return false };
+            place = first;
+        }
+        self.make_current(place)
+    }
+
+    /// Makes a slot current, and sorts it if need be and if it has few entries. Returns whether entries have moved.
+    fn make_current(&mut self, place: Place) -> bool {
         self.current[self.depth] = Current { place, last: self.last_of(place) };
         self.depth += 1;
+        !self.is_sorted(place) && self.sort(place)
     }
 
-    /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was armed before.
+    /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was inserted first.
     #[inline]
-    pub(super) fn first_of_current(&self) -> Option<(Tick, Place)> {
+    pub(super) fn first_of_current(&self) -> Option<(Tick, Place, u32)> {
         let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
-        sorted.map(|place| (self.first_deadline(place), place)).min_by_key(|&(deadline, _)| deadline)
+        let firsts = sorted.map(|place| {
+            let (deadline, index) = self.first_in_order(place);
+            (deadline, place, index)
+        });
+        firsts.min_by_key(|&(deadline, ..)| deadline)
     }
 
-    pub(super) fn fire_first(&mut self, place: Place) -> Step<T> {
-        let index = self.lists[place.0].head;
-        let key = self.store.key_of(index);
-        let cell = self.store.take(key).expect("a linked cell is occupied");
-        self.close_gap(place, cell.prev, cell.next);
+    #[inline]
+    fn fire(&mut self, place: Place, index: u32) -> Step<T> {
+        let (key, cell) = self.store.take_at(index);
+        if self.store.leave_block(cell.at) {
+            self.shorten(place, cell.at);
+        }
         Step::Fired { key, deadline: cell.deadline, value: cell.value }
     }
 
-    /// Moves two entries, so that a cascade ends even where each step is followed by an insert into its slot.
-    pub(super) fn cascade_some(&mut self, place: Place) {
-        for _ in 0..2 {
-            if !self.lists[place.0].is_empty() {
-                self.cascade_one(place);
-            }
+    /// Moves the entries of a slot's first block. A slot that gets one more entry after each step still ends, as a block
+    /// has more.
+    fn cascade_some(&mut self, place: Place) {
+        let mut entries = [(0, Tick::ZERO); BLOCK];
+        let list = &mut self.lists[place.0];
+        let count = list.take_block(&mut self.store, &mut entries);
+        if list.is_empty() {
+            self.vacate(place);
         }
-    }
-
-    pub(super) fn cascade_one(&mut self, place: Place) {
-        let index = self.lists[place.0].head;
-        let cell = self.store.cell(index);
-        let (deadline, next) = (cell.deadline, cell.next);
-        self.close_gap(place, NIL, next);
-        self.link(self.place_of(deadline), index, deadline);
-        self.cascaded += 1;
+        for &(index, deadline) in &entries[..count] {
+            self.link(self.place_of(deadline), index, deadline);
+        }
+        self.cascaded += count as u64;
     }
 }
 

@@ -1,32 +1,13 @@
-//! Where a wheel's entries live: cells in pages, each a `slab::Slab` of fixed capacity, linked to lists by index.
+//! Where a wheel's entries live, and the blocks that list them.
 //!
 //! Invariants
-//! 1. An index names page `index / PAGE`, cell `index % PAGE`; a cell never moves while it is occupied.
-//! 2. A generation is given out once in the life of a store, so a stale [`Key`] matches no later entry.
-//! 3. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
-//!    is used.
-//! 4. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
-//! 5. No page but `current`, the first and those reserved is both empty and allocated: memory is given back as a
-//!    population shrinks.
-//! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
+//! 1. A generation is given out once in the life of a store, so a stale [`Key`] matches no later entry.
 //!
 //! Must not know: levels, slots, time.
 
-use slab::Slab;
-
+use super::block::{At, Block};
+use super::pages::{NIL, Pages};
 use crate::wheel::Tick;
-
-/// Cells in a page. Small enough that growing and releasing one is short work under a lock.
-const PAGE: usize = 128;
-
-/// How many places of the page table are given back at a time.
-const TRIMMED: usize = 1_024;
-
-/// "No entry", where an index is expected.
-pub(super) const NIL: u32 = u32::MAX;
-
-/// How many entries fit: all indices but those of the page that `NIL` would be in.
-const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
 /// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
 ///
@@ -69,43 +50,28 @@ impl Key {
 pub(super) struct Cell<T> {
     pub(super) deadline: Tick,
     generation: u64,
-    pub(super) prev: u32,
-    pub(super) next: u32,
+    /// Where in its list.
+    pub(super) at: At,
     pub(super) value: T,
 }
 
-/// One without memory has a capacity of 0.
-type Page<T> = Slab<Cell<T>>;
+type Cells<T> = Pages<Cell<T>, 128>;
+type Blocks = Pages<Block, 4>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Store<T> {
-    pages: Vec<Page<T>>,
-    /// One bit a page: has it room?
-    open: Vec<u64>,
-    first_open: usize,
-    /// The page that takes inserts until it is full.
-    current: usize,
-    /// How many pages keep their memory although they are empty, once they have it: those reserved, and the first.
-    kept: usize,
-    reserved: usize,
+    cells: Cells<T>,
+    pub(super) blocks: Blocks,
+    /// A block that no list has, for the next that needs one.
+    spare: u32,
     /// How many entries were ever inserted: the next one's generation.
     inserted: u64,
     taken: u64,
 }
 
 impl<T> Store<T> {
-    /// A store that asks for its first page when it needs it.
     pub(super) fn new() -> Self {
-        Store {
-            pages: vec![Page::new()],
-            open: vec![1],
-            first_open: 0,
-            current: 0,
-            kept: 1,
-            reserved: 0,
-            inserted: 0,
-            taken: 0,
-        }
+        Store { cells: Cells::new(), blocks: Blocks::new(), spare: NIL, inserted: 0, taken: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -113,217 +79,136 @@ impl<T> Store<T> {
         usize::try_from(self.inserted - self.taken).expect("indices are 32 bits")
     }
 
-    /// How many entries were ever inserted.
+    pub(super) fn capacity(&self) -> usize {
+        self.cells.capacity()
+    }
+
     pub(super) fn inserted(&self) -> u64 {
         self.inserted
     }
 
-    /// Cells that are allocated or reserved, occupied or not.
-    pub(super) fn capacity(&self) -> usize {
-        let beyond = self.pages.iter().skip(self.reserved).filter(|page| page.capacity() > 0);
-        (self.reserved + beyond.count()) * PAGE
-    }
-
-    /// Puts an entry in, behind `prev`; linking it from there is the caller's part.
+    /// The index of the entry that is inserted next.
     #[inline]
-    pub(super) fn insert(&mut self, deadline: Tick, prev: u32, value: T) -> Key {
-        let generation = self.inserted;
-        let entry = Cell { deadline, generation, prev, next: NIL, value };
-        let cell = match self.pages.get_mut(self.current) {
-            Some(page) if page.len() < page.capacity() => page.insert(entry),
-            _ => self.insert_in_next_page(entry),
-        };
-        self.inserted += 1;
-        // `push_page` keeps every index within `u32`.
-        #[allow(clippy::cast_possible_truncation)]
-        Key { generation, index: (self.current * PAGE + cell) as u32 }
+    pub(super) fn next_index(&mut self) -> u32 {
+        self.cells.next_index()
     }
 
-    /// Takes an entry out; unlinking it from its neighbours is the caller's part. `None` where `key` is stale.
+    /// Puts an entry in at [`next_index`](Self::next_index), which a list names already.
+    #[inline]
+    pub(super) fn insert(&mut self, index: u32, deadline: Tick, at: At, value: T) -> Key {
+        let generation = self.inserted;
+        self.cells.insert(Cell { deadline, generation, at, value });
+        self.inserted += 1;
+        Key { generation, index }
+    }
+
+    /// Takes an entry out that a list names; to take it out of that is the caller's part.
+    #[inline]
+    pub(super) fn take_at(&mut self, index: u32) -> (Key, Cell<T>) {
+        let cell = self.cells.take_if(index, |_| true).expect("what a list names is here");
+        self.taken += 1;
+        (Key { generation: cell.generation, index }, cell)
+    }
+
+    /// An entry leaves its block. Returns whether its list has to be [shortened](super::list::List::shorten): the block
+    /// has no other, or the entry was alone.
+    #[inline]
+    pub(super) fn leave_block(&mut self, at: At) -> bool {
+        if at == At::ALONE {
+            return true;
+        }
+        let block = &mut self.blocks[at.block];
+        block.occupied &= !(1 << at.position);
+        block.occupied == 0 && (block.next != NIL || block.prev == NIL)
+    }
+
+    /// A block with whatever it had before.
+    pub(super) fn new_block(&mut self) -> u32 {
+        match std::mem::replace(&mut self.spare, NIL) {
+            NIL => {
+                let block = self.blocks.next_index();
+                self.blocks.insert(Block::EMPTY);
+                block
+            }
+            spare => spare,
+        }
+    }
+
+    /// One is kept, so that a list that grows and shrinks by one entry does not ask for memory each time.
+    pub(super) fn drop_block(&mut self, block: u32) {
+        if self.spare == NIL {
+            self.spare = block;
+        } else {
+            self.blocks.take_if(block, |_| true);
+        }
+    }
+
+    /// Takes an entry out; to take it out of its list is the caller's part. `None` where `key` is stale.
     #[inline]
     pub(super) fn take(&mut self, key: Key) -> Option<Cell<T>> {
-        let (number, cell) = split(key.index);
-        let page = self.pages.get_mut(number)?;
-        if page.get(cell)?.generation != key.generation {
-            return None;
-        }
-        let taken = page.try_remove(cell)?;
+        let taken = self.cells.take_if(key.index, |cell| cell.generation == key.generation)?;
         self.taken += 1;
-        // The page was full before, or has nothing left.
-        if page.len() == PAGE - 1 {
-            self.mark_open(number);
-        } else if page.is_empty() && number >= self.kept {
-            self.release(number);
-        }
         Some(taken)
     }
 
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<&Cell<T>> {
-        let (page, cell) = split(key.index);
-        self.pages.get(page)?.get(cell).filter(|cell| cell.generation == key.generation)
+        self.cells.get(key.index).filter(|cell| cell.generation == key.generation)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Cell<T>> {
-        let (page, cell) = split(key.index);
-        self.pages.get_mut(page)?.get_mut(cell).filter(|cell| cell.generation == key.generation)
+        self.cells.get_mut(key.index).filter(|cell| cell.generation == key.generation)
     }
 
     /// The entry that a list names.
     #[inline]
     pub(super) fn cell(&self, index: u32) -> &Cell<T> {
-        let (page, cell) = split(index);
-        &self.pages[page][cell]
+        &self.cells[index]
     }
 
     #[inline]
     pub(super) fn cell_mut(&mut self, index: u32) -> &mut Cell<T> {
-        let (page, cell) = split(index);
-        &mut self.pages[page][cell]
+        &mut self.cells[index]
     }
 
     pub(super) fn key_of(&self, index: u32) -> Key {
         Key { generation: self.cell(index).generation, index }
     }
 
-    // The rare paths are apart so that the compiler keeps the common one short.
-    #[cold]
-    fn insert_in_next_page(&mut self, entry: Cell<T>) -> usize {
-        self.next_page();
-        self.pages[self.current].insert(entry)
-    }
-
-    fn next_page(&mut self) {
-        self.current = self.lowest_open().unwrap_or_else(|| self.push_page());
-        let page = &mut self.pages[self.current];
-        if page.capacity() == 0 {
-            *page = Page::with_capacity(PAGE);
-        }
-    }
-
-    #[cold]
-    fn mark_open(&mut self, page: usize) {
-        self.open[page / 64] |= 1 << (page % 64);
-        self.first_open = self.first_open.min(page / 64);
-    }
-
-    fn lowest_open(&mut self) -> Option<usize> {
-        if self.pages[self.current].len() == PAGE {
-            self.open[self.current / 64] &= !(1 << (self.current % 64));
-        }
-        let ahead = self.open[self.first_open..].iter().position(|&word| word != 0);
-        self.first_open = ahead.map_or(self.open.len(), |ahead| self.first_open + ahead);
-        let word = self.open.get(self.first_open)?;
-        Some(self.first_open * 64 + word.trailing_zeros() as usize)
-    }
-
-    fn push_page(&mut self) -> usize {
-        let page = self.pages.len();
-        assert!((page + 1) * PAGE <= MOST, "a wheel holds at most {MOST} entries");
-        self.pages.push(Page::new());
-        if self.open.len() * 64 <= page {
-            self.open.push(0);
-        }
-        self.mark_open(page);
-        page
-    }
-
-    /// Gives an empty page's memory back, and the current one's where that is empty too. The lowest with room becomes, or
-    /// stays, the current, and keeps its memory.
-    #[cold]
-    fn release(&mut self, page: usize) {
-        let before = self.current;
-        if self.pages[before].is_empty() {
-            self.next_page();
-        }
-        for empty in [page, before] {
-            if empty != self.current && empty >= self.kept && self.pages[empty].is_empty() {
-                self.pages[empty] = Page::new();
-            }
-        }
-        self.trim(TRIMMED);
-    }
-
-    /// Drops some released pages at the end, so that the page table shrinks too.
-    fn trim(&mut self, most: usize) {
-        let trailing = self.pages.iter().rev().take_while(|page| page.capacity() == 0).take(most).count();
-        let len = (self.pages.len() - trailing).max(self.current + 1);
-        self.pages.truncate(len);
-        self.open.truncate(len.div_ceil(64));
-        if let Some(last) = self.open.last_mut() {
-            *last &= u64::MAX >> (64 * len.div_ceil(64) - len);
-        }
-        self.first_open = self.first_open.min(self.open.len());
-        let table = self.pages.capacity();
-        if table > 64 && table / 4 > len.max(self.kept) {
-            self.pages.shrink_to(len * 2);
-            self.open.shrink_to_fit();
-        }
-    }
-
-    /// Keeps room for `entries` in all. A page is asked for when its first entry comes.
+    /// Keeps room for so many entries in all. A page is asked for when its first entry comes.
     #[track_caller]
     pub(super) fn reserve(&mut self, entries: usize) {
-        assert!(entries <= MOST, "a wheel holds at most {MOST} entries");
-        self.reserved = self.reserved.max(entries.div_ceil(PAGE));
-        self.kept = self.reserved.max(1);
-        self.pages.reserve(self.reserved.saturating_sub(self.pages.len()));
+        self.cells.reserve(entries);
     }
 
     /// Gives the memory of all empty pages back, reserved or not.
     pub(super) fn shrink(&mut self) {
-        (self.reserved, self.kept) = (0, 1);
-        for page in self.pages.iter_mut().filter(|page| page.is_empty()) {
-            *page = Page::new();
-        }
-        self.current = self.lowest_open().unwrap_or(0);
-        self.trim(usize::MAX);
-        self.pages.shrink_to_fit();
-        self.open.shrink_to_fit();
+        let spare = std::mem::replace(&mut self.spare, NIL);
+        self.blocks.take_if(spare, |_| true);
+        self.cells.shrink();
+        self.blocks.shrink();
     }
 
     /// Drops all entries. Their keys are stale, and room that was reserved stays so.
     pub(super) fn clear(&mut self) {
-        let Store { kept, reserved, inserted, .. } = *self;
-        let fresh = Store { kept, reserved, inserted, taken: inserted, ..Store::new() };
+        let fresh = Store {
+            cells: self.cells.emptied(),
+            blocks: self.blocks.emptied(),
+            spare: NIL,
+            inserted: self.inserted,
+            taken: self.inserted,
+        };
         // Whole again before the first value is dropped, which is not our code.
         drop(std::mem::replace(self, fresh));
     }
 
     /// Panics where the pages and their bookkeeping disagree.
-    pub(super) fn check(&self) {
-        assert_eq!(self.len(), self.pages.iter().map(Page::len).sum::<usize>(), "len counts the cells");
-        assert_eq!(self.open.len(), self.pages.len().div_ceil(64), "one bit a page");
-        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
-        for (number, page) in self.pages.iter().enumerate() {
-            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
-            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open where it has room");
-            assert!(
-                number < self.kept || number == self.current || page.capacity() == 0 || !page.is_empty(),
-                "page {number} is empty and holds memory"
-            );
-            assert!(page.iter().all(|(_, cell)| cell.generation < self.inserted), "generations are given once");
-        }
+    pub(super) fn check(&self, blocks: usize) {
+        self.cells.check(self.len());
+        self.blocks.check(blocks + usize::from(self.spare != NIL));
+        assert!(self.cells.iter().all(|cell| cell.generation < self.inserted), "generations are given once");
     }
-}
-
-impl<T: Clone> Clone for Store<T> {
-    fn clone(&self) -> Self {
-        let pages = self.pages.iter().map(|page| {
-            let mut copy = page.clone();
-            copy.reserve_exact(page.capacity() - page.len());
-            copy
-        });
-        Store { pages: pages.collect(), open: self.open.clone(), ..*self }
-    }
-}
-
-/// A page's number, and that of a cell in it.
-#[inline]
-fn split(index: u32) -> (usize, usize) {
-    (index as usize / PAGE, index as usize % PAGE)
 }
 
 #[cfg(test)]

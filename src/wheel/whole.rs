@@ -1,4 +1,4 @@
-//! What concerns a wheel's population as a whole: who is first, room for more, and no more of it.
+//! The population as a whole: the first entry, room for more, and the end of all.
 //!
 //! Invariants
 //! 1. Whatever is done here, keys of entries that are gone stay stale, and `elapsed` stays where it is.
@@ -6,13 +6,13 @@
 //! Must not know: more than the rest of the wheel does.
 
 use super::list::List;
-use super::place::{Place, ROWS, SLOTS};
+use super::place::{AHEADS, Place, ROWS, SLOTS};
 use super::{Key, Step, Tick, Wheel};
 
 impl<T> Wheel<T> {
-    /// The entry that is handed out next; `None` where the wheel is empty.
+    /// The entry that is handed out next; `None` if the wheel is empty.
     ///
-    /// Nothing is moved for it. Where the slot with the earliest entries has them out of order, it looks at all of those.
+    /// Moves nothing. If the slot with the earliest entries has them out of order, this looks at all of them.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -26,8 +26,8 @@ impl<T> Wheel<T> {
         // Of two entries of one tick the one further out came first, unless it stands in a slot that is cascading: then
         // it came after those that have moved down. `min_by_key` takes the first it meets.
         let current = || self.current().iter().map(|current| current.place);
-        let overdue = self.first_of_current().filter(|&(deadline, _)| deadline <= self.elapsed);
-        let places = overdue.map(|(_, place)| place).into_iter();
+        let overdue = self.first_of_current().filter(|&(deadline, ..)| deadline <= self.elapsed);
+        let places = overdue.map(|(_, place, _)| place).into_iter();
         let places = places.chain(self.has_due().then_some(Place::DUE));
         let places = places.chain(current().filter(|&place| self.is_sorted(place)));
         let places = places.chain(self.earliest());
@@ -41,7 +41,9 @@ impl<T> Wheel<T> {
         let entries = self.lists[place.0].iter(&self.store);
         let entries = entries.map(|index| (self.store.cell(index).deadline.max(self.elapsed), index));
         let in_order = place == Place::DUE || self.is_sorted(place);
-        entries.take(if in_order { 1 } else { usize::MAX }).min_by_key(|&(due, _)| due)
+        let entries = entries.take(if in_order { 1 } else { usize::MAX });
+        let ahead = self.first_ahead(place).and_then(|ahead| self.first_of(ahead));
+        ahead.into_iter().chain(entries).min_by_key(|&(due, _)| due)
     }
 
     /// Keeps room for `additional` more entries until [`shrink_to_fit`](Wheel::shrink_to_fit).
@@ -86,6 +88,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn clear(&mut self) {
         self.depth = 0;
+        (self.spread, self.spreads) = ([None; AHEADS], 0);
         self.rows_occupied = 0;
         self.occupied = [0; ROWS];
         self.sorted = [0; ROWS];

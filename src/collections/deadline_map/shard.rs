@@ -8,7 +8,7 @@
 //    once.
 // 3. `next` is never later than the earliest timer, and is `Tick::MAX` exactly if the shard is empty. It changes only
 //    under the lock.
-// 4. At most `STEPS` steps of a wheel are made per hold of the lock.
+// 4. A bounded number of entries is taken out or moved per hold of the lock.
 // 5. Of the user's code, `Eq` and `Borrow` of keys run under the lock before anything has changed, and closures on
 //    values (`visit.rs`) while the shard is whole. Keys and values are dropped outside it, and nobody is
 //    woken under it.

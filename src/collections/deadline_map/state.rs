@@ -7,8 +7,11 @@ use hashbrown::HashTable;
 use super::timers::Timers;
 use crate::wheel::{self, Step, Tick, Wheel};
 
-/// Steps of the wheel per hold of the lock. Each touches at most two entries.
+/// Steps of the wheel per hold of the lock.
 const STEPS: usize = 128;
+
+/// What a step that moves entries counts for, as it may move some dozens.
+const MOVE: usize = 16;
 
 /// A table with at least this much room that is less than an eighth full frees memory.
 const ROOMY: usize = 1024;
@@ -55,7 +58,9 @@ impl<K, V> State<K, V> {
     /// Takes the earliest entry out if it is due at `now`, in at most `STEPS` steps.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
         let State { table, timers, counts } = self;
-        for _ in 0..STEPS {
+        let mut steps = 0;
+        while steps < STEPS {
+            steps += 1;
             match timers.step(now) {
                 Step::Fired { key: timer, deadline, value: hash } => {
                     let found = table.find_entry(hash, |entry| entry.timer == timer);
@@ -69,7 +74,7 @@ impl<K, V> State<K, V> {
                     // It was touched. Even if it is due all the same, it goes back, to come out in order.
                     entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
                 }
-                Step::Cascaded => {}
+                Step::Cascaded => steps += MOVE - 1,
                 Step::Done => break,
             }
         }

@@ -42,7 +42,7 @@ use crate::core::place::Kind;
 use crate::future::Sleep;
 use crate::timer::Timer;
 use crate::wheel::Tick;
-use crate::wheel::{Sorter, Wheel};
+use crate::wheel::Wheel;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -85,7 +85,6 @@ use crate::wheel::{Sorter, Wheel};
 pub struct DelayQueue<T> {
     // Six kilobytes of lists.
     wheel: Box<Wheel<T>>,
-    sorter: Sorter,
     sleep: Sleep,
     /// The clock's time when a poll last looked; tick 0 before the first.
     now: Tick,
@@ -155,7 +154,6 @@ impl<T> DelayQueue<T> {
     fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::new()),
-            sorter: Sorter::default(),
             sleep: sleep.of(Kind::DelayQueue),
             now: Tick::ZERO,
             handed_out: 0,

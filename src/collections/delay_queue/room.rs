@@ -1,7 +1,6 @@
 //! The memory of a queue.
 
 use super::DelayQueue;
-use crate::wheel::Sorter;
 
 impl<T> DelayQueue<T> {
     /// Frees memory that holds no entry.
@@ -17,7 +16,6 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn shrink_to_fit(&mut self) {
         self.reserved = 0;
-        self.sorter = Sorter::default();
         self.wheel.shrink_to_fit();
     }
 

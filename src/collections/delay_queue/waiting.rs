@@ -12,8 +12,8 @@ use crate::wheel::{Step, Tick};
 /// How many entries are handed out before the clock is read again.
 const PER_LOOK: u32 = 64;
 
-/// How many steps of the wheel one poll makes. Each moves at most two entries, so this is about a millisecond's work.
-const STEPS: u32 = 16_384;
+/// How many entries of the wheel one poll moves, at most: about a millisecond's work.
+const MOVES: u64 = 16_384;
 
 /// What the last poll returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +69,19 @@ impl<T> DelayQueue<T> {
         if self.handed_out >= PER_LOOK {
             self.look();
         }
-        let mut steps = 0;
+        let moved = self.wheel.cascaded();
         loop {
-            match self.wheel.step_sorting(self.now, &mut self.sorter) {
+            match self.wheel.step(self.now) {
                 Step::Fired { key, deadline, value } => {
                     self.handed_out += 1;
                     self.expired += 1;
                     return Poll::Ready(Expired::new(Key(key), deadline, value));
                 }
-                Step::Cascaded if steps == STEPS => {
+                Step::Cascaded if self.wheel.cascaded() - moved >= MOVES => {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Step::Cascaded => steps += 1,
+                Step::Cascaded => {}
                 Step::Done => {
                     let next = self.wheel.next_expiration().expect("there is an entry");
                     self.sleep.reset_to_tick(next);

@@ -1,0 +1,258 @@
+//! Memory in pages: each a `slab::Slab` of fixed capacity, so that what grows and shrinks is never copied.
+//!
+//! Invariants
+//! 1. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
+//! 2. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
+//!    is used.
+//! 3. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
+//! 4. No page but `current`, the first and those reserved is both empty and allocated: memory is given back as a
+//!    population shrinks.
+//! 5. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
+//!
+//! Must not know: what it holds.
+
+use std::ops::{Index, IndexMut};
+
+use slab::Slab;
+
+/// How many places of the page table are given back at a time.
+const TRIMMED: usize = 1_024;
+
+/// "None", where an index is expected.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// One without memory has a capacity of 0.
+type Page<T> = Slab<T>;
+
+/// Pages of `PAGE` cells each. A small page is short work under a lock when it comes and when it goes.
+#[derive(Debug)]
+pub(super) struct Pages<T, const PAGE: usize> {
+    table: Vec<Page<T>>,
+    /// One bit a page: has it room?
+    open: Vec<u64>,
+    first_open: usize,
+    /// The page that takes inserts until it is full.
+    current: usize,
+    /// How many pages keep their memory although they are empty, once they have it: those reserved, and the first.
+    kept: usize,
+    reserved: usize,
+}
+
+impl<T, const PAGE: usize> Pages<T, PAGE> {
+    /// How many cells there may be: all indices but those of the page that `NIL` would be in.
+    pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
+
+    /// Asks for the first page when it needs it.
+    pub(super) fn new() -> Self {
+        Pages { table: vec![Page::new()], open: vec![1], first_open: 0, current: 0, kept: 1, reserved: 0 }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        let beyond = self.table.iter().skip(self.reserved).filter(|page| page.capacity() > 0);
+        (self.reserved + beyond.count()) * PAGE
+    }
+
+    /// The index of what is inserted next.
+    #[inline]
+    pub(super) fn next_index(&mut self) -> u32 {
+        let cell = match self.table.get(self.current) {
+            Some(page) if page.len() < page.capacity() => page.vacant_key(),
+            _ => self.next_page(),
+        };
+        // `push_page` keeps every index within `u32`.
+        #[allow(clippy::cast_possible_truncation)]
+        let index = (self.current * PAGE + cell) as u32;
+        index
+    }
+
+    /// Puts a value in, at [`next_index`](Self::next_index), which has to be asked for before.
+    #[inline]
+    pub(super) fn insert(&mut self, value: T) {
+        self.table[self.current].insert(value);
+    }
+
+    /// Takes out what is at `index`, if there is something and it is the one that is meant.
+    #[inline]
+    pub(super) fn take_if(&mut self, index: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
+        let (number, cell) = split::<PAGE>(index);
+        let page = self.table.get_mut(number)?;
+        if !is_meant(page.get(cell)?) {
+            return None;
+        }
+        let taken = page.try_remove(cell)?;
+        // The page was full before, or has nothing left.
+        if page.len() == PAGE - 1 {
+            self.mark_open(number);
+        } else if page.is_empty() && number >= self.kept {
+            self.release(number);
+        }
+        Some(taken)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        let (page, cell) = split::<PAGE>(index);
+        self.table.get(page)?.get(cell)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let (page, cell) = split::<PAGE>(index);
+        self.table.get_mut(page)?.get_mut(cell)
+    }
+
+    // The rare paths are apart so that the compiler keeps the common one short.
+    #[cold]
+    fn next_page(&mut self) -> usize {
+        self.current = self.lowest_open().unwrap_or_else(|| self.push_page());
+        let page = &mut self.table[self.current];
+        if page.capacity() == 0 {
+            *page = Page::with_capacity(PAGE);
+        }
+        page.vacant_key()
+    }
+
+    #[cold]
+    fn mark_open(&mut self, page: usize) {
+        self.open[page / 64] |= 1 << (page % 64);
+        self.first_open = self.first_open.min(page / 64);
+    }
+
+    fn lowest_open(&mut self) -> Option<usize> {
+        if self.table[self.current].len() == PAGE {
+            self.open[self.current / 64] &= !(1 << (self.current % 64));
+        }
+        let ahead = self.open[self.first_open..].iter().position(|&word| word != 0);
+        self.first_open = ahead.map_or(self.open.len(), |ahead| self.first_open + ahead);
+        let word = self.open.get(self.first_open)?;
+        Some(self.first_open * 64 + word.trailing_zeros() as usize)
+    }
+
+    fn push_page(&mut self) -> usize {
+        let page = self.table.len();
+        assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
+        self.table.push(Page::new());
+        if self.open.len() * 64 <= page {
+            self.open.push(0);
+        }
+        self.mark_open(page);
+        page
+    }
+
+    /// Gives an empty page's memory back, and the current one's where that is empty too. The lowest with room becomes, or
+    /// stays, the current, and keeps its memory.
+    #[cold]
+    fn release(&mut self, page: usize) {
+        let before = self.current;
+        if self.table[before].is_empty() {
+            self.next_page();
+        }
+        for empty in [page, before] {
+            if empty != self.current && empty >= self.kept && self.table[empty].is_empty() {
+                self.table[empty] = Page::new();
+            }
+        }
+        self.trim(TRIMMED);
+    }
+
+    /// Drops some released pages at the end, so that the page table shrinks too.
+    fn trim(&mut self, most: usize) {
+        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(most).count();
+        let len = (self.table.len() - trailing).max(self.current + 1);
+        self.table.truncate(len);
+        self.open.truncate(len.div_ceil(64));
+        if let Some(last) = self.open.last_mut() {
+            *last &= u64::MAX >> (64 * len.div_ceil(64) - len);
+        }
+        self.first_open = self.first_open.min(self.open.len());
+        let table = self.table.capacity();
+        if table > 64 && table / 4 > len.max(self.kept) {
+            self.table.shrink_to(len * 2);
+            self.open.shrink_to_fit();
+        }
+    }
+
+    /// Keeps room for `entries` in all. A page is asked for when its first entry comes.
+    #[track_caller]
+    pub(super) fn reserve(&mut self, entries: usize) {
+        assert!(entries <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
+        self.reserved = self.reserved.max(entries.div_ceil(PAGE));
+        self.kept = self.reserved.max(1);
+        self.table.reserve(self.reserved.saturating_sub(self.table.len()));
+    }
+
+    /// Gives the memory of all empty pages back, reserved or not.
+    pub(super) fn shrink(&mut self) {
+        (self.reserved, self.kept) = (0, 1);
+        for page in self.table.iter_mut().filter(|page| page.is_empty()) {
+            *page = Page::new();
+        }
+        self.current = self.lowest_open().unwrap_or(0);
+        self.trim(usize::MAX);
+        self.table.shrink_to_fit();
+        self.open.shrink_to_fit();
+    }
+
+    /// Empty pages that keep the room that is reserved in these.
+    pub(super) fn emptied(&self) -> Self {
+        Pages { kept: self.kept, reserved: self.reserved, ..Pages::new() }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.table.iter().flat_map(|page| page.iter().map(|(_, value)| value))
+    }
+
+    /// Panics where the pages and their bookkeeping disagree.
+    pub(super) fn check(&self, len: usize) {
+        assert_eq!(len, self.table.iter().map(Page::len).sum::<usize>(), "each cell is counted");
+        assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
+        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
+        for (number, page) in self.table.iter().enumerate() {
+            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
+            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
+            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open where it has room");
+            assert!(
+                number < self.kept || number == self.current || page.capacity() == 0 || !page.is_empty(),
+                "page {number} is empty and holds memory"
+            );
+        }
+    }
+}
+
+impl<T, const PAGE: usize> Index<u32> for Pages<T, PAGE> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        let (page, cell) = split::<PAGE>(index);
+        &self.table[page][cell]
+    }
+}
+
+impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        let (page, cell) = split::<PAGE>(index);
+        &mut self.table[page][cell]
+    }
+}
+
+impl<T: Clone, const PAGE: usize> Clone for Pages<T, PAGE> {
+    fn clone(&self) -> Self {
+        let pages = self.table.iter().map(|page| {
+            let mut copy = page.clone();
+            copy.reserve_exact(page.capacity() - page.len());
+            copy
+        });
+        Pages { table: pages.collect(), open: self.open.clone(), ..*self }
+    }
+}
+
+/// A page's number, and that of a cell in it.
+#[inline]
+fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
+    (index as usize / PAGE, index as usize % PAGE)
+}
+
+#[cfg(test)]
+mod tests;
