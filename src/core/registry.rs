@@ -129,7 +129,6 @@ fn ask() -> Option<ShardLease> {
     }
     let lease = shard_here(timer);
     if let task @ Some(_) = task::try_id() {
-        timer.parking.io.note_worker();
         remember(Remembered { lease, task });
     }
     probe(&runtime, timer);
@@ -208,6 +207,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     });
     if asked.is_ok_and(u32::is_power_of_two) {
         tasks::spawn(runtime, "hairspring probe", async move {
+            timer.parking.io.note_worker();
             if remembered().is_none_or(|known| known.task.is_some()) {
                 remember(Remembered { lease: shard_here(timer), task: None });
             }

@@ -19,9 +19,8 @@ use crate::util::error::Error;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let timer = Timer::builder().build().unwrap();
-/// let mut reports = timer.try_interval(Duration::from_millis(1));
+/// let mut reports = timer.try_interval(Duration::from_secs(60));
 /// reports.tick().await.unwrap(); // at once
-/// reports.tick().await.unwrap(); // 1 ms later
 /// timer.shutdown();
 /// assert!(reports.tick().await.is_err_and(|error| error.is_shutdown()));
 /// # }

@@ -54,7 +54,8 @@ impl FindIo {
         self.found.load(Relaxed)
     }
 
-    /// This may be a worker of the runtime, to look at while it is idle.
+    /// Notes the worker on whose thread this is called, to look at while it is idle. Call this in a task that was spawned
+    /// on the runtime, before it runs any code of the user's.
     pub(crate) fn note_worker(&self) {
         if self.looks.load(Relaxed) {
             if let Some(search) = &mut *self.lock() {
@@ -94,12 +95,11 @@ impl FindIo {
 mod system {
     use std::fs;
 
-    use tokio::runtime::{Handle, Id, RuntimeMetrics, worker_index};
+    use tokio::runtime::{Handle, RuntimeMetrics, worker_index};
 
     use crate::util::waits::{self, On};
 
     pub(super) struct Workers {
-        runtime: Id,
         metrics: RuntimeMetrics,
         /// The number of each worker's thread, as far as it is known.
         threads: Vec<Option<u32>>,
@@ -110,14 +110,13 @@ mod system {
             let metrics = runtime.metrics();
             let threads = vec![None; metrics.num_workers()];
             // The caught panic of a wrong answer would end a program that aborts.
-            cfg!(panic = "unwind").then_some(Workers { runtime: runtime.id(), metrics, threads })
+            cfg!(panic = "unwind").then_some(Workers { metrics, threads })
         }
 
-        /// Notes this thread if it is a worker.
+        /// Notes the worker of this thread.
         pub(super) fn note_this(&mut self) {
-            let is_here = Handle::try_current().is_ok_and(|runtime| runtime.id() == self.runtime);
-            if let Some(index) = worker_index().filter(|_| is_here) {
-                self.threads[index] = Some(waits::current_number());
+            if let Some(thread) = worker_index().and_then(|index| self.threads.get_mut(index)) {
+                *thread = Some(waits::current_number());
             }
         }
 
