@@ -390,10 +390,10 @@ fn room_that_is_reserved_stays_until_it_is_given_back() {
     assert!(panic_message(|| queue.reserve(usize::MAX)).contains("at most"));
 }
 
-/// A page of these takes 2 GB.
+/// A page of these takes 1 GiB.
 #[test]
 fn an_empty_queue_has_no_room_for_entries() {
-    assert_eq!(DelayQueue::<[u8; 1 << 24]>::new().capacity(), 0);
+    assert_eq!(DelayQueue::<[u8; 1 << 23]>::new().capacity(), 0);
 }
 
 // Where it may be used

@@ -1,24 +1,27 @@
 //! What a thread of this process waits for, as Linux says in `/proc/self/task/N/syscall`.
 
-/// The system call in which threads wait to be woken by another thread.
-const FUTEX: u64 = if cfg!(target_arch = "x86_64") {
-    202
-} else if cfg!(target_pointer_width = "32") {
-    240
-} else {
-    98
-};
+use std::fs::File;
+use std::io::Read;
+use std::sync::OnceLock;
 
-/// The system calls in which a thread waits for many files: `epoll_wait` and `epoll_pwait`, if the system has both.
-const EPOLL: [u64; 2] = if cfg!(target_arch = "x86_64") {
-    [232, 281]
-} else if cfg!(target_arch = "x86") {
-    [256, 319]
-} else if cfg!(target_pointer_width = "32") {
-    [252, 346]
-} else {
-    [22, 22]
-};
+use libc::{SYS_epoll_pwait, SYS_read, c_long};
+
+/// The system call in which threads wait to be woken by another thread.
+#[cfg(not(target_arch = "riscv32"))]
+const FUTEX: c_long = libc::SYS_futex;
+#[cfg(target_arch = "riscv32")]
+const FUTEX: c_long = libc::SYS_futex_time64;
+
+/// The older of the two calls in which a thread waits for many files. Newer architectures have only the other one.
+#[cfg(not(any(
+    target_arch = "aarch64",
+    target_arch = "loongarch64",
+    target_arch = "riscv32",
+    target_arch = "riscv64"
+)))]
+const EPOLL_WAIT: c_long = libc::SYS_epoll_wait;
+#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
+const EPOLL_WAIT: c_long = SYS_epoll_pwait;
 
 /// Where a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,17 +53,38 @@ pub(crate) fn file_of(thread: u32) -> String {
     format!("/proc/self/task/{thread}/syscall")
 }
 
+/// Whether the system numbers its calls as this architecture does. An emulator of another processor shows its own calls.
+#[cfg_attr(not(feature = "test-util"), allow(dead_code))]
+pub(crate) fn are_known() -> bool {
+    static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
+    *ARE_KNOWN.get_or_init(|| {
+        let mut doing = [0; 192];
+        let read = File::open("/proc/thread-self/syscall").and_then(|mut file| file.read(&mut doing));
+        read.is_ok_and(|length| is_reading(&doing[..length]))
+    })
+}
+
+/// Whether a thread reads a file, as it does while it reads its own.
+fn is_reading(doing: &[u8]) -> bool {
+    call(doing).is_some_and(|(call, _)| call == SYS_read)
+}
+
+/// The number of the system call that a thread is in, and the words that follow it in its file.
+fn call(doing: &[u8]) -> Option<(c_long, impl Iterator<Item = &str>)> {
+    let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
+    Some((words.next()?.parse().ok()?, words))
+}
+
 /// Where a thread waits, by the contents of its file; `None` if it does anything else.
 pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
-    let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
-    let call: u64 = words.next()?.parse().ok()?;
+    let (call, words) = call(doing)?;
     let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
     let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
     let stack = numbers.nth(2)?;
     let (on, word) = match call {
         FUTEX if timeout == 0 => (On::Word, first),
         FUTEX => (On::TimedWord, first),
-        call if EPOLL.contains(&call) => (On::Files, 0),
+        _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => (On::Files, 0),
         _ => return None,
     };
     Some(Wait { on, word, stack })
@@ -77,9 +101,19 @@ mod tests {
         let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
         assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
         assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
-        assert_eq!(wait_in(format!("{} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n", EPOLL[0])), at(On::Files, 0));
-        assert_eq!(wait_in("1 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n".into()), None, "it writes");
+        let epoll = |call| format!("{call} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n");
+        assert_eq!(wait_in(epoll(SYS_epoll_pwait)), at(On::Files, 0));
+        assert_eq!(wait_in(epoll(EPOLL_WAIT)), at(On::Files, 0));
+        assert_eq!(wait_in(format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n")), None, "it reads");
         assert_eq!(wait_in("running\n".into()), None);
         assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
+    }
+
+    /// Under an emulator a clock waited for ever: each thread seemed to run.
+    #[test]
+    fn numbers_of_another_architecture_are_not_taken_for_ours() {
+        assert!(is_reading(format!("{SYS_read} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n").as_bytes()));
+        assert!(!is_reading(format!("{} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n", SYS_read + 60).as_bytes()));
+        assert!(!is_reading(b"running\n") && !is_reading(b""));
     }
 }

@@ -3,17 +3,32 @@
 //! On Linux it reads a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
 //! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
 //! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long.
+//!
+//! Windows ends such a wait on a tick that comes every 15.6 ms, but times a `thread::sleep` by itself. So the wait there
+//! ends before that tick can come too late, and the thread sleeps the rest in slices, after each of which it looks.
 //
 // Invariants
 // 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
+// 2. A thread that cannot be woken sleeps for `SLICE` at most.
 
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::util::sync::{Condvar, MutexGuard};
 
+/// How late a wait on a condition variable may end: Windows rounds it up to whole milliseconds, and then to its tick.
+const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
+
+/// How long a booking may be overlooked.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// The longest wait. Windows takes one of 50 days to be for ever.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 pub(super) struct Sleeper {
     changed: Condvar,
+    /// How late a wait for `changed` may end.
+    late: Duration,
     #[cfg(target_os = "linux")]
     clock: Option<clock::Clock>,
 }
@@ -22,6 +37,7 @@ impl Sleeper {
     pub(super) fn new() -> Self {
         Sleeper {
             changed: Condvar::new(),
+            late: LATE,
             // Loom has to see the wait of a model.
             #[cfg(target_os = "linux")]
             clock: if cfg!(hairspring_loom) { None } else { clock::Clock::new() },
@@ -43,12 +59,13 @@ impl Sleeper {
             clock.wait();
             return lock();
         }
-        let _ = lock;
-        match until {
+        match until.map(|until| Step::first(until.duration_since(now), self.late)) {
             None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let waited = self.changed.wait_timeout(guard, until.duration_since(now));
-                waited.unwrap_or_else(PoisonError::into_inner).0
+            Some(Step::Wait(time)) => self.changed.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0,
+            Some(Step::Sleep(time)) => {
+                drop(guard);
+                std::thread::sleep(time);
+                lock()
             }
         }
     }
@@ -80,6 +97,25 @@ impl Sleeper {
     }
 }
 
+/// What a thread does next that has to wake at an instant and has no `timerfd`.
+#[derive(Debug)]
+enum Step {
+    /// It waits on the condition variable.
+    Wait(Duration),
+    /// It sleeps, and cannot be woken.
+    Sleep(Duration),
+}
+
+impl Step {
+    /// The first step if a time is left, and a wait may end late.
+    fn first(left: Duration, late: Duration) -> Step {
+        match left.checked_sub(late) {
+            None | Some(Duration::ZERO) => Step::Sleep(left.min(SLICE)),
+            Some(time) => Step::Wait(time.min(LONGEST)),
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 mod clock {
     use std::os::fd::OwnedFd;
@@ -107,5 +143,70 @@ mod clock {
             let mut expirations = [0; 8];
             let _ = read(&self.0, &mut expirations);
         }
+    }
+}
+
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// When a step of Windows ends that begins at `now`: a wait at the next tick, once its whole milliseconds are over.
+    fn end_of(step: &Step, now: Duration) -> Duration {
+        const TICK: u128 = 15_625_000;
+        match step {
+            Step::Sleep(time) => now + *time,
+            Step::Wait(time) => {
+                let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
+                Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
+            }
+        }
+    }
+
+    #[test]
+    fn a_coarse_wait_ends_on_time_to_the_nanosecond_and_never_takes_50_days() {
+        let day = Duration::from_secs(86_400);
+        let short = (0..200_000).step_by(97).map(Duration::from_micros);
+        for length in short.chain([1, 49, 50, 51, 400].map(|days| days * day + Duration::from_nanos(7))) {
+            for start in [0, 1, 7_812_500, 15_624_999].map(Duration::from_nanos) {
+                let (until, mut now, mut steps) = (start + length, start, 0);
+                while now < until {
+                    let step = Step::first(until.saturating_sub(now), Duration::from_millis(17));
+                    assert!(!matches!(step, Step::Wait(time) if time > day), "{step:?} for {length:?}");
+                    now = end_of(&step, now);
+                    steps += 1;
+                }
+                assert_eq!(now, until, "{length:?} from {start:?}");
+                assert!(steps <= 20 + length.as_secs() / 86_400, "{steps} steps for {length:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_ends_on_time_is_not_sliced() {
+        let left = Duration::from_millis(5);
+        assert!(matches!(Step::first(left, Duration::ZERO), Step::Wait(time) if time == left));
+    }
+
+    /// Nobody notifies it: a booking made while it sleeps is seen after the slice.
+    #[test]
+    fn a_thread_that_cannot_be_woken_looks_after_each_slice() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let sleeper = Sleeper {
+            late: 2 * HOUR,
+            #[cfg(target_os = "linux")]
+            clock: None,
+            ..Sleeper::new()
+        };
+        let booked = Mutex::new(false);
+        std::thread::scope(|scope| {
+            let mut guard = booked.lock().unwrap();
+            scope.spawn(|| *booked.lock().unwrap() = true);
+            while !*guard {
+                let now = Instant::now();
+                guard = sleeper.sleep(|| booked.lock().unwrap(), guard, Some(now + HOUR), now);
+            }
+        });
     }
 }

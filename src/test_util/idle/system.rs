@@ -31,6 +31,9 @@ pub(super) struct Ended;
 impl Thread {
     /// Returns `None` if there is no thread with that number, or the system does not say.
     pub(super) fn of(number: u32) -> Option<Thread> {
+        if !waits::are_known() {
+            return None;
+        }
         let open = |what| File::open(format!("/proc/self/task/{number}/{what}")).ok();
         Some(Thread {
             number,

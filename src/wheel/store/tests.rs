@@ -7,7 +7,7 @@ fn insert<T>(store: &mut Store<T>, value: T) -> Key {
 
 #[test]
 fn a_cell_with_a_waker_is_40_bytes() {
-    assert_eq!(size_of::<Cell<std::task::Waker>>(), 40);
+    assert!(size_of::<Cell<std::task::Waker>>() <= 40); // Fewer on systems of 32 bits.
 }
 
 #[test]
