@@ -30,6 +30,7 @@ use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task;
 
 use crate::clock::source;
+use crate::core::alarm::has_threads;
 use crate::core::alarm::thread as alarm;
 use crate::core::driver::Driver;
 use crate::core::hook;
@@ -90,6 +91,7 @@ pub(crate) fn timer() -> Option<TimerLease> {
 /// # Panics
 /// If it is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> TimerLease {
+    assert!(has_threads(), "without threads there are timers only within a tokio runtime");
     // The calling thread may be more urgent than the one that made it.
     alarm::start_for_this_thread();
     *OWN.get(|_| {

@@ -5,6 +5,11 @@
 
 use std::sync::OnceLock;
 
+/// The number of this process. There are no others on WebAssembly, and no numbers.
+pub(crate) fn number() -> u32 {
+    if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
+}
+
 pub(crate) struct PerProcess<T: 'static> {
     first: OnceLock<Of<T>>,
 }
@@ -28,7 +33,7 @@ impl<T> PerProcess<T> {
 
     /// The value of this process. The first call makes it, from the parent's if there is one.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
-        let process = std::process::id();
+        let process = number();
         let mut of = self.first.get_or_init(|| Of::new(process, make(None)));
         while of.process != process {
             of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(process, make(Some(&of.value))))));

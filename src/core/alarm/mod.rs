@@ -16,11 +16,19 @@ use std::time::Instant;
 
 use crate::util::enabled::NotEnabled;
 
+/// Whether there can be an alarm thread. Whether a WebAssembly system has threads is not known, so they count as missing.
+pub(crate) fn has_threads() -> bool {
+    !cfg!(target_family = "wasm")
+}
+
 /// What wakes a timer's driver when the earliest deadline is reached. Set by
 /// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
 /// On a clock that a test has paused, every choice uses a tokio sleep, because only tokio's own timers advance that
 /// clock. The runtime then needs `enable_time`.
+///
+/// On WebAssembly there are no threads, so [`Auto`](Alarm::Auto) and [`Thread`](Alarm::Thread) are
+/// [`Tokio`](Alarm::Tokio) there: the runtime needs `enable_time`, and a timer outside any runtime panics.
 ///
 /// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. Otherwise the
 /// builder returns an error, or the driver uses `Thread` instead. In that case tokio panics. The panic is caught, but

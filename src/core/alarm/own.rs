@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::tokio_sleep::TokioAlarm;
-use super::{Alarm, SharedAlarm, Unfit};
+use super::{Alarm, SharedAlarm, Unfit, has_threads};
 use crate::clock::instant::{self, Instant};
 use crate::util::enabled;
 
@@ -25,6 +25,10 @@ pub(crate) struct OwnAlarm {
 impl OwnAlarm {
     /// The runtime's drivers wake `inline` when an alarm goes off.
     pub(crate) fn new(chosen: Alarm, inline: Waker) -> Self {
+        let chosen = match chosen {
+            Alarm::Auto | Alarm::Thread if !has_threads() => Alarm::Tokio,
+            chosen => chosen,
+        };
         OwnAlarm {
             chosen,
             paused_clocks: true,
@@ -117,7 +121,11 @@ impl OwnAlarm {
     }
 
     /// From now on the alarm thread serves in place of an alarm that the runtime cannot have.
+    ///
+    /// # Panics
+    /// If there can be no such thread.
     pub(crate) fn give_up(&mut self, alarm: Alarm) {
+        assert!(has_threads(), "without threads the driver of a timer needs a tokio runtime with `enable_time`");
         if self.chosen == alarm {
             self.chosen = Alarm::Thread;
         }

@@ -20,11 +20,12 @@ use std::time::Instant;
 
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
+use super::has_threads;
 use super::priority::{self, Priority};
 use super::sleeper::Sleeper;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::per_process::PerProcess;
+use crate::util::per_process::{self as process, PerProcess};
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 struct AlarmThread {
@@ -126,7 +127,7 @@ pub(crate) fn start_for_this_thread() {
         /// The process in which this thread has called `start`.
         static ASKED: Cell<u32> = const { Cell::new(0) };
     }
-    let process = std::process::id();
+    let process = process::number();
     if ASKED.try_with(|asked| asked.replace(process)) != Ok(process) {
         start();
     }
@@ -194,8 +195,8 @@ impl AlarmThread {
 
     /// Starts a thread unless there is one at least as urgent as the caller.
     fn start(&'static self) -> io::Result<()> {
-        // In a model the test calls.
-        if cfg!(hairspring_loom) {
+        // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
+        if cfg!(hairspring_loom) || !has_threads() {
             return Ok(());
         }
         if let Serves::Well = self.lock().serves {
