@@ -35,22 +35,22 @@ fn a_thousand_tasks_that_sleep_and_pass_messages_for_days_fire_in_the_same_order
 fn run() -> Vec<Fired> {
     let fired = Arc::new(Mutex::new(Vec::new()));
     let progress = fired.clone();
-    must_go_on(move || progress.lock().unwrap().len(), move || pass_round(&fired))
+    // A task, as not every system shows what the future of `block_on` does.
+    let run = |fired| multi_thread(4).block_on(async { tokio::spawn(pass_round(fired)).await.unwrap() });
+    must_go_on(move || progress.lock().unwrap().len(), move || run(fired))
 }
 
-fn pass_round(fired: &Arc<Mutex<Vec<Fired>>>) -> Vec<Fired> {
-    multi_thread(4).block_on(async {
-        pause();
-        let start = Instant::now();
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..TASKS).map(|_| channel(ROUNDS)).unzip();
-        let mut tasks = JoinSet::new();
-        for (number, receiver) in receivers.into_iter().enumerate() {
-            let sender = senders[(number + 1) % TASKS].clone();
-            tasks.spawn(sleep_and_pass_on(number, start, fired.clone(), sender, receiver));
-        }
-        tasks.join_all().await;
-        std::mem::take(&mut *fired.lock().unwrap())
-    })
+async fn pass_round(fired: Arc<Mutex<Vec<Fired>>>) -> Vec<Fired> {
+    pause();
+    let start = Instant::now();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..TASKS).map(|_| channel(ROUNDS)).unzip();
+    let mut tasks = JoinSet::new();
+    for (number, receiver) in receivers.into_iter().enumerate() {
+        let sender = senders[(number + 1) % TASKS].clone();
+        tasks.spawn(sleep_and_pass_on(number, start, fired.clone(), sender, receiver));
+    }
+    tasks.join_all().await;
+    std::mem::take(&mut *fired.lock().unwrap())
 }
 
 async fn sleep_and_pass_on(

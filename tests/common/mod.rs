@@ -216,3 +216,14 @@ impl Random {
         Duration::from_nanos(self.below(u64::try_from(bound.as_nanos()).unwrap()))
     }
 }
+
+/// Whether the clock of a paused multi-thread runtime sees what a thread in `block_on` does, and blocking work: on Linux,
+/// but not under an emulator of another processor, which shows system calls of the real one.
+pub(crate) fn threads_are_seen() -> bool {
+    #[cfg(target_os = "linux")]
+    let seen = std::fs::read_to_string("/proc/thread-self/syscall")
+        .is_ok_and(|doing| doing.starts_with(&format!("{} ", libc::SYS_read)));
+    #[cfg(not(target_os = "linux"))]
+    let seen = false;
+    seen
+}
