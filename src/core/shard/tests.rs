@@ -158,8 +158,8 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
     assert_eq!((sum.counts.fired, sum.counts.pending, sum.counts.cascaded), (1, COUNT - 1, COUNT));
 }
 
-/// A cancellation reads it, and should fetch no cache line for it.
-#[cfg(not(hairspring_loom))]
+/// A cancellation reads it, and should fetch no cache line for it. On 32 bits the parts lie otherwise.
+#[cfg(all(not(hairspring_loom), target_pointer_width = "64"))]
 #[test]
 fn drives_clock_is_on_a_cache_line_that_a_cancellation_reads() {
     let line = |offset| offset / 64;
