@@ -169,5 +169,5 @@ fn what_was_not_reserved_is_not_kept() {
     pages = pages.emptied();
     assert_eq!((pages.capacity(), pages.iter().count()), (0, 0));
     assert_eq!(Pages::new().capacity(), 0);
-    assert_eq!(Pages::MOST, (1 << 32) - 128);
+    assert_eq!(Pages::MOST as u64, (1_u64 << 32) - 128);
 }
