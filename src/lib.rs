@@ -22,6 +22,8 @@
 //! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
 //! | do something periodically | [`interval`](interval()), [`interval_at`] |
 //! | limit, slow down or gather the items of a stream | [`StreamExt`] |
+//! | count the time that the machine sleeps | [`boot`] |
+//! | wait for a time of day | [`wall`] |
 //! | get values back when they are due | [`DelayQueue`] |
 //! | let keys expire unless they are touched | [`DeadlineMap`] |
 //! | limit a connection | [`io::TimeoutStream`] |
@@ -80,8 +82,8 @@ pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
-    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TryInterval, TrySleep, TryTimeout, interval, interval_at,
-    sleep, sleep_until, timeout, timeout_at,
+    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TryInterval, TrySleep, TryTimeout, boot, interval,
+    interval_at, sleep, sleep_until, timeout, timeout_at, wall,
 };
 #[cfg(feature = "hyper")]
 pub use crate::integration::hyper;

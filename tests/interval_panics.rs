@@ -4,7 +4,7 @@
 use std::panic::{self, Location};
 use std::sync::{Arc, Mutex};
 
-use hairspring::{Duration, Instant, Interval, Timer, interval, interval_at};
+use hairspring::{Duration, Instant, Timer, boot, interval, interval_at, wall};
 
 #[track_caller]
 fn here() -> u32 {
@@ -13,7 +13,7 @@ fn here() -> u32 {
 
 type Call = fn(&Timer, Instant) -> (u32, bool);
 
-fn panics(call: impl FnOnce() -> Interval) -> bool {
+fn panics<T>(call: impl FnOnce() -> T) -> bool {
     panic::catch_unwind(panic::AssertUnwindSafe(call)).is_err()
 }
 
@@ -31,11 +31,13 @@ fn an_interval_without_period_panics_at_its_callers_line() {
         let place = info.location().map(|location| (location.file().to_owned(), location.line()));
         *report.lock().unwrap() = Some((message, place));
     }));
-    let calls: [Call; 4] = [
+    let calls: [Call; 6] = [
         |_, _| (here(), panics(|| interval(Duration::ZERO))),
         |_, start| (here(), panics(|| interval_at(start, Duration::ZERO))),
         |timer, _| (here(), panics(|| timer.interval(Duration::ZERO))),
         |timer, start| (here(), panics(|| timer.interval_at(start, Duration::ZERO))),
+        |_, _| (here(), panics(|| boot::interval(Duration::ZERO))),
+        |_, _| (here(), panics(|| wall::interval_aligned(Duration::ZERO))),
     ];
     let outcomes = calls.map(|call| (call(&timer, start), reported.lock().unwrap().take()));
     panic::set_hook(before);

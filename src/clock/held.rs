@@ -1,6 +1,7 @@
 //! What a test does when it holds a clock: it shows the time, moves it, and lets it run again.
 
 use super::instant::SHOWN;
+use super::jumping::{Jumping, SHIFT};
 use super::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::Tick;
@@ -8,6 +9,11 @@ use crate::wheel::Tick;
 /// From now on `now` says what the current runtime's clock shows.
 pub(crate) fn let_show(now: fn() -> Option<std::time::Instant>) {
     SHOWN.get_or_init(|| now);
+}
+
+/// From now on `shift` says how far a test has put a clock ahead on the current runtime, in nanoseconds.
+pub(crate) fn let_shift(shift: fn(Jumping) -> i128) {
+    SHIFT.get_or_init(|| shift);
 }
 
 impl Course {

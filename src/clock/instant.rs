@@ -174,10 +174,7 @@ pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
 
 /// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.
 #[cold]
-fn saturate(
-    from: std::time::Instant,
-    step: fn(&std::time::Instant, Duration) -> Option<std::time::Instant>,
-) -> std::time::Instant {
+pub(super) fn saturate<T>(from: T, step: fn(&T, Duration) -> Option<T>) -> T {
     let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));
     let nanos = (0..30).rev().map(|bit| Duration::from_nanos(1 << bit));
     seconds.chain(nanos).fold(from, |at, length| step(&at, length).unwrap_or(at))

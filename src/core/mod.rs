@@ -7,6 +7,7 @@ pub(crate) mod by_hand;
 pub(crate) mod capacity;
 pub(crate) mod driver;
 pub(crate) mod hook;
+pub(crate) mod jumps;
 pub(crate) mod lateness;
 #[cfg(test)]
 pub(crate) mod models;

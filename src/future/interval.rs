@@ -20,7 +20,7 @@ use crate::timer::Timer;
 use crate::util::error::Error;
 
 /// A tick that is at most this late does not count as missed, as in tokio.
-const ON_TIME: Duration = Duration::from_millis(5);
+pub(crate) const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Creates an interval that ticks at once and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
@@ -99,19 +99,19 @@ pub enum MissedTickBehavior {
 }
 
 impl MissedTickBehavior {
-    /// The time of the next tick, after the tick scheduled for `scheduled` was polled late, at `now`.
-    fn after_late_tick(self, scheduled: Instant, now: Instant, period: Duration) -> Instant {
+    /// How long after a tick the next one is scheduled, if the tick was polled `late`.
+    pub(crate) fn after_late_tick(self, late: Duration, period: Duration) -> Duration {
         match self {
-            Self::Burst => scheduled.deadline_after(period),
-            Self::Delay => now.deadline_after(period),
+            Self::Burst => period,
+            Self::Delay => late.saturating_add(period),
             Self::Skip => {
-                let beyond = (now - scheduled).as_nanos() % period.as_nanos();
+                let beyond = late.as_nanos() % period.as_nanos();
                 // The remainder is less than `period`, but both may exceed `u64` nanoseconds.
                 let beyond = Duration::new(
                     u64::try_from(beyond / 1_000_000_000).unwrap_or(u64::MAX),
                     u32::try_from(beyond % 1_000_000_000).unwrap_or(0),
                 );
-                now.deadline_after(period.saturating_sub(beyond))
+                late.saturating_add(period.saturating_sub(beyond))
             }
         }
     }
@@ -198,12 +198,10 @@ impl Interval {
         ready!(self.delay.poll_elapsed(cx))?;
         let scheduled = self.delay.deadline();
         let now = self.now();
-        let next = if now > scheduled + ON_TIME {
-            self.missed_tick_behavior.after_late_tick(scheduled, now, self.period)
-        } else {
-            scheduled.deadline_after(self.period)
-        };
-        self.delay.reset_idle(clock::tick_of(next));
+        let late = now - scheduled;
+        let pause =
+            if late > ON_TIME { self.missed_tick_behavior.after_late_tick(late, self.period) } else { self.period };
+        self.delay.reset_idle(clock::tick_of(scheduled.deadline_after(pause)));
         Poll::Ready(Ok(scheduled))
     }
 

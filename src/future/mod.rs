@@ -1,6 +1,8 @@
 //! The futures: [`Sleep`], [`Timeout`] and [`Interval`], those that return errors ([`TrySleep`], [`TryTimeout`],
-//! [`TryInterval`]), and the functions that make them.
+//! [`TryInterval`]), and the functions that make them. Those on other clocks
+//! are in [`boot`] and [`wall`].
 
+pub mod boot;
 mod ext;
 mod interval;
 mod on_timer;
@@ -10,6 +12,8 @@ mod timeout;
 mod try_interval;
 mod try_sleep;
 mod try_timeout;
+mod until;
+pub mod wall;
 
 pub use ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};

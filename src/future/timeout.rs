@@ -170,13 +170,12 @@ impl<T: Future> Timeout<T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<T::Output, Elapsed>, Error>> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.value.poll(cx) {
-            return Poll::Ready(Ok(Ok(output)));
-        }
-        // If the future has spent the whole budget, the deadline would never be checked.
-        let spent_by_future = had_budget && !coop::has_budget_remaining();
-        poll_delay(this.delay, cx, spent_by_future).map_ok(|()| Err(Elapsed::new()))
+        poll_both(this.value, cx, |cx, without_budget| poll_delay(this.delay, cx, without_budget)).map(|first| {
+            match first {
+                Ok(output) => Ok(Ok(output)),
+                Err(elapsed) => elapsed.map(|()| Err(Elapsed::new())),
+            }
+        })
     }
 }
 
@@ -186,6 +185,22 @@ impl<T: Future> Future for Timeout<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.try_poll(cx).map(|result| result.unwrap_or_else(|error| panic!("{error}")))
     }
+}
+
+/// Polls the future, and then what it must not outlast, without budget if the future has spent it all: otherwise the
+/// deadline would never be checked.
+#[inline]
+pub(super) fn poll_both<F: Future, E>(
+    value: Pin<&mut F>,
+    cx: &mut Context<'_>,
+    poll_delay: impl FnOnce(&mut Context<'_>, bool) -> Poll<E>,
+) -> Poll<Result<F::Output, E>> {
+    let had_budget = coop::has_budget_remaining();
+    if let Poll::Ready(output) = value.poll(cx) {
+        return Poll::Ready(Ok(output));
+    }
+    let spent_by_future = had_budget && !coop::has_budget_remaining();
+    poll_delay(cx, spent_by_future).map(Err)
 }
 
 /// The part that does not depend on the future's type.

@@ -5,6 +5,7 @@
 //! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
 //!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
 //! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of your own.
+//! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::task::JoinHandle;
 mod auto_advance;
 mod by_tokio;
 mod idle;
+mod jumps;
 pub(crate) mod manual;
 mod nap;
 pub(crate) mod paused;
@@ -22,6 +24,7 @@ mod rate;
 mod runtime_end;
 mod settle;
 
+pub use jumps::{set_wall, suspend};
 pub use manual::{Hold, ManualClock};
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};

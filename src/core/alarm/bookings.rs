@@ -33,6 +33,8 @@ pub(crate) struct BookerId(pub(crate) u64);
 pub(super) struct Bookings {
     bookers: BTreeMap<BookerId, Booking>,
     times: BTreeSet<(Instant, BookerId)>,
+    /// Who is called when a clock jumps.
+    on_jump: Option<(BookerId, &'static dyn Booker)>,
 }
 
 struct Booking {
@@ -42,7 +44,7 @@ struct Booking {
 
 impl Bookings {
     pub(super) fn new() -> Self {
-        Bookings { bookers: BTreeMap::new(), times: BTreeSet::new() }
+        Bookings { bookers: BTreeMap::new(), times: BTreeSet::new(), on_jump: None }
     }
 
     /// Books `booker` for `at`, in place of what it had booked before.
@@ -51,6 +53,18 @@ impl Bookings {
             self.times.remove(&(before.at, id));
         }
         self.times.insert((at, id));
+    }
+
+    /// Books `booker` for the next jump of a clock. There is one such booking at a time.
+    pub(super) fn book_jump(&mut self, id: BookerId, booker: &'static dyn Booker) {
+        self.on_jump = Some((id, booker));
+    }
+
+    /// A clock has jumped: what is booked for that is due now.
+    pub(super) fn jumped(&mut self, now: Instant) {
+        if let Some((id, booker)) = self.on_jump.take() {
+            self.book(id, now, booker);
+        }
     }
 
     pub(super) fn cancel(&mut self, id: BookerId) {
@@ -90,6 +104,18 @@ mod tests {
 
     impl Booker for Silent {
         fn alarm(&'static self, _: &'static StandIns) {}
+    }
+
+    #[test]
+    fn what_is_booked_for_a_jump_is_due_once_at_the_next() {
+        let now = Instant::now();
+        let mut bookings = Bookings::new();
+        bookings.book_jump(BookerId(1), &Silent);
+        assert!(bookings.first().is_none() && bookings.take_due(now).is_none());
+        bookings.jumped(now);
+        assert!(bookings.take_due(now).is_some());
+        bookings.jumped(now);
+        assert!(bookings.take_due(now).is_none());
     }
 
     /// If each took a scan of all, this would take hours.

@@ -6,10 +6,14 @@
 //!
 //! Windows ends such a wait on a tick that comes every 15.6 ms, but times a `thread::sleep` by itself. So the wait there
 //! ends before that tick can come too late, and the thread sleeps the rest in slices, after each of which it looks.
+//!
+//! Once something waits for a clock that jumps, it also waits on a second `timerfd`, which never expires: Linux cancels
+//! it when the wall clock is set, and when the machine wakes up.
 //
 // Invariants
 // 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
 // 2. A thread that cannot be woken sleeps for `SLICE` at most.
+// 3. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -44,22 +48,23 @@ impl Sleeper {
         }
     }
 
-    /// Unlocks, and sleeps until an instant, or for ever if that is `None`. May return early.
+    /// Unlocks, and sleeps until an instant, or for ever if that is `None`. May return early. Also returns whether a
+    /// clock has jumped.
     pub(super) fn sleep<'a, T>(
         &self,
         lock: impl FnOnce() -> MutexGuard<'a, T>,
         guard: MutexGuard<'a, T>,
         until: Option<Instant>,
         now: Instant,
-    ) -> MutexGuard<'a, T> {
+    ) -> (MutexGuard<'a, T>, bool) {
         #[cfg(target_os = "linux")]
         if let Some(clock) = &self.clock {
             clock.set(until, now);
             drop(guard);
-            clock.wait();
-            return lock();
+            let jumped = clock.wait();
+            return (lock(), jumped);
         }
-        match until.map(|until| Step::first(until.duration_since(now), self.late)) {
+        let guard = match until.map(|until| Step::first(until.duration_since(now), self.late)) {
             None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
             Some(Step::Wait(time)) => self.changed.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0,
             Some(Step::Sleep(time)) => {
@@ -67,7 +72,22 @@ impl Sleeper {
                 std::thread::sleep(time);
                 lock()
             }
-        }
+        };
+        (guard, false)
+    }
+
+    /// From the next sleep on, a jump of a clock ends the sleep. Returns `false` if the system does not tell of jumps.
+    pub(super) fn watch_for_jumps(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.clock.as_ref().is_some_and(clock::Clock::watch_for_jumps);
+        #[cfg(not(target_os = "linux"))]
+        return false;
+    }
+
+    /// Does what a jump does: ends the sleep, or the next one.
+    #[cfg(all(test, target_os = "linux", not(hairspring_loom)))]
+    pub(super) fn jump(&self) {
+        self.clock.as_ref().expect("the system has one").jump();
     }
 
     /// Makes the sleeping thread wake at another instant. The lock is held. Returns `false` if it has to be notified.
@@ -119,30 +139,70 @@ impl Step {
 #[cfg(target_os = "linux")]
 mod clock {
     use std::os::fd::OwnedFd;
+    use std::sync::OnceLock;
     use std::time::Instant;
 
+    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::read;
-    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+    use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+    use rustix::time::{timerfd_create, timerfd_settime};
 
     use crate::core::alarm::timerfd;
 
-    pub(super) struct Clock(OwnedFd);
+    pub(super) struct Clock {
+        fd: OwnedFd,
+        /// Cancelled at each jump of a clock. Made when first wanted; `None` if the system refused it.
+        jumps: OnceLock<Option<OwnedFd>>,
+    }
 
     impl Clock {
         /// `None` if the system refuses it.
         pub(super) fn new() -> Option<Clock> {
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok().map(Clock)
+            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
+            Some(Clock { fd, jumps: OnceLock::new() })
         }
 
         pub(super) fn set(&self, until: Option<Instant>, now: Instant) {
-            timerfd::set(&self.0, until, now).expect("the clock and the time are valid");
+            timerfd::set(&self.fd, until, now).expect("the clock and the time are valid");
         }
 
-        /// Returns when the time has come, or a signal has.
-        pub(super) fn wait(&self) {
-            let mut expirations = [0; 8];
-            let _ = read(&self.0, &mut expirations);
+        pub(super) fn watch_for_jumps(&self) -> bool {
+            self.jumps.get_or_init(never).is_some()
         }
+
+        #[cfg(all(test, not(hairspring_loom)))]
+        pub(super) fn jump(&self) {
+            let jumps = self.jumps.get().and_then(Option::as_ref).expect("it watches");
+            let now = Instant::now();
+            timerfd::set(jumps, Some(now), now).expect("the clock and the time are valid");
+        }
+
+        /// Returns when the time has come, or a signal or a jump has, and whether that was a jump.
+        pub(super) fn wait(&self) -> bool {
+            let mut expirations = [0; 8];
+            let Some(jumps) = self.jumps.get().and_then(Option::as_ref) else {
+                let _ = read(&self.fd, &mut expirations);
+                return false;
+            };
+            let mut fds = [&self.fd, jumps].map(|fd| PollFd::new(fd, PollFlags::IN));
+            let jumped = poll(&mut fds, None).is_ok() && fds[1].revents().contains(PollFlags::IN);
+            if jumped {
+                // The error says that it was cancelled, and makes it wait for the next time.
+                let _ = read(jumps, &mut expirations);
+            }
+            jumped
+        }
+    }
+
+    /// A `timerfd` that expires when the kernel's time ends, and is cancelled when a clock jumps.
+    fn never() -> Option<OwnedFd> {
+        let fd = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
+        let never = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec: i64::MAX, tv_nsec: 0 },
+        };
+        timerfd_settime(&fd, TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, &never).ok()?;
+        Some(fd)
     }
 }
 
@@ -205,7 +265,7 @@ mod tests {
             scope.spawn(|| *booked.lock().unwrap() = true);
             while !*guard {
                 let now = Instant::now();
-                guard = sleeper.sleep(|| booked.lock().unwrap(), guard, Some(now + HOUR), now);
+                (guard, _) = sleeper.sleep(|| booked.lock().unwrap(), guard, Some(now + HOUR), now);
             }
         });
     }

@@ -16,7 +16,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
@@ -27,6 +27,9 @@ use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::per_process::{self as process, PerProcess};
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
+
+/// When a booking for a jump is called if the system does not tell of jumps.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 struct AlarmThread {
     state: Mutex<State>,
@@ -138,6 +141,12 @@ pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
     alarm().book(id, at, booker);
 }
 
+/// Books a call of `booker` for when a clock next jumps, or a second from now if the system does not tell of jumps.
+/// Returns whether it does. Only one booker can do this.
+pub(crate) fn book_jump(id: BookerId, booker: &'static dyn Booker) -> bool {
+    alarm().book_jump(id, booker)
+}
+
 /// Cancels a booking, if there is one.
 pub(crate) fn cancel(id: BookerId) {
     // The thread may wake once for nothing. Most often another booking comes before that.
@@ -239,6 +248,26 @@ impl AlarmThread {
         }
     }
 
+    fn book_jump(&'static self, id: BookerId, booker: &'static dyn Booker) -> bool {
+        if !self.sleeper.watch_for_jumps() {
+            self.book(id, sync::now() + LOOK_AGAIN, booker);
+            return false;
+        }
+        let mut state = self.lock();
+        state.bookings.book_jump(id, booker);
+        // A thread that is asleep may have begun to sleep before there was a watch.
+        if let Thread::Asleep { .. } = state.thread {
+            state.thread = Thread::Awake;
+            self.sleeper.wake_all();
+        }
+        let is_missing = matches!(state.serves, Serves::Nobody);
+        drop(state);
+        if is_missing {
+            let _ = self.start();
+        }
+        true
+    }
+
     /// The bookings have changed: makes a sleeping thread wake for the first of them. Unlocks.
     fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
         let first = state.bookings.first();
@@ -287,8 +316,11 @@ impl AlarmThread {
         }
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        state = self.sleeper.sleep(|| self.lock(), state, until, now);
+        let (mut state, jumped) = self.sleeper.sleep(|| self.lock(), state, until, now);
         state.thread = Thread::Awake;
+        if jumped {
+            state.bookings.jumped(sync::now());
+        }
         state
     }
 }
@@ -297,7 +329,6 @@ impl AlarmThread {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
@@ -344,5 +375,28 @@ mod tests {
         }
         cancel(BookerId(u64::MAX));
         assert!(calls.try_recv().is_err(), "each is called once");
+    }
+
+    #[cfg(all(target_os = "linux", not(hairspring_loom)))]
+    #[test]
+    fn a_jump_ends_the_sleep_of_a_thread_that_slept_before_anyone_waited_for_jumps() {
+        // One of its own: `core::jumps` is the only booker of the process's.
+        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new(Vec::new())));
+        alarm.start().unwrap();
+        let is_asleep = || matches!(alarm.lock().thread, Thread::Asleep { .. });
+        while !is_asleep() {
+            std::thread::yield_now();
+        }
+        let (sender, calls) = mpsc::channel();
+        let note: &'static Note = Box::leak(Box::new(Note("jump", sender)));
+        for _ in 0..3 {
+            assert!(alarm.book_jump(BookerId(1), note), "Linux tells of jumps");
+            alarm.sleeper.jump();
+            assert_eq!(calls.recv_timeout(Duration::from_secs(30)).unwrap().0, "jump");
+        }
+        alarm.sleeper.jump();
+        alarm.book(BookerId(2), Instant::now() + Duration::from_millis(5), note);
+        calls.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert!(calls.try_recv().is_err(), "a jump for which nobody has booked calls nobody");
     }
 }

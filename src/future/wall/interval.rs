@@ -1,0 +1,257 @@
+//! [`Interval`]: ticks at the full minute, hour or day.
+//
+// Invariants
+// 1. The next tick is at an aligned time after the last, unless the clock was set back by a period or more.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+use futures_core::Stream;
+
+use crate::clock::jumping::Jumping;
+use crate::clock::reading::{Reading, nanos_in};
+use crate::future::until::Until;
+
+/// Creates an interval that ticks each time the wall clock shows a multiple of `period`, counted from 1970 in UTC: each
+/// full minute, hour or day.
+///
+/// The first tick is at the first such time that has not passed. [`with_phase`](Interval::with_phase) shifts them all.
+/// Periods longer than a day are aligned as well, but not to weeks or months: 1970 began on a Thursday.
+///
+/// When the clock is set, or the machine wakes up:
+///
+/// - Forward, past one or more ticks: one comes at once, with the time of the first of them, and
+///   [`missed`](Interval::missed) says how many others there were. They are left out.
+/// - Back by less than a period: no tick comes twice. The next one is the one after the last.
+/// - Back further: the ticks follow the new time, so times that have been come again.
+///
+/// # Panics
+/// If `period` is zero.
+///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut ticks = wall::interval_aligned(Duration::from_millis(20));
+/// let tick = ticks.tick().await;
+/// let since = tick.duration_since(std::time::UNIX_EPOCH).unwrap();
+/// assert_eq!(since.as_nanos() % 20_000_000, 0);
+/// # }
+/// ```
+#[track_caller]
+#[must_use]
+pub fn interval_aligned(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "`period` must be non-zero.");
+    let schedule = Schedule { period, phase: Duration::ZERO, last: None };
+    let first = schedule.next(Jumping::Wall.now());
+    Interval { delay: Until::new(Jumping::Wall, first), schedule, missed: 0 }
+}
+
+/// Yields the aligned times as they come, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
+///
+/// ```
+/// use futures::StreamExt;
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let ticks: Vec<_> = wall::interval_aligned(Duration::from_millis(5)).take(2).collect().await;
+/// assert!(ticks[0] < ticks[1]);
+/// # }
+/// ```
+pub struct Interval {
+    delay: Until,
+    schedule: Schedule,
+    missed: u64,
+}
+
+struct Schedule {
+    period: Duration,
+    phase: Duration,
+    /// The last time that has had its tick, or was missed.
+    last: Option<Reading>,
+}
+
+impl Schedule {
+    /// The next tick, seen from `now`.
+    fn next(&self, now: Reading) -> Reading {
+        match self.last {
+            Some(last) if last.since(now) < self.period && now.since(last) < self.period => last.after(self.period),
+            _ => self.aligned(now),
+        }
+    }
+
+    /// The first aligned time at or after `time`.
+    fn aligned(&self, time: Reading) -> Reading {
+        let (period, phase) = (nanos_in(self.period), nanos_in(self.phase));
+        Reading(time.0.saturating_add((phase - time.0 % period).rem_euclid(period)))
+    }
+}
+
+impl Interval {
+    /// Shifts all ticks by `phase`, for example by three hours for a tick at 03:00 UTC each day. Of a phase longer than
+    /// the period, the remainder counts.
+    ///
+    /// ```
+    /// use hairspring::{Duration, wall};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut ticks = wall::interval_aligned(Duration::from_millis(20)).with_phase(Duration::from_millis(5));
+    /// let since = ticks.tick().await.duration_since(std::time::UNIX_EPOCH).unwrap();
+    /// assert_eq!(since.as_nanos() % 20_000_000, 5_000_000);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_phase(mut self, phase: Duration) -> Interval {
+        self.schedule.phase = phase;
+        self.delay.reset(self.schedule.aligned(self.delay.now()));
+        self
+    }
+
+    /// Waits for the next tick and returns the time that it was scheduled for.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before it is ready loses no tick.
+    ///
+    /// # Panics
+    /// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, wall};
+    /// let tick = wall::interval_aligned(Duration::from_millis(5)).tick().await;
+    /// assert!(wall::now() >= tick);
+    /// # }
+    /// ```
+    pub async fn tick(&mut self) -> SystemTime {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick. The task of the last poll is woken.
+    ///
+    /// # Panics
+    /// In the same cases as [`hairspring::sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, wall};
+    /// let mut ticks = wall::interval_aligned(Duration::from_millis(5));
+    /// std::future::poll_fn(|cx| ticks.poll_tick(cx)).await;
+    /// # }
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
+        let next = self.schedule.next(self.delay.now());
+        if next < self.delay.deadline() {
+            // The clock was set back.
+            self.delay.reset(next);
+        }
+        ready!(self.delay.poll(cx));
+        let (scheduled, now) = (self.delay.deadline(), self.delay.now());
+        let period = nanos_in(self.schedule.period);
+        let missed = nanos_in(now.since(scheduled)) / period;
+        self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
+        self.schedule.last = Some(Reading(scheduled.0 + missed * period));
+        self.delay.reset(self.schedule.next(now));
+        Poll::Ready(scheduled.time())
+    }
+
+    /// Returns how many later aligned times had also passed when the last tick was returned. They get no ticks.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, sleep, wall};
+    ///
+    /// let mut minutes = wall::interval_aligned(Duration::from_secs(60));
+    /// minutes.tick().await;
+    /// sleep(Duration::from_secs(200)).await; // too busy for three ticks
+    /// minutes.tick().await; // the first of them
+    /// assert_eq!(minutes.missed(), 2);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Returns the time between two ticks.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, wall};
+    /// assert_eq!(wall::interval_aligned(Duration::from_secs(60)).period(), Duration::from_secs(60));
+    /// ```
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.schedule.period
+    }
+}
+
+impl Stream for Interval {
+    type Item = SystemTime;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SystemTime>> {
+        self.get_mut().poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut interval = f.debug_struct("wall::Interval");
+        interval.field("next", &self.delay.deadline().time()).field("period", &self.schedule.period);
+        interval.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn schedule(period: u64, phase: u64, last: Option<i128>) -> Schedule {
+        Schedule {
+            period: Duration::from_nanos(period),
+            phase: Duration::from_nanos(phase),
+            last: match last {
+                Some(last) => Some(Reading(last)),
+                None => None,
+            },
+        }
+    }
+
+    #[test]
+    fn aligned_times_are_multiples_of_the_period_plus_the_phase() {
+        for (phase, time, next) in
+            [(0, 0, 0), (0, 1, 10), (0, 10, 10), (0, -1, 0), (0, -11, -10), (3, 3, 3), (3, 4, 13), (23, 4, 13)]
+        {
+            assert_eq!(schedule(10, phase, None).aligned(Reading(time)), Reading(next), "{phase}, {time}");
+        }
+    }
+
+    #[test]
+    fn a_tick_comes_again_only_if_the_clock_was_set_back_by_a_period_or_more() {
+        for (now, next) in [(100, 110), (109, 110), (110, 110), (125, 130), (99, 110), (91, 110), (90, 90), (5, 10)] {
+            assert_eq!(schedule(10, 0, Some(100)).next(Reading(now)), Reading(next), "{now}");
+        }
+    }
+
+    #[test]
+    fn the_longest_period_and_phase_overflow_nothing() {
+        for time in [i128::MIN, 0, i128::MAX] {
+            for (period, phase) in [(Duration::MAX, Duration::MAX), (Duration::MAX, Duration::ZERO)] {
+                let schedule = Schedule { period, phase, last: Some(Reading(time)) };
+                let next = schedule.next(Reading(time));
+                assert!(next >= Reading(time), "{next:?}");
+            }
+        }
+    }
+}
