@@ -11,7 +11,7 @@
 //!   [`TimeoutStream`](crate::io::TimeoutStream).
 //! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
 //!   [`MissedTickBehavior`](crate::MissedTickBehavior).
-//! - Streams: [`StreamExt`](crate::StreamExt), [`stream`](crate::stream).
+//! - Other clocks: [`boot`](crate::boot), [`wall`](crate::wall). Streams: [`StreamExt`](crate::StreamExt).
 //! - Queues: [`DelayQueue`](crate::DelayQueue). Keyed deadlines: [`DeadlineMap`](crate::DeadlineMap),
 //!   [`Expirations`](crate::Expirations).
 //! - Tuning: [`Builder`](crate::timer::Builder), [`Alarm`](crate::timer::Alarm), [`Metrics`](crate::timer::Metrics),
