@@ -13,6 +13,7 @@
 
 mod alarms;
 pub(crate) mod coalesce;
+mod driver_waker;
 mod unconfirmed;
 
 // Not part of any handshake, so models share it.
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use self::coalesce::Coalesce;
+pub(crate) use self::driver_waker::DriverWaker;
 pub(crate) use self::unconfirmed::Unconfirmed;
 use crate::clock::instant;
 use crate::clock::source::Source;
@@ -31,7 +33,6 @@ use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
-use crate::util::catch_panic::catch_panic;
 use crate::util::name::Name;
 use crate::util::sync;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -86,21 +87,6 @@ pub(super) struct Plan {
     coalesce: Coalesce,
     /// When the driver was last woken.
     woken_at: Instant,
-}
-
-/// Wakes the driver's task.
-pub(crate) struct DriverWaker {
-    pub(crate) waker: Waker,
-    /// Whether this may be foreign code, which the alarm thread does not run. The waker of a tokio task is not: it
-    /// never blocks.
-    pub(crate) is_foreign: bool,
-}
-
-impl DriverWaker {
-    pub(crate) fn wake(self) {
-        // A panic is no fault of whoever registers a deadline, shuts the timer down, or waits on it.
-        catch_panic(|| self.waker.wake());
-    }
 }
 
 /// What wakes a sleeping driver at `next_wake`.
