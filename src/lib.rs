@@ -55,7 +55,8 @@
 //!
 //! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`],
 //! [`Timer::try_timeout`] and [`Timer::try_interval`] return errors instead. No future panics for lack of a runtime:
-//! outside one, it waits on the process's own timer.
+//! outside one, it waits on the process's own timer. WebAssembly has no thread to run that timer: there a future that has
+//! to wait outside a runtime panics.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -29,6 +29,18 @@ fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
 }
 
 #[test]
+fn a_phase_may_change_between_ticks() {
+    in_virtual_time(|| async {
+        set_wall(at(ms(1)));
+        let mut ticks = wall::interval_aligned(MINUTE);
+        assert_eq!(ticks.tick().await, at(MINUTE));
+        let mut ticks = ticks.with_phase(MINUTE / 4);
+        assert_eq!(ticks.tick().await, at(MINUTE + MINUTE / 4));
+        assert_eq!(ticks.tick().await, at(2 * MINUTE + MINUTE / 4));
+    });
+}
+
+#[test]
 fn it_follows_a_paused_clock_from_where_it_was_set() {
     in_virtual_time(|| async {
         let before = SystemTime::now();

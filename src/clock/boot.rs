@@ -34,7 +34,7 @@ use super::reading::Reading;
 pub struct Instant(pub(crate) Reading);
 
 impl Instant {
-    /// Returns the present. In a test that holds the clock, it follows that clock.
+    /// Returns the present. If a test has paused the clock of the current runtime, it follows that clock.
     ///
     /// ```
     /// use hairspring::boot;

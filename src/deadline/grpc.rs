@@ -24,7 +24,7 @@ impl Deadline {
     ///
     /// It is rounded down, in the finest unit that is long enough, so the peer does not wait longer than this side. The
     /// format has no zero: the text of a deadline that has passed is `1n`, a nanosecond. The format has no "never"
-    /// either: the text for [`NEVER`](Deadline::NEVER) is the longest, `99999999H`. Omit the header in its place.
+    /// either: the text for [`NEVER`](Deadline::NEVER) is the longest, `99999999H`. Omit the header instead.
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};

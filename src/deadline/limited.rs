@@ -18,8 +18,8 @@ impl Deadline {
     /// Awaits `future`, but at most until this deadline. The same as [`timeout_at`](crate::timeout_at), with an error
     /// that names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
     ///
-    /// If both the future and the deadline are over, the future wins. So with one `limit` inside another, each reports
-    /// its own deadline.
+    /// If the future is ready, it wins, even after the deadline. So if one `limit` is inside another and both deadlines
+    /// have passed, the inner error is returned.
     ///
     /// # Errors
     /// Resolves to [`DeadlineExceeded`] if the deadline passes first.

@@ -10,8 +10,8 @@ use crate::clock::Instant;
 /// shares the budget, and to each task that is spawned for it.
 ///
 /// A deadline knows its [name](Deadline::named) and the line that set it. So the error of [`limit`](Deadline::limit)
-/// says which deadline has passed, however many there are. Two deadlines are equal if the instant, the name and the
-/// line are.
+/// says which deadline has passed, however many there are. Two deadlines are equal if they have the same instant,
+/// name and line.
 ///
 /// ```
 /// use hairspring::{Deadline, Duration};
@@ -42,7 +42,8 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now. More than 500 years are treated as 500 years. Zero has passed at once.
+    /// Returns the deadline `duration` from now. A duration of more than 500 years is treated as 500
+    /// years. With a zero duration, the deadline has already passed.
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};

@@ -12,7 +12,7 @@ use crate::util::error::Error;
 /// the [`Error`] of a timer that is full or was shut down.
 ///
 /// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. If the
-/// timer is shut down while this waits, it resolves at once.
+/// timer is shut down while this waits, it resolves to the error at once.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds at once.

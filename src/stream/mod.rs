@@ -117,7 +117,8 @@ pub trait StreamExt: Stream {
         TimeoutRepeating::new(self, interval)
     }
 
-    /// Keeps items at least `duration` apart. The first comes at once. A zero duration changes nothing.
+    /// Keeps items at least `duration` apart, counted from when each is yielded. The first comes at once. A zero
+    /// duration changes nothing; more than 500 years are treated as 500 years.
     ///
     /// The stream is not polled until the time has passed, so its items wait where they are.
     ///
@@ -142,7 +143,8 @@ pub trait StreamExt: Stream {
     }
 
     /// Gathers items: yields a `Vec` of them as soon as there are `max_size`, when `duration` has passed since the
-    /// first of them, or when the stream ends. A `Vec` is never empty.
+    /// first of them, or when the stream ends. A `Vec` is never empty. The time is checked only if no item is ready. With
+    /// a zero duration it yields what is ready.
     ///
     /// # Panics
     /// If `max_size` is zero.
@@ -172,7 +174,7 @@ pub trait StreamExt: Stream {
     ///
     /// The stream is polled before the timer, so an item that is there counts, however late the task is. An item moves
     /// the deadline without a call to the timer. A stream that is never silent for so long yields nothing until it
-    /// ends.
+    /// ends. With a zero duration it yields as soon as no item is ready.
     ///
     /// ```
     /// # use futures::StreamExt as _;

@@ -12,12 +12,13 @@ use crate::test_util::manual::ManualClock;
 const STEP: Duration = Duration::from_millis(1);
 
 impl ManualClock {
-    /// From now on the clock runs by itself, `rate` times as fast as real time. At 60 an hour passes in a minute. Zero
-    /// stops it. It moves about once in a millisecond of real time, and fires each timer while it shows its deadline.
+    /// Makes the clock run by itself from now on, `rate` times as fast as real time: at 60, an hour passes in a minute.
+    /// Zero stops it. It moves about once in a millisecond of real time, and each timer fires while the clock shows that
+    /// timer's deadline.
     ///
     /// Give the nodes of a cluster in one process clocks that run at 1.0 and 1.01, and they drift apart. You can still
     /// advance the clock. A [`hold`](Self::hold) stops it as long as it lives. When the last handle is dropped, the clock
-    /// ends.
+    /// stops.
     ///
     /// # Panics
     /// If `rate` is negative or not finite, or if the system refuses a thread for this.

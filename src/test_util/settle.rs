@@ -21,7 +21,7 @@ use crate::test_util::paused;
 /// How long it looks, in real time, before it reports what it waits for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Waits until every other task of the current runtime waits and nothing is on its way to one. No time passes on a
+/// Waits until every other task of the current runtime is waiting and nothing is about to wake one. No time passes on a
 /// paused clock meanwhile.
 ///
 /// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;

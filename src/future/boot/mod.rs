@@ -29,7 +29,7 @@
 //! it has no clock that goes on.
 //!
 //! A timer here costs more than an ordinary one: it also keeps a place in one list of the process, behind a lock. It
-//! needs no other thread and nothing from the runtime. Without a suspension it is as precise.
+//! needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
 //!
 //! # In tests
 //! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::suspend` lets the machine

@@ -26,7 +26,7 @@ use crate::future::until::Until;
 /// - Forward, past one or more ticks: one comes at once, with the time of the first of them, and
 ///   [`missed`](Interval::missed) says how many others there were. They are left out.
 /// - Back by less than a period: no tick comes twice. The next one is the one after the last.
-/// - Back further: the ticks follow the new time, so times that have been come again.
+/// - Back further: the ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -109,6 +109,8 @@ impl Interval {
     #[must_use]
     pub fn with_phase(mut self, phase: Duration) -> Interval {
         self.schedule.phase = phase;
+        self.schedule.last = None;
+        self.schedule.last = None;
         self.delay.reset(self.schedule.aligned(self.delay.now()));
         self
     }

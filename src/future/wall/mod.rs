@@ -16,7 +16,7 @@
 //!
 //! # When the clock is set
 //!
-//! Everything that waits on it looks again: what the new time has passed is ready, and what it has moved away from goes
+//! Every waiting timer checks the clock again. It is ready if the new time is at or after its deadline, and otherwise goes
 //! on waiting. The same happens after a suspension.
 //!
 //! | system | a clock that was set, or a suspension |
@@ -24,7 +24,7 @@
 //! | Linux | is noticed at once: the kernel wakes a thread of this crate (`TFD_TIMER_CANCEL_ON_SET`), which wakes the tasks |
 //! | others | is noticed within a second of the machine's uptime: as long as something waits, one thread looks once a second, and no task is woken unless a clock has jumped |
 //!
-//! A clock that is only made to run a little faster or slower, as NTP does, takes these timers along. On Linux that
+//! If NTP makes the clock run slightly faster or slower, these timers follow it. On Linux that
 //! moves the monotonic clock too, so they stay exact; elsewhere they look again when they are a millisecond off.
 //!
 //! Leap seconds and time zones are the system's and yours: these are UTC times as [`SystemTime`](std::time::SystemTime)
@@ -43,11 +43,10 @@ use crate::clock::jumping::Jumping;
 pub use interval::{Interval, interval_aligned};
 pub use sleep::{Sleep, sleep_until};
 
-/// Returns the time of day. In a test that holds the clock, it follows that clock.
+/// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
-/// On a runtime whose clock a test has paused, the wall clock shows the true time at first, then moves only with the
-/// paused clock, and jumps when the test calls `test_util::set_wall` or `test_util::suspend`. Otherwise this is
-/// [`SystemTime::now`].
+/// If a test has paused the clock of the current runtime, or its timer is on a `ManualClock`, the wall clock shows the
+/// true time at first and then moves only with that clock. `test_util::set_wall` and `suspend` shift it on any runtime.
 ///
 /// ```
 /// let before = std::time::SystemTime::now();
