@@ -18,11 +18,13 @@ const YIELDS: u32 = 256;
 pub(crate) struct FairMutex<T> {
     mutex: Mutex<T>,
     waiting: AtomicU32,
+    /// How many have got it after a wait.
+    served: AtomicU32,
 }
 
 impl<T> FairMutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0) }
+        FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0), served: AtomicU32::new(0) }
     }
 
     /// Locks it. A panic of another thread that had it is ignored.
@@ -40,10 +42,11 @@ impl<T> FairMutex<T> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.served.fetch_add(1, Ordering::Relaxed);
         guard
     }
 
-    /// To be called before the mutex is locked again and again: lets those have it that wait for it.
+    /// To be called before the mutex is locked again and again: lets one of those have it that wait for it.
     #[inline]
     pub(crate) fn give_way(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -53,9 +56,10 @@ impl<T> FairMutex<T> {
 
     #[cold]
     fn let_others_run(&self) {
+        let served = self.served.load(Ordering::Relaxed);
         for _ in 0..YIELDS {
             sync::yield_now();
-            if self.waiting.load(Ordering::Relaxed) == 0 {
+            if self.waiting.load(Ordering::Relaxed) == 0 || self.served.load(Ordering::Relaxed) != served {
                 return;
             }
         }

@@ -54,7 +54,6 @@ pub(crate) fn file_of(thread: u32) -> String {
 }
 
 /// Whether the system numbers its calls as this architecture does. An emulator of another processor shows its own calls.
-#[cfg_attr(not(feature = "test-util"), allow(dead_code))]
 pub(crate) fn are_known() -> bool {
     static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
     *ARE_KNOWN.get_or_init(|| {

@@ -4,8 +4,8 @@
 //! otherwise for a word in memory, as all other idle workers do. Linux says where a thread waits.
 //!
 //! The answer may be wrong in one case: the worker's thread is in `block_in_place` and runs another runtime there, which
-//! has an I/O driver, and its own runtime has none. The call that follows then panics, and the panic is caught. A
-//! program that aborts on panics does not look.
+//! has an I/O driver, and its own runtime has none. The call that follows then panics, and the panic is caught, though
+//! the process's panic hook is called. A program that aborts on panics does not look.
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
@@ -95,29 +95,39 @@ impl FindIo {
 mod system {
     use std::fs;
 
-    use tokio::runtime::{Handle, RuntimeMetrics, worker_index};
+    use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
     use crate::util::waits::{self, On};
 
     pub(super) struct Workers {
         metrics: RuntimeMetrics,
-        /// The number of each worker's thread, as far as it is known.
-        threads: Vec<Option<u32>>,
+        /// Whether the one worker may be another thread at each `block_on`.
+        may_move: bool,
+        /// Each worker's thread, as far as it is known.
+        threads: Vec<Option<Thread>>,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Thread {
+        number: u32,
+        /// How often the worker had parked and unparked when it was noted.
+        parks: u64,
     }
 
     impl Workers {
         pub(super) fn of(runtime: &Handle) -> Option<Workers> {
             let metrics = runtime.metrics();
             let threads = vec![None; metrics.num_workers()];
+            let may_move = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
             // The caught panic of a wrong answer would end a program that aborts.
-            cfg!(panic = "unwind").then_some(Workers { metrics, threads })
+            (cfg!(panic = "unwind") && waits::are_known()).then_some(Workers { metrics, may_move, threads })
         }
 
         /// Notes the worker of this thread.
         pub(super) fn note_this(&mut self) {
-            if let Some(thread) = worker_index().and_then(|index| self.threads.get_mut(index)) {
-                *thread = Some(waits::current_number());
-            }
+            let Some(index) = worker_index().filter(|&index| index < self.threads.len()) else { return };
+            let parks = self.metrics.worker_park_unpark_count(index);
+            self.threads[index] = Some(Thread { number: waits::current_number(), parks });
         }
 
         /// Whether the `n`th of the known workers is parked in an I/O driver.
@@ -127,13 +137,13 @@ mod system {
             nth.is_some_and(|(index, thread)| self.is_in_driver(index, thread))
         }
 
-        fn is_in_driver(&self, index: usize, thread: u32) -> bool {
+        fn is_in_driver(&self, index: usize, thread: Thread) -> bool {
             // Odd while it is parked.
             let parks = self.metrics.worker_park_unpark_count(index);
-            if parks % 2 == 0 {
+            if parks % 2 == 0 || (self.may_move && parks != thread.parks + 1) {
                 return false;
             }
-            let Ok(doing) = fs::read(waits::file_of(thread)) else { return false };
+            let Ok(doing) = fs::read(waits::file_of(thread.number)) else { return false };
             let waits_for_files = waits::wait(&doing).is_some_and(|wait| wait.on == On::Files);
             waits_for_files && parks == self.metrics.worker_park_unpark_count(index)
         }

@@ -183,6 +183,7 @@ impl Parking {
         });
         self.driverless.store(driverless, SeqCst);
         self.unconfirmed.forget();
+        self.io.forget();
         self.clock.follow_runtime();
         self.begin(coalesce)
     }
@@ -208,10 +209,10 @@ impl Parking {
         plan.is_open = false;
         self.certain.store(u64::MAX, SeqCst);
         thread::cancel(self.id);
-        self.io.forget();
         let gone = (plan.runtime.take(), plan.alarm.take());
         wake(plan);
         drop(gone);
+        self.io.forget();
     }
 
     /// A deadline was registered that is the earliest of its shard, and the shard has published it. Returns whether the
@@ -400,6 +401,9 @@ impl Parking {
         if alarm_serves && plan.wakes_by(earliest) {
             return Some(earliest);
         }
+        // An alarm of the driver's own that the other turn has set may have been cleared since, so it is set anew.
+        let other_found = if plan.phase() == Phase::Parked { self.next_wake() } else { Tick::MAX };
+        let earliest = earliest.min(other_found);
         if !plan.park(earliest) {
             return None;
         }
@@ -459,6 +463,9 @@ impl Parking {
     pub(crate) fn begin_turn_inline(&self) -> Option<Arc<dyn SharedAlarm>> {
         let mut plan = self.parker.lock();
         let alarm = plan.alarm.clone()?;
+        if plan.looks_at.is_none() {
+            self.watch_driver(&mut plan);
+        }
         self.expect_driver(&mut plan);
         Some(alarm)
     }

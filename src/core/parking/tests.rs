@@ -29,6 +29,40 @@ fn a_deadline_that_two_turns_missed_wakes_one_of_them() {
     assert_eq!(end_of_a_turn_that_saw_nothing(&parking), None, "the driver's");
 }
 
+/// An alarm of a driver's own, which says for when it was set.
+#[derive(Default)]
+struct Alarm(std::sync::Mutex<Vec<Instant>>);
+
+impl SharedAlarm for Alarm {
+    fn set(&self, at: Instant) -> std::io::Result<()> {
+        self.0.lock().unwrap().push(at);
+        Ok(())
+    }
+
+    fn forget(&self, _: &Waker) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Two turns overlap. The one that ends last has looked first, and did not see what the other has parked for.
+#[test]
+fn a_turn_that_looked_too_early_does_not_put_off_the_alarm_of_another() {
+    for by in [WakesBy::OwnAlarm, WakesBy::Thread] {
+        let parking = expected();
+        let alarm = Arc::new(Alarm::default());
+        parking.use_alarm(alarm.clone());
+        let soon = clock::now() + Ticks(3_600_000_000_000);
+        parking.begin_turn_inline().unwrap();
+        parking.registered(soon);
+        parking.begin_turn(noop());
+        assert_eq!(parking.end_turn(Tick(1), soon, WakesBy::OwnAlarm), Some(soon));
+        assert_eq!(parking.end_turn(Tick(1), Tick::MAX, by), Some(soon), "{by:?}");
+        assert_eq!(parking.next_wake(), soon);
+        let set = alarm.0.lock().unwrap();
+        assert!(by == WakesBy::Thread || set.len() == 2, "what the first has cleared is set anew");
+    }
+}
+
 /// The stand-in would have seen what the driver missed, but was not done.
 #[test]
 fn a_deadline_that_an_interrupted_stand_in_left_wakes_the_driver_or_moves_the_alarm() {
