@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::process::Command;
 use std::time::SystemTime;
 
 use common::{HOUR, Wakes, bare, both_flavours, ms, must_end, poll_with};
@@ -82,7 +81,7 @@ fn the_boot_clock_is_another_than_the_monotonic_one() {
         must_end(|| futures::executor::block_on(nothing_is_early()));
         return;
     }
-    let mut test = Command::new("unshare");
+    let mut test = std::process::Command::new("unshare");
     test.args(["--user", "--map-root-user", "--time", "--boottime", &AHEAD.to_string(), "--fork", "--"]);
     test.arg(std::env::current_exe().unwrap()).env(INSIDE, "1");
     test.args(["--exact", "the_boot_clock_is_another_than_the_monotonic_one", "--nocapture"]);

@@ -47,7 +47,6 @@ use crate::core::task;
 const ROUNDS: u32 = 2;
 
 /// How long a worker may take to receive the canary and park again, before the look is abandoned.
-#[cfg(unix)]
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Watches one runtime.
