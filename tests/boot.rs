@@ -2,23 +2,12 @@
 
 mod common;
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::sync::Arc;
 
-use common::{HOUR, Wakes, YEAR, longest, ms, multi_thread, must_end, paused, poll, poll_with};
+use common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
 use hairspring::test_util::{ManualClock, suspend};
 use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout};
-
-/// Runs `test` on a paused runtime of each flavour.
-fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
-    must_end(move || {
-        paused().block_on(test());
-        multi_thread(2).block_on(async {
-            hairspring::pause();
-            tokio::spawn(test()).await.unwrap();
-        });
-    });
-}
 
 #[test]
 fn they_follow_a_paused_clock() {

@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::future::Future;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use common::{HOUR, Wakes, YEAR, longest, ms, multi_thread, must_end, paused, poll, poll_with};
+use common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
 use hairspring::test_util::{ManualClock, set_wall, suspend};
 use hairspring::{Duration, Instant, Timer, sleep, wall};
 
@@ -15,17 +14,6 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A day in 2024, at a time after midnight in UTC.
 fn at(time: Duration) -> SystemTime {
     UNIX_EPOCH + 19_800 * DAY + time
-}
-
-/// Runs `test` on a paused runtime of each flavour.
-fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
-    must_end(move || {
-        paused().block_on(test());
-        multi_thread(2).block_on(async {
-            hairspring::pause();
-            tokio::spawn(test()).await.unwrap();
-        });
-    });
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project::pin_project;
@@ -270,11 +270,13 @@ where
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().response.poll(cx)) {
-            Ok(response) => response.map_err(Into::into),
-            Err(elapsed) => Err(elapsed.into()),
-        })
+        self.project().response.poll(cx).map(boxed)
     }
+}
+
+/// The response, or what has gone wrong: with the service, or with the time that it took.
+fn boxed<T>(limited: Result<Result<T, impl Into<BoxError>>, impl Into<BoxError>>) -> Result<T, BoxError> {
+    limited.map_err(Into::into)?.map_err(Into::into)
 }
 
 /// The layer that [`TimeoutLayer::per_request`] returns.
@@ -387,10 +389,7 @@ where
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().response.poll(cx)) {
-            Ok(response) => response.map_err(Into::into),
-            Err(exceeded) => Err(exceeded.into()),
-        })
+        self.project().response.poll(cx).map(boxed)
     }
 }
 

@@ -64,7 +64,19 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     must_go_on(|| 0, test)
 }
 
-/// The same for a test that takes long on a slow machine: it hangs if `progress` does.
+/// Runs `test` on a paused runtime of each flavour.
+#[cfg(feature = "test-util")]
+pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
+    must_end(move || {
+        paused().block_on(test());
+        multi_thread(2).block_on(async {
+            hairspring::pause();
+            tokio::spawn(test()).await.unwrap();
+        });
+    });
+}
+
+/// [`must_end`] for a test that takes long on a slow machine: it hangs if `progress` does.
 pub(crate) fn must_go_on<T: Send + 'static>(
     progress: impl Fn() -> usize,
     test: impl FnOnce() -> T + Send + 'static,
