@@ -2,7 +2,7 @@
 #![doc = include_str!("../docs/guide.md")]
 //!
 //! # See also
-//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`cookbook`]: recipes.
+//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`cookbook`]: recipes. [`ecosystem`]: other crates.
 #![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
 //! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 //!   [`Sleep::reset_to`](crate::Sleep::reset_to).
@@ -41,3 +41,13 @@ pub mod migrating {}
 ///   [`Sleep::reset_to`](crate::Sleep::reset_to), [`interval`](crate::interval()), [`DeadlineMap`](crate::DeadlineMap).
 /// - The [guide](crate::guide).
 pub mod cookbook {}
+
+/// Crates that accept a timer, and how to give them this one.
+///
+#[doc = include_str!("../docs/ecosystem.md")]
+///
+/// # See also
+#[cfg_attr(feature = "hyper", doc = "- [`hyper::HyperTimer`](crate::hyper::HyperTimer).")]
+#[cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
+/// - [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline). The [guide](crate::guide).
+pub mod ecosystem {}

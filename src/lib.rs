@@ -38,6 +38,7 @@
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
 //! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry,
 //!   cancellation, graceful shutdown.
+//! - [With other crates](guide::ecosystem): those that can use these timers, and how.
 //! - Testing with time: the module `test_util`.
 //!
 //! # Features

@@ -100,5 +100,5 @@ fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
         }
     }
     let sum: usize = examples.iter().chain(&tools).map(|(_, lines)| lines).sum();
-    assert!(examples.len() >= 8 && sum < 9_200, "{} examples; {sum} lines together", examples.len());
+    assert!(examples.len() >= 8 && sum < 9_300, "{} examples; {sum} lines together", examples.len());
 }

@@ -37,7 +37,7 @@ fn line(level: u32, readings: &Readings, lately: &[u64]) -> Line<'static> {
     let lately = slots_of(lately, level);
     let hand = metrics.elapsed().0 >> (DIGIT * level) & u64::from(SLOTS - 1);
 
-    let mut spans = vec![Span::raw(format!("{level:>6}{:>9} ", in_words(span_of(level))))];
+    let mut spans = vec![Span::raw(format!("{level:>4}{:>11} ", in_words(span_of(level))))];
     spans.extend((0..SLOTS).map(|slot| {
         let is_in = |slots: u64| slots >> slot & 1 == 1;
         if u64::from(slot) == hand {

@@ -29,13 +29,16 @@ use crate::readings::Readings;
 
 const FRAME: Duration = Duration::from_millis(50);
 
+/// A picture has fewer, to be small.
+const PICTURE_FRAME: Duration = Duration::from_millis(200);
+
 /// Shows hairspring's timing wheel at work, in the terminal. The keys are on the screen.
 #[derive(Debug, Parser)]
 struct Options {
     /// Ends by itself after that time
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Draws one frame into a file, after 2 seconds or what --seconds says; needs no terminal
+    /// Draws 4 seconds, or what --seconds says, as a moving picture into a file; needs no terminal
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -50,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let load = Load::start(&runtime);
     let length = options.seconds.map(Duration::from_secs);
     if let Some(path) = &options.svg {
-        draw(&load, length.unwrap_or(Duration::from_secs(2)), path)?;
+        draw(&load, length.unwrap_or(Duration::from_secs(4)), path)?;
     } else {
         // Its panic hook restores the terminal, too.
         let shown = show(ratatui::try_init()?, &load, length);
@@ -62,18 +65,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lets the load run, and draws what the terminal would show then.
-fn draw(load: &Load, after: Duration, path: &Path) -> Result<(), Box<dyn Error>> {
+/// Lets the load run, and draws what the terminal would show.
+fn draw(load: &Load, length: Duration, path: &Path) -> Result<(), Box<dyn Error>> {
     let mut readings = Readings::new(load.metrics());
-    for _ in 0..after.as_millis() / FRAME.as_millis() {
+    let mut frames = Vec::new();
+    // The first second is left out: at first the wheel is empty.
+    let warm_up = Duration::from_secs(1);
+    let start = Instant::now();
+    let count = usize::try_from(length.as_nanos() / PICTURE_FRAME.as_nanos())?;
+    while frames.len() < count {
         thread::sleep(FRAME);
         load.check()?;
         readings.add(load.metrics());
+        if start.elapsed() >= warm_up + PICTURE_FRAME * u32::try_from(frames.len())? {
+            frames.push(frame::draw_in(frame::WIDTH, frame::HEIGHT, &readings, &load.settings()));
+        }
     }
-    let buffer = frame::draw_in(frame::WIDTH, frame::HEIGHT, &readings, &load.settings());
     let shown = path.display();
-    fs::write(path, svg::of(&buffer)).map_err(|error| format!("--svg cannot be `{shown}`: {error}"))?;
-    println!("The frame is in {shown}.");
+    fs::write(path, svg::of(&frames, PICTURE_FRAME)).map_err(|error| format!("--svg cannot be `{shown}`: {error}"))?;
+    println!("{} frames are in {shown}.", frames.len());
     Ok(())
 }
 

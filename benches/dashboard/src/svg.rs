@@ -1,6 +1,7 @@
-//! A frame as a picture: what is in the cells of the terminal, as text.
+//! Frames as a moving picture: what is in the cells of the terminal, as text.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
@@ -12,37 +13,71 @@ const MARGIN: f64 = 16.0;
 /// From the top of a cell to the line that letters stand on.
 const BASELINE: f64 = 13.5;
 
-/// The picture has a background of its own, as a terminal has, so it is the same on white and on black.
-pub(crate) fn of(buffer: &Buffer) -> String {
-    let width = f64::from(buffer.area.width) * WIDTH + 2.0 * MARGIN;
-    let height = f64::from(used_height(buffer)) * HEIGHT + 2.0 * MARGIN;
+/// Frames that follow each other at this step, again and again. The picture has a background of its own, as a terminal
+/// has, so it is the same on white and on black. If what shows it does not move pictures, the last frame stays.
+pub(crate) fn of(frames: &[Buffer], step: Duration) -> String {
+    let columns = frames.iter().map(|frame| frame.area.width).max().unwrap_or(0);
+    let rows = frames.iter().map(used_height).max().unwrap_or(0);
+    let width = f64::from(columns) * WIDTH + 2.0 * MARGIN;
+    let height = f64::from(rows) * HEIGHT + 2.0 * MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.1} {height:.1}\" role=\"img\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\">\n\
          <title>The dashboard: slots of the timing wheel, counts and lateness</title>\n\
          <rect width=\"{width:.1}\" height=\"{height:.1}\" rx=\"8\" fill=\"#12161c\"/>\n",
     );
-    for y in 0..used_height(buffer) {
-        let cells: Vec<_> = (0..buffer.area.width).map(|x| (x, &buffer[(x, y)])).collect();
-        for run in cells.chunk_by(|(_, one), (_, other)| one.fg == other.fg && one.modifier == other.modifier) {
-            let (x, first) = run[0];
-            let text: String = run.iter().map(|(_, cell)| cell.symbol()).collect();
-            if text.trim().is_empty() {
+    let length = step.as_secs_f64() * frames.len() as f64;
+    for y in 0..rows {
+        let mut place = 0;
+        // A row that several frames in turn have alike is written once.
+        for alike in frames.chunk_by(|one, other| row(one, y) == row(other, y)) {
+            let text = row(&alike[0], y);
+            let (first, behind) = (place, place + alike.len());
+            place = behind;
+            if text.is_empty() {
                 continue;
             }
+            if alike.len() == frames.len() {
+                let _ = writeln!(svg, "{text}</text>");
+                continue;
+            }
+            let part = |frame: usize| frame as f64 / frames.len() as f64;
+            let (values, times) = match (first, behind == frames.len()) {
+                (0, _) => ("visible;hidden", format!("0;{:.4}", part(behind))),
+                (_, true) => ("hidden;visible", format!("0;{:.4}", part(first))),
+                _ => ("hidden;visible;hidden", format!("0;{:.4};{:.4}", part(first), part(behind))),
+            };
+            let at_rest = if behind == frames.len() { "visible" } else { "hidden" };
             let _ = writeln!(
                 svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" textLength=\"{:.1}\" xml:space=\"preserve\" fill=\"{}\"{}>{}</text>",
-                MARGIN + f64::from(x) * WIDTH,
-                MARGIN + f64::from(y) * HEIGHT + BASELINE,
-                run.len() as f64 * WIDTH,
-                colour(first.fg),
-                if first.modifier.contains(Modifier::BOLD) { " font-weight=\"600\"" } else { "" },
-                text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"),
+                "<g visibility=\"{at_rest}\"><animate attributeName=\"visibility\" calcMode=\"discrete\" dur=\"{length}s\" \
+                 repeatCount=\"indefinite\" values=\"{values}\" keyTimes=\"{times}\"/>{text}</text></g>",
             );
         }
     }
     svg + "</svg>\n"
+}
+
+/// A row's text, but for the tag that ends it; nothing if the row is empty.
+fn row(buffer: &Buffer, y: u16) -> String {
+    let mut text = String::new();
+    let cells: Vec<_> = (0..buffer.area.width).filter_map(|x| buffer.cell((x, y))).collect();
+    if cells.iter().all(|cell| cell.symbol() == " ") {
+        return text;
+    }
+    let _ = write!(
+        text,
+        "<text x=\"{MARGIN}\" y=\"{:.1}\" textLength=\"{:.1}\" xml:space=\"preserve\">",
+        MARGIN + f64::from(y) * HEIGHT + BASELINE,
+        cells.len() as f64 * WIDTH,
+    );
+    for run in cells.chunk_by(|one, other| one.fg == other.fg && one.modifier == other.modifier) {
+        let bold = if run[0].modifier.contains(Modifier::BOLD) { " font-weight=\"600\"" } else { "" };
+        let symbols: String = run.iter().map(|cell| cell.symbol()).collect();
+        let symbols = symbols.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let _ = write!(text, "<tspan fill=\"{}\"{bold}>{symbols}</tspan>", colour(run[0].fg));
+    }
+    text
 }
 
 /// Up to the last row that has something in it.
@@ -64,17 +99,33 @@ fn colour(colour: Color) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::layout::Rect;
     use ratatui::style::Style;
 
     use super::*;
 
     #[test]
-    fn each_style_is_a_text_and_empty_rows_at_the_end_are_none() {
+    fn each_style_is_a_part_and_empty_rows_at_the_end_are_none() {
         let mut buffer = Buffer::with_lines(["late by  ▊█", "a<b      ··", "           "]);
-        buffer.set_style(ratatui::layout::Rect::new(9, 0, 2, 1), Style::new().fg(Color::Cyan));
-        let svg = of(&buffer);
-        for part in [">late by  </text>", ">a&lt;b      ··</text>", "fill=\"#3fb8d4\">▊█</text>", " 68.0\""] {
+        buffer.set_style(Rect::new(9, 0, 2, 1), Style::new().fg(Color::Cyan));
+        let svg = of(&[buffer], Duration::from_secs(1));
+        for part in [">late by  </tspan>", ">a&lt;b      ··</tspan>", "fill=\"#3fb8d4\">▊█</tspan>", " 68.0\""] {
             assert!(svg.contains(part), "{part} is not in {svg}");
+        }
+        assert!(!svg.contains("animate"), "{svg}");
+    }
+
+    #[test]
+    fn a_row_moves_if_it_changes_and_the_last_one_stays_if_nothing_moves() {
+        let frames = ["a", "a", "b", "c"].map(|changes| Buffer::with_lines(["title", changes]));
+        let svg = of(&frames, Duration::from_millis(500));
+        assert_eq!(svg.matches("title</tspan>").count(), 1, "{svg}");
+        for (text, at_rest, times) in
+            [("a", "hidden", "0;0.5000"), ("b", "hidden", "0;0.5000;0.7500"), ("c", "visible", "0;0.7500")]
+        {
+            let line = svg.lines().find(|line| line.contains(&format!(">{text}    </tspan>"))).expect(text);
+            assert!(line.contains(&format!("<g visibility=\"{at_rest}\">")), "{line}");
+            assert!(line.contains("dur=\"2s\"") && line.contains(&format!("keyTimes=\"{times}\"")), "{line}");
         }
     }
 }
