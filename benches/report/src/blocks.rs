@@ -1,7 +1,7 @@
 //! The texts that are put into the documents, each from the results that are stored.
 
 use crate::figures::{about, fill, table, two_digits, whole};
-use crate::results::{LATE, LATE_CHART, RIVALS, Results, SCHEMES, SOAK, Table};
+use crate::results::{LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table};
 
 /// The text of the block with that name.
 pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
@@ -9,14 +9,17 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "arm" => arm(results),
         "population" => population(results),
         "late" => late(results),
+        "price" => price(results),
         "size" => results.table(RIVALS)?.number(&size(HAIRSPRING), "median").map(whole),
         "soak" => soak(results),
         "soak-stops" => soak_stops(results),
         "soak-memory" => soak_memory(results),
         "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
-        _ => Err("there is no such block; there are arm, population, late, size, soak, soak-stops, soak-memory, \
+        _ => {
+            Err("there is no such block; there are arm, population, late, price, size, soak, soak-stops, soak-memory, \
                   machine-schemes"
-            .to_owned()),
+                .to_owned())
+        }
     }
 }
 
@@ -178,6 +181,42 @@ fn late_cell(late: &Table, scenario: usize, contender: &str) -> Result<String, S
         return Ok(times);
     }
     Ok(format!("{times}, {}x", two_digits(late.number(&row, "processor times tokio's")?)))
+}
+
+/// How many tasks sleep, and how many timers that is a second.
+const DENSITIES: [&str; 7] = ["1", "5", "20", "50", "150", "500", "2000"];
+
+fn price(results: &Results) -> Result<String, String> {
+    let (price, machine) = (results.table(PRICE)?, results.machine(PRICE)?);
+    let scenarios =
+        DENSITIES.map(|tasks| format!("{tasks} {}, 2 workers", if tasks == "1" { "task" } else { "tasks" }));
+    let of = |scenario: usize, contender: &str, column: &str| {
+        price.number(&[("scenario", &scenarios[scenario]), ("contender", contender)], column)
+    };
+    let row = |label: &str, cell: &dyn Fn(usize) -> Result<String, String>| {
+        [Ok(label.to_owned())].into_iter().chain((0..DENSITIES.len()).map(cell)).collect::<Result<Vec<_>, _>>()
+    };
+    let mut rows = vec![row("timers a second", &|scenario| of(scenario, TOKIO, "sleeps a second").map(about))?];
+    for (label, contender) in &CONTENDERS {
+        let cell = |scenario| match *contender {
+            TOKIO => Ok(format!("{} ns", about(of(scenario, TOKIO, "ns a sleep")?))),
+            contender => Ok(format!("{:.2}x", of(scenario, contender, "ns times tokio's")?)),
+        };
+        rows.push(row(label, &cell)?);
+    }
+    for (label, column) in [("hairspring's p50", "p50 times tokio's"), ("hairspring's p99", "p99 times tokio's")] {
+        rows.push(row(label, &|scenario| Ok(format!("{:.2}x", of(scenario, HAIRSPRING, column)?)))?);
+    }
+    let sentence = format!(
+        "Processor time for each timer that fires, beside tokio's, if so many tasks sleep 1 to 10 ms again and again, \
+         and how late hairspring's are in the middle and at the 99th percentile, beside tokio's ({}, {}; repeat it with \
+         `benches/report/run price`):",
+        machine.system(),
+        machine.versions(&["tokio", "async-io"])?
+    );
+    let heads: Vec<_> = DENSITIES.iter().map(|tasks| format!("{tasks} tasks").replace("1 tasks", "1 task")).collect();
+    let heads: Vec<_> = [""].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
 }
 
 /// What the soak printed, and the last part of it, which is its report.

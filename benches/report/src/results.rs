@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const RIVALS: &str = "benches/rivals/results/rivals.csv";
 pub(crate) const LATE: &str = "benches/rivals/results/late.csv";
 pub(crate) const LATE_CHART: &str = "benches/rivals/results/late.svg";
+pub(crate) const PRICE: &str = "benches/rivals/results/price.csv";
 pub(crate) const SCHEMES: &str = "benches/schemes/results/report.txt";
 pub(crate) const SOAK: &str = "docs/soak.txt";
 
