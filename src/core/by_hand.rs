@@ -10,10 +10,11 @@ use crate::clock::held;
 use crate::clock::source::{self, Course};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::hook::{ADOPT, Adopt};
+use crate::core::order::Order;
 use crate::core::parking::Parking;
 use crate::core::registry;
 use crate::core::shard::Shard;
-use crate::core::shards::TimerLease;
+use crate::core::shards::{Shards, TimerLease};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Ticks, Wheel};
 
@@ -63,6 +64,16 @@ impl Parking {
         if plan.is_open {
             self.clock.run(course);
             self.wake_up(plan);
+        }
+    }
+}
+
+impl Shards {
+    /// From now on timers of one instant fire in an order that comes from a seed.
+    pub(crate) fn leave_order_to_chance(&self, seed: u64) {
+        for (number, shard) in (0..).zip(self.all()) {
+            let address = std::ptr::from_ref::<Shard>(shard).addr();
+            shard.lock().order = Order::by_chance(address, seed.wrapping_add(number));
         }
     }
 }

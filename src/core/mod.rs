@@ -12,6 +12,7 @@ pub(crate) mod lateness;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod next;
+pub(crate) mod order;
 pub(crate) mod parker;
 pub(crate) mod parking;
 pub(crate) mod place;

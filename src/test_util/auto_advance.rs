@@ -1,7 +1,7 @@
 //! [`AutoAdvance`]: a thread that advances a manual clock whenever a runtime is idle.
 //
 // Invariants
-// 1. The clock moves only if the runtime was found idle and nobody holds the clock.
+// 1. The clock moves only if the runtime was quiet for the grace, then found idle, and nobody holds the clock.
 // 2. The thread ends with the runtime, with the clock, or when it is stopped.
 // 3. If the clock does not move for long, the thread reports why, once.
 
@@ -18,10 +18,11 @@ use crate::test_util::idle::Watch;
 use crate::test_util::manual::{ManualClock, WeakClock};
 use crate::test_util::nap::{self, Nap};
 use crate::test_util::pending;
+use crate::test_util::quiet::Quiet;
 use crate::test_util::runtime_end::at_end_of;
 
 /// How long the clock may stand still before it reports why, in real time.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Advances a clock until it is stopped or the runtime ends.
 #[derive(Debug)]
@@ -56,22 +57,24 @@ impl ManualClock {
         assert!(self.begin_auto_advance(), "this clock moves by itself already");
         let watch = Watch::of(&runtime);
         watch.add_current_thread();
-        AutoAdvance::start(self, &runtime, watch);
+        AutoAdvance::start(self, &runtime, watch, Duration::ZERO);
     }
 }
 
 impl AutoAdvance {
-    /// Advances `clock` whenever `watch` finds `runtime` idle.
+    /// Advances `clock` whenever `watch` finds `runtime` idle, after a `grace` in which nothing ran.
     ///
     /// # Panics
     /// If the system refuses a thread.
-    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, watch: Arc<Watch>) -> AutoAdvance {
+    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, watch: Arc<Watch>, grace: Duration) -> AutoAdvance {
         let stopped = Arc::new(AtomicBool::new(false));
         let stops = stopped.clone();
         at_end_of(runtime, move || stops.store(true, Ordering::SeqCst));
         let advancer = Advancer {
             clock: clock.downgrade(),
             watch,
+            grace,
+            quiet: Quiet::begin(),
             stopped: stopped.clone(),
             still_since: Instant::now(),
             has_reported: false,
@@ -94,6 +97,8 @@ impl AutoAdvance {
 struct Advancer {
     clock: WeakClock,
     watch: Arc<Watch>,
+    grace: Duration,
+    quiet: Quiet,
     stopped: Arc<AtomicBool>,
     /// When the clock last moved, or the runtime was last found busy.
     still_since: Instant,
@@ -122,8 +127,13 @@ impl Advancer {
         let waits = clock.next().is_some();
         let holds = clock.holds();
         if waits && holds.is_empty() {
+            if !self.grace.is_zero() && self.quiet.lasts(&self.watch) < self.grace {
+                self.start_over();
+                return false;
+            }
             let moved = self.watch.lets_time_pass() && clock.holds().is_empty() && self.advance(clock);
             if moved || self.watch.blocking_thread().is_none() {
+                self.quiet = Quiet::begin();
                 self.start_over();
                 return moved;
             }
@@ -189,6 +199,8 @@ mod tests {
         let mut advancer = Advancer {
             clock: clock.downgrade(),
             watch: Watch::of(runtime.handle()),
+            grace: Duration::ZERO,
+            quiet: Quiet::begin(),
             stopped: Arc::default(),
             still_since: Instant::now(),
             has_reported: false,

@@ -105,6 +105,8 @@ struct State {
 #[must_use = "the clock is held only as long as this lives"]
 pub struct Hold {
     holds: Holds,
+    /// Counts it, if it holds tokio's clock.
+    _counted: Option<Arc<()>>,
 }
 
 #[derive(Debug)]
@@ -245,7 +247,7 @@ impl ManualClock {
         let number = state.next_hold;
         state.holds.push((number, Location::caller()));
         drop(state);
-        Hold { holds: Holds::Manual(self.clone(), number) }
+        Hold { holds: Holds::Manual(self.clone(), number), _counted: None }
     }
 
     /// A thread advances this from now on. Returns `false` if one does already.
@@ -410,12 +412,24 @@ impl WeakClock {
 impl Hold {
     /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        if let Some(occupied) = Watch::of(runtime).occupy_pool() {
-            return Hold { holds: Holds::Pool(occupied) };
+        let watch = Watch::of(runtime);
+        Hold { holds: Holds::of_tokio(runtime, &watch), _counted: Some(watch.held()) }
+    }
+
+    /// The same for what moves the clock itself.
+    pub(crate) fn uncounted(runtime: &Handle, watch: &Watch) -> Hold {
+        Hold { holds: Holds::of_tokio(runtime, watch), _counted: None }
+    }
+}
+
+impl Holds {
+    fn of_tokio(runtime: &Handle, watch: &Watch) -> Holds {
+        if let Some(occupied) = watch.occupy_pool() {
+            return Holds::Pool(occupied);
         }
         let (sender, gone) = mpsc::channel();
         runtime.spawn_blocking(move || gone.recv());
-        Hold { holds: Holds::Task(sender) }
+        Holds::Task(sender)
     }
 }
 

@@ -3,8 +3,11 @@
 //!
 //! # See also
 //! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
-//!   [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
-//! - [`ManualClock`] and [`ManualClock::auto_advance`], for clocks of your own.
+//!   [`Pause::grace`], [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
+//! - [`settle`](settle()) and [`advance_and_settle`], to wait until all is quiet.
+//! - [`pending`](pending()) and [`assert_no_timers_left`], for what waits; [`bubble`](bubble()) and [`Bubble`], for a test
+//!   that must come to an end.
+//! - [`ManualClock`], [`ManualClock::auto_advance`] and [`ManualClock::rate`], for clocks of your own.
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::time::Duration;
@@ -13,33 +16,39 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 mod auto_advance;
+mod bubble;
 mod by_tokio;
+mod deadlock;
+mod grace;
 mod idle;
 mod jumps;
 pub(crate) mod manual;
 mod nap;
+mod pause;
 pub(crate) mod paused;
 mod pending;
+mod quiet;
 mod rate;
 mod runtime_end;
 mod settle;
+mod waiting;
 
+pub use bubble::{Bubble, bubble};
 pub use jumps::{set_wall, suspend};
 pub use manual::{Hold, ManualClock};
+pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-use crate::clock::instant::{FAR, Instant};
-use crate::core::by_hand;
+use crate::clock::instant::FAR;
 pub use crate::core::place::Kind;
-use crate::core::registry;
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
 ///
 /// It then moves by [`advance`], and advances by itself to the next deadline when the runtime is idle. The
 /// [module](self) says when that is, and what it cannot see. On a current-thread runtime tokio's clock moves to the
 /// next deadline of either crate, in tokio's steps of a millisecond. On a multi-thread runtime, where tokio's clock
-/// cannot be paused, this crate's timers on that runtime follow, and [`Instant::now`] there.
+/// cannot be paused, this crate's timers on that runtime follow, and [`Instant::now`](crate::Instant::now) there.
 ///
 /// # Panics
 /// If the clock is already paused, outside a runtime, or if the system refuses the thread that advances the clock of a
@@ -58,16 +67,7 @@ use crate::core::registry;
 /// ```
 #[track_caller]
 pub fn pause() {
-    let Some(runtime) = paused::here() else {
-        tokio::time::pause();
-        by_tokio::look_at_the_clock();
-        return;
-    };
-    assert!(paused::pause(&runtime), "time is already frozen");
-    paused::adopt(runtime.id(), registry::timer_of(&runtime));
-    // Registers this thread, if it blocks on the runtime.
-    let _ = Instant::now();
-    by_hand::wake_all_drivers();
+    Pause::new().begin();
 }
 
 /// Lets the clock of the current runtime run again, from what it shows.
@@ -88,6 +88,7 @@ pub fn resume() {
         assert!(paused::resume(&runtime), "time is not frozen");
         return;
     }
+    grace::end();
     tokio::time::resume();
     by_tokio::look_at_the_clock();
 }

@@ -9,7 +9,7 @@
 // 2. A timer is given to a runtime's clock, or taken from it, only while that clock cannot change.
 
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
@@ -93,13 +93,13 @@ pub(crate) fn adopt(runtime: runtime::Id, timer: TimerLease) {
     });
 }
 
-/// Pauses the clock of a runtime. Returns `false` if it is paused already. Its timers follow when their drivers next
-/// turn.
-pub(crate) fn pause(runtime: &Handle) -> bool {
+/// Pauses the clock of a runtime, which from then on moves by itself after a `grace`. Returns `false` if it is paused
+/// already. Its timers follow when their drivers next turn.
+pub(crate) fn pause(runtime: &Handle, grace: Duration) -> bool {
     let id = runtime.id();
     // Made before the lock is taken: this is slow, and others read the time meanwhile.
     let (clock, watch) = (ManualClock::new(), Watch::of(runtime));
-    let auto_advance = AutoAdvance::start(&clock, runtime, watch.clone());
+    let auto_advance = AutoAdvance::start(&clock, runtime, watch.clone(), grace);
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let known = runtimes.iter().position(|known| known.runtime == id);
     let shows = match known.map(|at| &runtimes[at].time) {

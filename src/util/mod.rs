@@ -1,5 +1,5 @@
 //! What every other folder may use: locks and atomics that loom can model, caught panics, statics that survive a fork,
-//! what a runtime has enabled, what a thread waits for, names, and the errors.
+//! what a runtime has enabled, what a thread waits for, names, random numbers, and the errors.
 
 pub(crate) mod catch_panic;
 pub(crate) mod enabled;
@@ -7,6 +7,8 @@ pub mod error;
 pub(crate) mod fair_mutex;
 pub(crate) mod name;
 pub(crate) mod per_process;
+#[cfg(feature = "test-util")]
+pub(crate) mod random;
 pub(crate) mod sync;
 #[cfg(target_os = "linux")]
 pub(crate) mod waits;

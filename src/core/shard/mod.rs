@@ -21,6 +21,7 @@ use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::lateness::Lateness;
 use crate::core::next::Next;
+use crate::core::order::Order;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
 use crate::util::catch_panic::catch_panic;
@@ -64,6 +65,7 @@ pub(super) struct State {
     open: bool,
     fired: u64,
     lateness: Lateness,
+    pub(super) order: Order,
     /// What the wheel had counted when the shard was opened.
     before: Counts,
 }
@@ -103,6 +105,7 @@ impl Shard {
                 open: false,
                 fired: 0,
                 lateness: Lateness::new(),
+                order: Order::of_registration(),
                 before: Counts::default(),
             }),
             next: Next::never(),
@@ -317,9 +320,14 @@ impl Shard {
             self.next.publish(None);
             return 0;
         }
-        let State { wheel, lateness, .. } = &mut *state;
+        let address = std::ptr::from_ref(self).addr();
+        let State { wheel, lateness, order, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
-        let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| lateness.record(now - deadline));
+        let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
+            lateness.record(now - deadline);
+            order.fires(address, deadline);
+        });
+        order.arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
         match taken {
             Progress::All => {
@@ -366,6 +374,7 @@ impl Shard {
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;
         state.lateness = Lateness::new();
+        state.order = Order::of_registration();
         state.before = state.count();
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);

@@ -4,7 +4,7 @@
 // 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
 // 2. While anything settles, no clock that follows the runtime moves by itself.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
@@ -19,6 +19,10 @@ pub(crate) struct Watch {
     threads: Threads,
     detector: Mutex<IdleDetector>,
     settling: AtomicUsize,
+    /// Each hold on tokio's clock of the runtime has a clone.
+    held: Arc<()>,
+    /// How often the clock was paused or resumed.
+    pauses: AtomicU64,
 }
 
 /// Keeps the clocks that follow a runtime from moving by themselves.
@@ -37,6 +41,8 @@ impl Watch {
             threads: Threads::default(),
             detector: Mutex::new(IdleDetector::of(runtime)),
             settling: AtomicUsize::new(0),
+            held: Arc::default(),
+            pauses: AtomicU64::new(0),
         });
         let mut watches = lock(&WATCHES);
         if let Some((_, first)) = watches.iter().find(|(known, _)| *known == id) {
@@ -48,12 +54,32 @@ impl Watch {
         watch
     }
 
+    /// That over the current runtime, if there is one already.
+    pub(crate) fn existing() -> Option<Arc<Watch>> {
+        find(Handle::try_current().ok()?.id())
+    }
+
+    /// The clock was paused or resumed. Returns the number of that.
+    pub(crate) fn next_pause(&self) -> u64 {
+        self.pauses.fetch_add(1, SeqCst) + 1
+    }
+
+    /// Whether the clock was neither paused nor resumed since.
+    pub(crate) fn is_pause(&self, number: u64) -> bool {
+        self.pauses.load(SeqCst) == number
+    }
+
     /// Watches the calling thread too, if it blocks on the runtime outside its workers.
     pub(crate) fn add_current_thread(&self) {
         // A worker, even the only one of a current-thread runtime, is observed by its counts.
         if self.flavor != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
             self.threads.add_current();
         }
+    }
+
+    /// How often workers parked and unparked so far; `None` if one is not parked.
+    pub(crate) fn steps(&self) -> Option<u64> {
+        self.detector().steps()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -69,6 +95,20 @@ impl Watch {
     /// task. `None` if the system does not show blocking work.
     pub(crate) fn occupy_pool(&self) -> Option<Occupied> {
         self.detector().pool.occupy()
+    }
+
+    /// Counts as a hold on tokio's clock as long as it lives.
+    pub(crate) fn held(&self) -> Arc<()> {
+        self.held.clone()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        Arc::strong_count(&self.held) > 1
+    }
+
+    /// Whether the system shows blocking work.
+    pub(crate) fn sees_blocking_work(&self) -> bool {
+        self.detector().pool.sees()
     }
 
     /// The number of a thread that did blocking work at the last look.

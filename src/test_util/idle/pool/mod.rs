@@ -95,6 +95,11 @@ impl Pool {
         pool
     }
 
+    /// Whether the system says what is needed.
+    pub(super) fn sees(&self) -> bool {
+        self.sees
+    }
+
     /// A thread that worked when [`is_busy`](Pool::is_busy) last looked.
     pub(super) fn works(&self) -> Option<u32> {
         self.works

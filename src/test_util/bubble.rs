@@ -1,0 +1,288 @@
+//! [`bubble`]: a test in a world of its own, with its own runtime and clock, that must come to an end.
+//
+// Invariants
+// 1. A bubble ends in one of three ways: its future and all its tasks have ended, it panics, or it is given up.
+// 2. Time stands still once the bubble's own future has ended.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+
+use crate::core::registry;
+use crate::test_util::deadlock::Watcher;
+use crate::test_util::grace;
+use crate::test_util::pause::Pause;
+use crate::test_util::paused;
+use crate::test_util::settle::settle;
+use crate::test_util::waiting::{Spawned, Waiting};
+use crate::util::random::Random;
+
+/// The environment variable with the seed of all bubbles.
+const SEED: &str = "HAIRSPRING_SEED";
+
+/// After how many tasks tokio looks for timers and sockets, and polls the root future. Its own choice is 61.
+const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
+
+/// Runs a test in a bubble: on a runtime of its own, whose clock is paused, and which must come to an end.
+///
+/// The same as [`Bubble::new().run(code)`](Bubble::run), which says more. The name is that of Go's `testing/synctest`,
+/// which does the same.
+///
+/// # Panics
+/// If the bubble's future can never end, if it leaves tasks, or if it panics; see [`Bubble::run`].
+///
+/// ```
+/// use hairspring::{Duration, Instant, sleep, test_util::bubble};
+///
+/// let passed = bubble(|| async {
+///     let start = Instant::now();
+///     sleep(Duration::from_secs(86_400)).await; // returns at once
+///     start.elapsed()
+/// });
+/// assert_eq!(passed, Duration::from_secs(86_400));
+/// ```
+///
+/// A wait for what never comes fails, and does not hang:
+///
+/// ```should_panic
+/// hairspring::test_util::bubble(|| async {
+///     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+///     receiver.await.unwrap(); // deadlock: nothing can wake the bubble's future
+///     drop(sender);
+/// });
+/// ```
+#[track_caller]
+pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
+    Bubble::new().run(code)
+}
+
+/// The settings of a bubble, for [`run`](Bubble::run).
+///
+/// ```
+/// use hairspring::{Duration, sleep, test_util::Bubble};
+///
+/// for seed in 0..100 {
+///     Bubble::new().seed(seed).run(|| async {
+///         let both = ["a", "b"].map(|name| tokio::spawn(async move {
+///             sleep(Duration::from_secs(1)).await;
+///             name // in one order or in the other
+///         }));
+///         for task in both {
+///             task.await.unwrap();
+///         }
+///     });
+/// }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "it does nothing until it runs something"]
+pub struct Bubble {
+    seed: Option<u64>,
+    patience: Option<Duration>,
+}
+
+/// Why a bubble has failed.
+struct Failure(String);
+
+impl Bubble {
+    /// A bubble with a random seed.
+    ///
+    /// ```
+    /// let sum = hairspring::test_util::Bubble::new().run(|| async { 1 + 1 });
+    /// assert_eq!(sum, 2);
+    /// ```
+    pub fn new() -> Bubble {
+        Bubble::default()
+    }
+
+    /// Sets the seed of all order that is left to chance, in place of a random one. `HAIRSPRING_SEED` in the environment
+    /// has precedence.
+    ///
+    /// ```
+    /// # use hairspring::test_util::Bubble;
+    /// Bubble::new().seed(7).run(|| async {});
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Bubble {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets how long nothing may run in the bubble, in real time, until it is given up because nothing could ever run
+    /// again. One second by default; half a minute on systems that do not show blocking work, which are all but Linux.
+    ///
+    /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server. Or hold the
+    /// clock meanwhile with [`hold`](crate::test_util::hold()): a bubble whose clock is held is not given up.
+    ///
+    /// ```
+    /// use hairspring::{Duration, test_util::Bubble};
+    /// let output = Bubble::new().patience(Duration::from_secs(60)).run(|| async {
+    ///     tokio::process::Command::new("whoami").output().await
+    /// });
+    /// assert!(output.is_ok());
+    /// ```
+    pub fn patience(mut self, patience: Duration) -> Bubble {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Runs `code` and the future that it returns, and returns the output. The bubble has a current-thread runtime of
+    /// its own, whose clock, which is tokio's, is paused from the start.
+    ///
+    /// When the future has ended, time stands still. The tasks that are left must end without any time passing: abort
+    /// those that would go on.
+    ///
+    /// **Order.** A bubble leaves some order to chance, so that a test that depends on it fails one day. Each run takes
+    /// a new seed, and if the bubble fails, it prints that. With `HAIRSPRING_SEED` set to it, all bubbles take that
+    /// order. The seed decides in which order timers of the runtime's own fire that are due at the same instant, up to
+    /// 64 of them at a time; and how often tokio, between tasks, polls the bubble's own future, looks for sockets, and
+    /// continues tasks that yield. It decides which branch `tokio::select!` polls first if tokio is built with `--cfg
+    /// tokio_unstable`. It does not decide the order of threads, of sockets and of `HashMap`.
+    ///
+    /// # Panics
+    /// - If every task of the bubble waits, nothing is left to wake one, and that has been so for its
+    ///   [`patience`](Bubble::patience). The message has the number of tasks that wait, and with `--cfg tokio_unstable`
+    ///   the place where each was spawned.
+    /// - If tasks are left when the future has ended. The message has the same, and the timers that wait, as
+    ///   [`pending`](crate::test_util::pending()) lists them.
+    /// - With the panic of the future, if it panics. In each of these cases the seed is printed on standard error.
+    /// - Inside another runtime (use a plain `#[test]`), if the system refuses a thread, or if `HAIRSPRING_SEED` is not
+    ///   a whole number from 0 to 18446744073709551615.
+    ///
+    /// ```
+    /// use hairspring::{Duration, test_util::Bubble, timeout};
+    ///
+    /// let answer = Bubble::new().run(|| timeout(Duration::from_secs(30), std::future::pending::<()>()));
+    /// assert!(answer.is_err());
+    /// ```
+    #[track_caller]
+    pub fn run<F: Future>(self, code: impl FnOnce() -> F) -> F::Output {
+        let seed = self.chosen_seed();
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().start_paused(true);
+        builder.event_interval(Random::new(seed).pick(&EVENT_INTERVALS));
+        #[cfg(tokio_unstable)]
+        builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+        let spawned = Spawned::on(&mut builder);
+        match builder.build() {
+            Ok(runtime) => self.run_seeded(seed, runtime, &spawned, code),
+            Err(error) => panic!("tokio could not build the runtime of the bubble: {error}"),
+        }
+    }
+
+    /// The same as [`run`](Bubble::run) on a runtime that you made, such as one with several workers. The bubble pauses
+    /// its clock, unless it is paused, and shuts the runtime down at the end.
+    ///
+    /// Of the order, the seed decides only that of timers due at the same instant. On several workers, the tasks that
+    /// they wake run side by side. On a multi-thread runtime a sleep of tokio's own takes real time, and counts as
+    /// something outside, which needs [`patience`](Bubble::patience).
+    ///
+    /// # Panics
+    /// As [`run`](Bubble::run) does, but never with the places of tasks.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
+    /// use tokio::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    /// Bubble::new().run_on(runtime, || async {
+    ///     let start = Instant::now();
+    ///     let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(sleep(Duration::from_secs(60)))).collect();
+    ///     for task in tasks {
+    ///         task.await.unwrap();
+    ///     }
+    ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
+        let seed = self.chosen_seed();
+        self.run_seeded(seed, runtime, &Spawned::default(), code)
+    }
+
+    #[track_caller]
+    fn run_seeded<F: Future>(
+        self,
+        seed: u64,
+        runtime: Runtime,
+        spawned: &Spawned,
+        code: impl FnOnce() -> F,
+    ) -> F::Output {
+        assert!(
+            Handle::try_current().is_err(),
+            "a bubble has a runtime of its own, so it cannot be inside another: use a plain `#[test]`"
+        );
+        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, spawned, code))));
+        if !matches!(end, Ok(Ok(_))) {
+            eprintln!("hairspring: to repeat what this bubble left to chance, set {SEED}={seed}");
+            // Work that blocks for ever would keep it.
+            runtime.shutdown_background();
+        }
+        match end {
+            Ok(Ok(output)) => output,
+            Ok(Err(Failure(message))) => panic!("{message}"),
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// The seed from the environment, or that of the settings, or a new one.
+    #[track_caller]
+    fn chosen_seed(&self) -> u64 {
+        let Some(given) = std::env::var_os(SEED) else { return self.seed.unwrap_or_else(new_seed) };
+        let given = given.to_string_lossy();
+        let Ok(seed) = given.parse() else {
+            panic!("{SEED} is `{given}`, but a seed is a whole number from 0 to {}", u64::MAX);
+        };
+        seed
+    }
+
+    /// The whole life of a bubble, from inside.
+    async fn live<F: Future>(
+        self,
+        seed: u64,
+        spawned: &Spawned,
+        code: impl FnOnce() -> F,
+    ) -> Result<F::Output, Failure> {
+        let is_paused = paused::here().map_or_else(grace::is_frozen, |runtime| paused::clock(&runtime).is_some());
+        if !is_paused {
+            Pause::new().begin();
+        }
+        registry::timer_of(&Handle::current()).leave_order_to_chance(seed);
+        let (watcher, given_up) = Watcher::start(self.patience);
+        let output = unless_given_up(code(), given_up, spawned).await;
+        drop(watcher);
+        let output =
+            output.map_err(|waiting| Failure(format!("deadlock: nothing is left to wake the bubble\n{waiting}")))?;
+        if !Waiting::here(spawned).is_nothing() {
+            settle().await;
+            let left = Waiting::here(spawned);
+            if !left.is_nothing() {
+                return Err(Failure(format!("the bubble's future has ended, and left tasks behind\n{left}")));
+            }
+        }
+        Ok(output)
+    }
+}
+
+/// The output of a future, or if it was given up first, what waited then: to drop the future may end that.
+async fn unless_given_up<F: Future>(
+    future: F,
+    given_up: oneshot::Receiver<()>,
+    spawned: &Spawned,
+) -> Result<F::Output, Waiting> {
+    let (mut future, mut given_up) = (pin!(future), pin!(given_up));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(Waiting::here(spawned))),
+    })
+    .await
+}
+
+/// In 32 bits: short to print and to type.
+fn new_seed() -> u64 {
+    let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ());
+    random >> 32
+}

@@ -1,0 +1,125 @@
+//! [`pause`]: pauses the clock of a current-thread runtime, which is tokio's, and moves it after a grace, in place of
+//! tokio.
+//
+// Invariants
+// 1. Tokio does not move the clock by itself: a task waits on the pool as long as the thread here runs.
+// 2. The thread moves the clock only if the runtime was quiet for the grace, then found idle, and nobody holds it.
+// 3. The thread ends with the runtime, and when the clock is paused or resumed.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use crate::clock::source::LAST;
+use crate::core::task;
+use crate::test_util::auto_advance::PATIENCE;
+use crate::test_util::by_tokio;
+use crate::test_util::idle::Watch;
+use crate::test_util::manual::Hold;
+use crate::test_util::nap::{self, Nap};
+use crate::test_util::quiet::Quiet;
+use crate::test_util::runtime_end::at_end_of;
+
+/// Pauses the clock of the current runtime.
+///
+/// # Panics
+/// If it is paused already, outside a runtime, or if the system refuses a thread.
+#[track_caller]
+pub(super) fn pause(grace: Duration) {
+    let runtime = Handle::current();
+    let watch = Watch::of(&runtime);
+    let hold = Hold::uncounted(&runtime, &watch);
+    tokio::time::pause();
+    let pause = watch.next_pause();
+    let ends = watch.clone();
+    at_end_of(&runtime, move || {
+        ends.next_pause();
+    });
+    let mover = Mover { runtime, watch, pause, grace };
+    let started = thread::Builder::new().name("hairspring-clock".into()).spawn(move || {
+        mover.run();
+        drop(hold);
+    });
+    if let Err(error) = started {
+        panic!("hairspring could not start the thread that moves the clock: {error}");
+    }
+}
+
+/// Ends what moves the clock of the current runtime.
+pub(super) fn end() {
+    if let Some(watch) = Watch::existing() {
+        watch.next_pause();
+    }
+}
+
+/// The state of the thread.
+struct Mover {
+    runtime: Handle,
+    watch: Arc<Watch>,
+    /// The number of this pause.
+    pause: u64,
+    grace: Duration,
+}
+
+/// Why the clock did not move.
+enum Still {
+    NoTimer,
+    Ended,
+}
+
+impl Mover {
+    fn run(&self) {
+        let (mut quiet, mut nap) = (Quiet::begin(), Nap::new());
+        let (mut still_since, mut has_reported) = (None, false);
+        while self.watch.is_pause(self.pause) {
+            if quiet.lasts(&self.watch) < self.grace || !self.may_move() {
+                nap.take();
+                continue;
+            }
+            (quiet, nap) = (Quiet::begin(), Nap::new());
+            match self.advance() {
+                Ok(()) => (still_since, has_reported) = (None, false),
+                Err(Still::Ended) => return,
+                Err(Still::NoTimer) => {
+                    let since = still_since.get_or_insert_with(Instant::now);
+                    if !has_reported && since.elapsed() >= PATIENCE {
+                        has_reported = true;
+                        nap::print(&format!(
+                            "hairspring: the paused clock has not moved for {PATIENCE:?}: no timer of this crate's is \
+                             left, and tokio's own do not move a clock that has a grace.\n"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    fn may_move(&self) -> bool {
+        !self.watch.is_held() && self.watch.lets_time_pass() && !self.watch.is_held()
+    }
+
+    /// Moves the clock to the next deadline, from inside the runtime.
+    fn advance(&self) -> Result<(), Still> {
+        let (sender, moved) = mpsc::channel();
+        let (watch, pause) = (self.watch.clone(), self.pause);
+        task::spawn(&self.runtime, "hairspring clock", async move {
+            let stands = watch.is_pause(pause) && is_frozen();
+            let _ = sender.send(if stands { Some(by_tokio::move_to_next(LAST)) } else { None });
+        });
+        match moved.recv().ok().flatten() {
+            Some(true) => Ok(()),
+            Some(false) => Err(Still::NoTimer),
+            None => Err(Still::Ended),
+        }
+    }
+}
+
+/// Whether the clock of the current runtime, a current-thread one, is paused: nothing else moves it while a task looks.
+pub(super) fn is_frozen() -> bool {
+    let (shown, start) = (tokio::time::Instant::now(), Instant::now());
+    while start.elapsed() < Duration::from_micros(10) {}
+    tokio::time::Instant::now() == shown
+}

@@ -1,0 +1,81 @@
+//! [`Waiting`]: what waits in a bubble. [`Spawned`]: where its tasks were spawned, which tokio says only if it is built
+//! with `--cfg tokio_unstable`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::task;
+
+use crate::core::task::live;
+use crate::test_util::pending::{self, Pending};
+
+/// The tasks of a runtime that have not ended, as far as tokio tells.
+#[derive(Clone, Default)]
+pub(super) struct Spawned(Arc<Mutex<HashMap<task::Id, &'static Location<'static>>>>);
+
+impl Spawned {
+    /// Lists the tasks of a runtime that is to be built.
+    #[cfg(tokio_unstable)]
+    pub(super) fn on(builder: &mut Builder) -> Spawned {
+        let spawned = Spawned::default();
+        let (begins, ends) = (spawned.clone(), spawned.clone());
+        builder.on_task_spawn(move |task| {
+            begins.lock().insert(task.id(), task.spawned_at());
+        });
+        builder.on_task_terminate(move |task| {
+            ends.lock().remove(&task.id());
+        });
+        spawned
+    }
+
+    #[cfg(not(tokio_unstable))]
+    pub(super) fn on(_: &mut Builder) -> Spawned {
+        Spawned::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<task::Id, &'static Location<'static>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tasks and timers of a runtime, but for this crate's own.
+pub(super) struct Waiting {
+    tasks: usize,
+    places: Vec<&'static Location<'static>>,
+    timers: Vec<Pending>,
+}
+
+impl Waiting {
+    /// What waits on the current runtime.
+    pub(super) fn here(spawned: &Spawned) -> Waiting {
+        let runtime = Handle::current();
+        let ours = live::on(runtime.id());
+        let theirs = spawned.lock().iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
+        let mut waiting = Waiting {
+            tasks: runtime.metrics().num_alive_tasks().saturating_sub(ours.len()),
+            places: theirs,
+            timers: pending::pending(),
+        };
+        waiting.places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
+        waiting
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.tasks == 0
+    }
+}
+
+/// Such as `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        writeln!(f, "waiting: {}, {}", count(self.tasks, "task"), count(self.timers.len(), "timer"))?;
+        for place in &self.places {
+            writeln!(f, "  Task spawned at {place}")?;
+        }
+        f.write_str(&pending::list(&self.timers))
+    }
+}

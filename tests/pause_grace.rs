@@ -1,0 +1,153 @@
+//! A clock that is paused with a grace waits in real time for what it does not see.
+#![cfg(feature = "test-util")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::Instant as Real;
+
+use common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
+use hairspring::test_util::{self, Pause, settle};
+use hairspring::{Duration, Instant, advance, pause, resume, sleep, timeout};
+use tokio::sync::{mpsc, oneshot};
+
+/// Runs `test` on runtimes of each kind, and fails if it hangs.
+fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F + Send + Clone + 'static) {
+    for make in [current_thread, || multi_thread(1), || multi_thread(4)] {
+        let test = test.clone();
+        must_end(move || make().block_on(async { tokio::spawn(test()).await.unwrap() }));
+    }
+}
+
+#[test]
+fn a_thread_and_a_process_are_waited_for() {
+    on_each_runtime(|| async {
+        Pause::new().grace(HOUR).begin();
+        let start = Instant::now();
+        for _ in 0..3 {
+            let (sender, answer) = oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(ms(20));
+                sender.send(5).unwrap();
+            });
+            assert_eq!(timeout(HOUR, answer).await.expect("no time passes").unwrap(), 5);
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_is_waited_for() {
+    on_each_runtime(|| async {
+        Pause::new().grace(HOUR).begin();
+        let start = Instant::now();
+        let child = tokio::process::Command::new("sleep").arg("0.02").status();
+        assert!(timeout(HOUR, child).await.expect("no time passes").unwrap().success());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
+#[test]
+fn each_move_of_the_clock_comes_after_the_grace() {
+    const GRACE: Duration = Duration::from_millis(10);
+    on_each_runtime(|| async {
+        Pause::new().grace(GRACE).begin();
+        let (start, real) = (Instant::now(), Real::now());
+        for n in 1..=5 {
+            sleep(HOUR).await;
+            assert_eq!(start.elapsed(), n * HOUR);
+            assert!(real.elapsed() >= n * GRACE, "{:?}", real.elapsed());
+        }
+    });
+}
+
+#[test]
+fn what_comes_from_outside_begins_the_grace_anew() {
+    const MESSAGES: u32 = 30;
+    on_each_runtime(|| async {
+        Pause::new().grace(Duration::from_secs(1)).begin();
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        thread::spawn(move || {
+            for _ in 0..MESSAGES {
+                thread::sleep(ms(40));
+                sender.send(()).unwrap();
+            }
+        });
+        let count = Arc::<AtomicU32>::default();
+        let counts = count.clone();
+        let receiver = tokio::spawn(async move {
+            while messages.recv().await.is_some() {
+                counts.fetch_add(1, SeqCst);
+            }
+        });
+        sleep(HOUR).await;
+        assert_eq!(count.load(SeqCst), MESSAGES);
+        receiver.await.unwrap();
+    });
+}
+
+#[test]
+fn a_hold_keeps_the_clock_longer_and_advance_moves_it_at_once() {
+    on_each_runtime(|| async {
+        Pause::new().grace(ms(2)).begin();
+        let start = Instant::now();
+        let hold = test_util::hold();
+        let sleeps = tokio::spawn(sleep(HOUR));
+        thread::sleep(ms(20));
+        settle().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        advance(HOUR / 2).await;
+        assert_eq!(start.elapsed(), HOUR / 2);
+        drop(hold);
+        sleeps.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
+#[test]
+fn no_grace_is_left_after_a_resume() {
+    on_each_runtime(|| async {
+        Pause::new().grace(HOUR).begin();
+        resume();
+        let real = Real::now();
+        sleep(ms(5)).await;
+        assert!(real.elapsed() >= ms(5), "time is real again");
+        pause();
+        let start = Instant::now();
+        sleep(HOUR).await;
+        assert!(start.elapsed() >= HOUR && real.elapsed() < HOUR);
+        resume();
+        Pause::new().grace(ms(1)).begin();
+        sleep(HOUR).await;
+        assert_eq!(panic_message(|| Pause::new().grace(HOUR).begin()), panic_message(pause), "it is paused");
+        sleep(HOUR).await;
+    });
+}
+
+/// As after `advance`.
+#[test]
+fn tokios_own_timers_fire_on_the_way() {
+    must_end(|| {
+        current_thread().block_on(async {
+            Pause::new().grace(ms(1)).begin();
+            let start = Instant::now();
+            let theirs = tokio::spawn(tokio::time::sleep(HOUR / 2));
+            sleep(HOUR).await;
+            theirs.await.unwrap();
+            assert_eq!(start.elapsed(), HOUR);
+        });
+    });
+}
+
+#[test]
+fn without_a_grace_it_is_a_pause() {
+    on_each_runtime(|| async {
+        Pause::new().begin();
+        let start = Instant::now();
+        sleep(HOUR).await;
+        assert!(start.elapsed() >= HOUR);
+    });
+}
