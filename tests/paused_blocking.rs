@@ -327,3 +327,31 @@ fn a_clock_of_ones_own_does_not_move_either() {
         });
     }
 }
+
+/// A program whose standard input is a pipe: see the next test.
+#[test]
+#[ignore = "run by the next test, as a program of its own"]
+fn reads_standard_input() {
+    on_paused_runtimes(|| async {
+        let mut input = tokio::io::stdin();
+        let mut word = [0; 4];
+        no_time_passes_during(tokio::io::AsyncReadExt::read_exact(&mut input, &mut word)).await.unwrap();
+        assert_eq!(&word, b"word");
+    });
+}
+
+#[test]
+fn standard_input_is_read() {
+    use std::io::Write;
+
+    let mut run = Command::new(std::env::current_exe().unwrap());
+    run.args(["--exact", "reads_standard_input", "--ignored", "--nocapture"]);
+    let mut run = run.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut input = run.stdin.take().unwrap();
+    // One word for each runtime.
+    for _ in 0..5 {
+        thread::sleep(ms(30));
+        input.write_all(b"word").unwrap();
+    }
+    assert!(run.wait().unwrap().success());
+}
