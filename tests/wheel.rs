@@ -600,6 +600,27 @@ fn between_two_that_fire_a_bounded_number_moves_once_time_goes_on() {
     }
 }
 
+/// The wheel's time may be far behind, so that all of a crowd is on one of the outermost levels. No turn comes while it does.
+#[test]
+fn before_the_first_of_a_crowd_fires_a_bounded_number_moves_however_far_the_time_of_the_wheel_is_behind() {
+    const COUNT: u64 = 100_000;
+    // Fifty years of nanoseconds, as those of a clock are.
+    const DUE: u64 = 1_576_800_000_000_000_000;
+    for behind in [DUE, 1 << 52, 1 << 46, 1 << 40, 1 << 34] {
+        // Over 50 ms, a second, five, and a minute and a half.
+        for apart in [500, 10_000, 50_000, 900_000] {
+            let mut wheel = Wheel::starting_at(Tick(DUE - behind));
+            for n in 0..COUNT {
+                wheel.insert(Tick(DUE + n * 7_919 % COUNT * apart), n);
+            }
+            let before = wheel.cascaded();
+            assert_eq!(wheel.pop(Tick::MAX), Some(0));
+            let moved = wheel.cascaded() - before;
+            assert!(moved <= 4_096, "{moved} of {COUNT}, {apart} apart and {behind} ahead");
+        }
+    }
+}
+
 /// Half of a crowd is cancelled while it is being spread, and others come.
 #[test]
 fn a_crowd_that_is_being_spread_can_be_cancelled_and_added_to() {

@@ -38,6 +38,12 @@ pub(crate) fn system_now() -> Tick {
     tick_of(Instant::from_std(std::time::Instant::now()))
 }
 
+/// Where the time of a new wheel begins: 73 minutes ago. No clock is that far behind, and what is due soon is then not
+/// on the outermost level, from which it would move down through all the others.
+pub(crate) fn wheels_begin() -> Tick {
+    Tick(system_now().0.saturating_sub(1 << 42))
+}
+
 /// How a clock runs after a test has held it: ahead of the system's clock, or behind it, by a constant. Stored as what
 /// the clock would have shown at [`BEGIN`], which needs no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -203,7 +203,7 @@ impl TimerLease {
     /// If the system refuses the alarm thread.
     pub(crate) fn open(wanted: Wanted) -> TimerLease {
         thread::start();
-        let timer = Lease::make(wanted);
+        let timer = Lease::make(wanted).begun();
         timer.parking.open(timer.get(), wanted.coalesce);
         let is_the_systems = instant::clock_is_the_systems();
         if !is_the_systems {
@@ -221,7 +221,7 @@ impl TimerLease {
     /// If the system refuses the alarm thread.
     pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
         thread::start();
-        let timer = Lease::make(wanted);
+        let timer = Lease::make(wanted).begun();
         timer.parking.open_driverless(timer.get(), wanted.coalesce);
         timer
     }
@@ -241,6 +241,13 @@ impl TimerLease {
         }
         // Last: who finds this name for an earlier timer then finds that the shards are of another.
         self.parking.set_name(wanted.name);
+        self
+    }
+
+    /// Lets the time of its wheels begin near the present.
+    fn begun(self) -> Self {
+        let begin = source::wheels_begin();
+        self.all().iter().for_each(|shard| shard.skip_to(begin));
         self
     }
 

@@ -1,9 +1,10 @@
 //! Crowded slots are spread before time comes to them.
 //!
-//! A slot of level 5 spans a second, one of level 7 more than an hour. If time came to one with a million entries, all
-//! of them would have to move before the first could fire. So the next crowded slot of each of these levels is spread
-//! ahead, a block at a time, by every 64th insert and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists for the
-//! level below, which takes the place of that level when time comes to the slot.
+//! A slot of level 5 spans a second, one of level 7 more than an hour, and if a wheel's time is far behind, all that
+//! comes is in one slot further out. If time came to one with a million entries, all of them would have to move before
+//! the first could fire. So the next crowded slot of each level is spread ahead, a block at a time, by every 64th insert
+//! and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists for the level below, which
+//! takes the place of that level when time comes to the slot.
 //!
 //! Invariants
 //! 1. `spread[n]` names the slot of level `LOWEST + n` that is spread: one on the level itself, or one in the row ahead
@@ -14,12 +15,9 @@
 //! Must not know: more than the rest of the wheel does.
 
 use super::block::BLOCK;
-use super::place::{AHEAD, AHEADS, Place, SLOTS, digit};
+use super::place::{AHEAD, AHEADS, LOWEST, Place, SLOTS, digit};
 use super::sort::MOST;
 use super::{Tick, Wheel};
-
-/// The lowest level that is spread ahead, into slots of level 4, which span 17 ms.
-const LOWEST: usize = 5;
 
 /// How many blocks are spread at any one time: for about a tenth of a millisecond.
 const AT_A_TIME: u32 = 128;
@@ -35,7 +33,12 @@ impl<T> Wheel<T> {
     /// The number of a slot among those that are spread.
     #[inline]
     pub(super) fn spread_of(&self, place: Place) -> Option<usize> {
-        if self.spreads == 0 { None } else { self.spread.iter().position(|&slot| slot == Some(place)) }
+        if self.spreads == 0 {
+            return None;
+        }
+        // A row ahead is for the level below that of its slot.
+        let level = if place.row() > AHEAD { place.row() - AHEAD + LOWEST - 1 } else { place.row() };
+        level.checked_sub(LOWEST).filter(|&n| self.spread.get(n) == Some(&Some(place)))
     }
 
     /// Where entries of this deadline go that are spread from a slot.
@@ -52,7 +55,7 @@ impl<T> Wheel<T> {
 
     /// Where a new entry goes that belongs in this slot.
     pub(super) fn end_of_spread(&self, mut place: Place, deadline: Tick) -> Place {
-        while self.lists[place.0].is_empty() {
+        while self.lists[place].is_empty() {
             let Some(ahead) = self.ahead_of(place, deadline) else { break };
             place = ahead;
         }
@@ -85,7 +88,10 @@ impl<T> Wheel<T> {
         (0..AHEADS).any(|n| {
             if self.spread[n].is_none() {
                 self.spread[n] = self.crowded_slot(n);
-                self.spreads += usize::from(self.spread[n].is_some());
+                if self.spread[n].is_some() {
+                    self.spreads += 1;
+                    self.lists.make_ahead();
+                }
             }
             self.spread_block(n)
         })
@@ -98,19 +104,19 @@ impl<T> Wheel<T> {
         let mut row = (level, self.occupied[level] & later);
         if row.1 == 0 {
             // All that is left is in a slot of the level above, and ahead once that is spread.
-            let above = self.spread.get(n + 1).copied().flatten().filter(|above| self.lists[above.0].is_empty());
+            let above = self.spread.get(n + 1).copied().flatten().filter(|above| self.lists[*above].is_empty());
             row = above.map(|_| (AHEAD + n + 1, self.occupied[AHEAD + n + 1]))?;
         }
         let place = Place(row.0 * SLOTS + row.1.trailing_zeros() as usize);
-        let is_crowded = !self.is_sorted(place) && self.lists[place.0].count_up_to(&self.store, CROWD).is_none();
+        let is_crowded = !self.is_sorted(place) && self.lists[place].count_up_to(&self.store, CROWD).is_none();
         is_crowded.then_some(place)
     }
 
     /// Moves the first block of a slot that is spread. Returns `false` if there is none.
     fn spread_block(&mut self, n: usize) -> bool {
-        let Some(place) = self.spread[n].filter(|place| !self.lists[place.0].is_empty()) else { return false };
+        let Some(place) = self.spread[n].filter(|place| !self.lists[*place].is_empty()) else { return false };
         let mut entries = [(0, Tick::ZERO); BLOCK];
-        let count = self.lists[place.0].take_block(&mut self.store, &mut entries);
+        let count = self.lists[place].take_block(&mut self.store, &mut entries);
         for &(index, deadline) in &entries[..count] {
             self.link(Place((AHEAD + n) * SLOTS + digit(deadline, LOWEST + n - 1)), index, deadline);
         }
@@ -139,9 +145,7 @@ impl<T> Wheel<T> {
         self.mark_empty(place);
         let (ahead, level) = (AHEAD + n, LOWEST + n - 1);
         debug_assert_eq!(self.occupied[level], 0, "what is on lower levels comes first");
-        for slot in 0..SLOTS {
-            self.lists.swap(ahead * SLOTS + slot, level * SLOTS + slot);
-        }
+        self.lists.swap(n, level);
         self.occupied.swap(ahead, level);
         self.sorted[level] = self.sorted[ahead];
         self.rows_occupied = self.rows_occupied & !(1 << ahead) | 1 << level;
@@ -168,7 +172,7 @@ impl<T> Wheel<T> {
     pub(super) fn end_spread(&mut self, row: usize) {
         let Some(place) = row.checked_sub(AHEAD).and_then(|n| self.spread[n].take()) else { return };
         self.spreads -= 1;
-        if self.lists[place.0].is_empty() {
+        if self.lists[place].is_empty() {
             self.vacate(place);
         }
     }

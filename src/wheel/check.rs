@@ -58,7 +58,7 @@ impl<T> Wheel<T> {
             );
         }
         for current in self.current() {
-            assert!(!self.lists[current.place.0].is_empty(), "a slot is current as long as it has entries");
+            assert!(!self.lists[current.place].is_empty(), "a slot is current as long as it has entries");
         }
         match (self.next_expiration(), earliest) {
             (None, None) => {}

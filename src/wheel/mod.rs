@@ -49,6 +49,7 @@ mod ahead;
 mod block;
 mod check;
 mod list;
+mod lists;
 mod pages;
 mod place;
 mod sort;
@@ -65,8 +66,8 @@ pub(crate) use place::LEVELS;
 use std::fmt;
 
 use ahead::OFTEN;
-use list::List;
-use place::{AHEADS, Current, Place, ROWS, SLOTS};
+use lists::Lists;
+use place::{AHEADS, Current, Place, ROWS};
 use sort::Sorter;
 use store::Store;
 
@@ -96,7 +97,7 @@ pub struct Wheel<T> {
     occupied: [u64; ROWS],
     /// One bit a list: are its entries surely in the order of their deadlines?
     sorted: [u64; ROWS],
-    lists: [List; ROWS * SLOTS],
+    lists: Lists,
     /// The slots that are spread ahead, and how many there are.
     spread: [Option<Place>; AHEADS],
     spreads: usize,
@@ -144,7 +145,7 @@ impl<T> Wheel<T> {
             rows_occupied: 0,
             occupied: [0; ROWS],
             sorted: [0; ROWS],
-            lists: [List::EMPTY; ROWS * SLOTS],
+            lists: Lists::EMPTY,
             spread: [None; AHEADS],
             spreads: 0,
             spread_at: Tick::ZERO,
@@ -279,9 +280,8 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
-        let place = self.place_for_insert(deadline);
         let index = self.store.next_index();
-        let at = self.push(place, index, deadline);
+        let at = self.push_new(index, deadline);
         let key = self.store.insert(index, deadline, at, value);
         // One insert in many does some of the work that a crowd makes.
         if self.store.inserted() % OFTEN == 0 {
@@ -331,7 +331,8 @@ impl<T> Wheel<T> {
         let Some(cell) = self.store.get_mut(key) else { return false };
         let (before, at) = (std::mem::replace(&mut cell.deadline, deadline), cell.at);
         self.unlink(key.index, before, at);
-        self.link(self.place_for_insert(deadline), key.index, deadline);
+        let at = self.push_new(key.index, deadline);
+        self.store.cell_mut(key.index).at = at;
         true
     }
 

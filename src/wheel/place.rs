@@ -12,9 +12,11 @@ pub(super) const SLOTS: usize = 1 << DIGIT;
 pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
 /// The row of lists behind those of the levels. Its first list holds what is due.
 const DUE: usize = LEVELS;
-/// The first of the rows into which slots are spread ahead.
+/// The lowest level that is spread ahead, into slots of level 3, which span a quarter of a millisecond.
+pub(super) const LOWEST: usize = 4;
+/// The first of the rows into which slots are spread ahead: one for each of these levels.
 pub(super) const AHEAD: usize = DUE + 1;
-pub(super) const AHEADS: usize = 3;
+pub(super) const AHEADS: usize = LEVELS - LOWEST;
 pub(super) const ROWS: usize = AHEAD + AHEADS;
 
 /// A slot of a level, or the list of what is due, as an index into all lists.
@@ -56,13 +58,24 @@ pub(super) struct Current {
 }
 
 impl<T> Wheel<T> {
-    /// Where a new entry goes: behind the others of its tick, even if those are in a slot that is current.
+    /// Puts a new entry behind the others of its tick, even if those are in a slot that is current or spread. Returns
+    /// where it is in its list.
     #[inline]
-    pub(super) fn place_for_insert(&self, deadline: Tick) -> Place {
-        if self.depth | self.spreads > 0 { self.place_while_current(deadline) } else { self.place_of(deadline) }
+    pub(super) fn push_new(&mut self, index: u32, deadline: Tick) -> At {
+        let place = self.place_of(deadline);
+        if self.depth == 0 && (self.spreads == 0 || !self.lists[place].is_empty()) {
+            self.push(place, index, deadline)
+        } else {
+            self.push_while_current(index, deadline)
+        }
     }
 
-    pub(super) fn place_while_current(&self, deadline: Tick) -> Place {
+    #[inline(never)]
+    fn push_while_current(&mut self, index: u32, deadline: Tick) -> At {
+        self.push(self.place_while_current(deadline), index, deadline)
+    }
+
+    fn place_while_current(&self, deadline: Tick) -> Place {
         // The innermost whose span it falls in.
         let within = self.current().iter().rev().find(|current| deadline <= current.last);
         let Some(Current { place, .. }) = within else {
@@ -74,8 +87,8 @@ impl<T> Wheel<T> {
         // What would put the slot out of order goes below it, so that one short timer does not make all of it cascade.
         // So does what may have others of its tick there.
         let below = self.end_of_spread(self.place_of(deadline), deadline);
-        let in_order = self.lists[place.0].latest(&self.store) <= deadline;
-        if in_order && self.lists[below.0].is_empty() { *place } else { below }
+        let in_order = self.lists[*place].latest(&self.store) <= deadline;
+        if in_order && self.lists[below].is_empty() { *place } else { below }
     }
 
     /// The slot of a deadline, if no slot is current.
@@ -86,7 +99,10 @@ impl<T> Wheel<T> {
         }
         let differ = (deadline.0 ^ self.elapsed.0) | (SLOTS as u64 - 1);
         let level = differ.ilog2() / DIGIT;
-        Place(level as usize * SLOTS + digit(deadline, level as usize))
+        let place = level as usize * SLOTS + digit(deadline, level as usize);
+        // Known to the compiler from here on, so that no list ahead is looked for.
+        assert!(place < AHEAD * SLOTS);
+        Place(place)
     }
 
     /// The slot with the earliest entries. Lower levels come first: their entries share `elapsed`'s higher digits.
@@ -116,7 +132,7 @@ impl<T> Wheel<T> {
 
     #[inline]
     pub(super) fn first_in_order(&self, place: Place) -> (Tick, u32) {
-        let index = self.lists[place.0].first(&self.store);
+        let index = self.lists[place].first(&self.store);
         (self.store.cell(index).deadline, index)
     }
 
@@ -131,7 +147,7 @@ impl<T> Wheel<T> {
     /// Adds an entry to a list, and returns where it is there.
     #[inline]
     pub(super) fn push(&mut self, place: Place, index: u32, deadline: Tick) -> At {
-        let list = &mut self.lists[place.0];
+        let list = &mut self.lists[place];
         if list.is_empty() {
             *list = List::of_one(index);
             self.mark(place);
@@ -153,27 +169,29 @@ impl<T> Wheel<T> {
     /// Takes an entry out of its list, given what its cell says of it.
     #[inline]
     pub(super) fn unlink(&mut self, index: u32, deadline: Tick, at: At) {
-        if self.store.leave_block(at) {
-            // If it is in the midst of a list, the list itself does not change, so any will do.
-            let current = self.current().iter().find(|current| self.lists[current.place.0].names(index, at));
-            let place = match current {
-                Some(current) => current.place,
-                None if self.spreads == 0 => self.place_of(deadline),
-                None => {
-                    let path =
-                        std::iter::successors(Some(self.place_of(deadline)), |&place| self.ahead_of(place, deadline));
-                    let mut path = path.filter(|place| self.lists[place.0].names(index, at));
-                    path.next().unwrap_or_else(|| self.place_of(deadline))
-                }
-            };
-            self.shorten(place, at);
+        if !self.store.leave_block(at) {
+            return;
         }
+        if self.depth | self.spreads > 0 {
+            self.unlink_while_current(index, deadline, at);
+        } else {
+            self.shorten(self.place_of(deadline), at);
+        }
+    }
+
+    #[inline(never)]
+    fn unlink_while_current(&mut self, index: u32, deadline: Tick, at: At) {
+        let current = self.current().iter().map(|current| current.place);
+        let path = std::iter::successors(Some(self.place_of(deadline)), |&place| self.ahead_of(place, deadline));
+        let place = current.chain(path).find(|&place| self.lists[place].names(index, at));
+        // If it is in the midst of a list, the list itself does not change, so any will do.
+        self.shorten(place.unwrap_or_else(|| self.place_of(deadline)), at);
     }
 
     /// An entry has left that was alone, or the last in its block.
     #[inline]
     pub(super) fn shorten(&mut self, place: Place, at: At) {
-        let list = &mut self.lists[place.0];
+        let list = &mut self.lists[place];
         list.shorten(&mut self.store, at);
         if list.is_empty() {
             self.vacate(place);

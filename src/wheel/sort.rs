@@ -26,7 +26,7 @@ impl<T> Wheel<T> {
     /// Puts a slot in order that has just become current. Returns `false`, and does nothing, if it has too many entries
     /// or they are too far apart.
     pub(super) fn sort(&mut self, place: Place) -> bool {
-        let list = self.lists[place.0];
+        let list = self.lists[place];
         if list.count_up_to(&self.store, MOST).is_none() {
             return false;
         }

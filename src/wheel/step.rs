@@ -66,7 +66,7 @@ impl<T> Wheel<T> {
     pub(super) fn first_in(&self, place: Place) -> Option<Tick> {
         if let Some(ahead) = self.first_ahead(place) {
             let ahead = self.first_in(ahead)?;
-            return if self.lists[place.0].is_empty() {
+            return if self.lists[place].is_empty() {
                 Some(ahead)
             } else {
                 Some(ahead.min(self.first_in_list(place)?))
@@ -79,7 +79,7 @@ impl<T> Wheel<T> {
         if self.is_sorted(place) {
             return Some(self.first_in_order(place).0);
         }
-        let mut entries = self.lists[place.0].iter(&self.store);
+        let mut entries = self.lists[place].iter(&self.store);
         let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
         first.filter(|_| entries.next().is_none())
     }
@@ -113,7 +113,7 @@ impl<T> Wheel<T> {
                 return self.fire(place, index);
             }
             if self.has_due() {
-                return self.fire(Place::DUE, self.lists[Place::DUE.0].first(&self.store));
+                return self.fire(Place::DUE, self.lists[Place::DUE].first(&self.store));
             }
             let innermost = self.current().last().map(|current| current.place);
             if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
@@ -224,7 +224,7 @@ impl<T> Wheel<T> {
     /// has more.
     fn cascade_some(&mut self, place: Place) {
         let mut entries = [(0, Tick::ZERO); BLOCK];
-        let list = &mut self.lists[place.0];
+        let list = &mut self.lists[place];
         let count = list.take_block(&mut self.store, &mut entries);
         if list.is_empty() {
             self.vacate(place);

@@ -5,8 +5,8 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::list::List;
-use super::place::{AHEADS, Place, ROWS, SLOTS};
+use super::lists::Lists;
+use super::place::{AHEADS, Place, ROWS};
 use super::{Key, Step, Tick, Wheel};
 
 impl<T> Wheel<T> {
@@ -38,7 +38,7 @@ impl<T> Wheel<T> {
 
     /// The entry of a list that is handed out first, whatever their order there, and when that is.
     fn first_of(&self, place: Place) -> Option<(Tick, u32)> {
-        let entries = self.lists[place.0].iter(&self.store);
+        let entries = self.lists[place].iter(&self.store);
         let entries = entries.map(|index| (self.store.cell(index).deadline.max(self.elapsed), index));
         let in_order = place == Place::DUE || self.is_sorted(place);
         let entries = entries.take(if in_order { 1 } else { usize::MAX });
@@ -92,7 +92,7 @@ impl<T> Wheel<T> {
         self.rows_occupied = 0;
         self.occupied = [0; ROWS];
         self.sorted = [0; ROWS];
-        self.lists = [List::EMPTY; ROWS * SLOTS];
+        self.lists = Lists::EMPTY;
         self.store.clear();
     }
 

@@ -5,6 +5,7 @@
 use hashbrown::HashTable;
 
 use super::timers::Timers;
+use crate::clock::source::wheels_begin;
 use crate::wheel::{self, Step, Tick, Wheel};
 
 /// Steps of the wheel per hold of the lock.
@@ -38,7 +39,7 @@ pub(super) struct Entry<K, V> {
 
 impl<K, V> State<K, V> {
     pub(super) fn new() -> Self {
-        State { table: HashTable::new(), timers: Timers::starting_at(Tick::ZERO), counts: Counts::default() }
+        State { table: HashTable::new(), timers: Timers::starting_at(wheels_begin()), counts: Counts::default() }
     }
 
     /// Frees memory after an entry was taken out.

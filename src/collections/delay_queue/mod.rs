@@ -38,6 +38,7 @@ use self::waiting::LastPoll;
 pub use super::metrics::Metrics;
 use crate::clock;
 use crate::clock::Instant;
+use crate::clock::source::wheels_begin;
 use crate::core::place::Kind;
 use crate::future::Sleep;
 use crate::timer::Timer;
@@ -153,7 +154,7 @@ impl<T> DelayQueue<T> {
 
     fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
         DelayQueue {
-            wheel: Box::new(Wheel::new()),
+            wheel: Box::new(Wheel::starting_at(wheels_begin())),
             sleep: sleep.of(Kind::DelayQueue),
             now: Tick::ZERO,
             handed_out: 0,

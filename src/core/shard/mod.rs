@@ -382,6 +382,11 @@ impl Shard {
         self.default.store(epoch.0, Ordering::SeqCst);
     }
 
+    /// Moves the time of a wheel with no entries to one that has long passed.
+    pub(crate) fn skip_to(&self, tick: Tick) {
+        self.lock().wheel.skip_to(tick);
+    }
+
     /// Another timer was installed in place of the one with this epoch, or it has ended.
     pub(crate) fn replace(&self, epoch: Epoch) {
         // If the shard serves another timer by now, nothing changes.
