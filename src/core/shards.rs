@@ -4,7 +4,7 @@
 // 1. Whoever fires holds the memory for its timer meanwhile. Stand-ins do not: they go by the system's clock, so what
 //    they fire in memory that another timer has by now is due there too.
 // 2. A turn does not lock a shard with nothing due.
-// 3. The driver and one stand-in may turn at the same time. Each entry is fired by one of them.
+// 3. A driver may begin to turn while a stand-in does, but not the other way round. Each entry is fired by one of them.
 
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};

@@ -354,11 +354,12 @@ impl Parking {
         drop(before);
     }
 
-    /// A stand-in is about to look at the shards, at the time `now`. Returns `false` if the timer has ended or a test
-    /// shows its time.
+    /// A stand-in is about to look at the shards, at the time `now`. Returns `false` if the timer has ended, a test shows
+    /// its time, or the driver has come and turns.
     pub(crate) fn begin_turn_as_stand_in(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
-        if !plan.is_open || self.clock.is_shown() {
+        let driver_turns = matches!(plan.phase(), Phase::Looking { .. }) && !plan.is_expected && !self.is_driverless();
+        if !plan.is_open || self.clock.is_shown() || driver_turns {
             return false;
         }
         if !self.is_driverless() {

@@ -63,12 +63,25 @@ fn a_turn_that_looked_too_early_does_not_put_off_the_alarm_of_another() {
     }
 }
 
-/// The stand-in would have seen what the driver missed, but was not done.
+/// The driver has come after the stand-in was sent. Two that turn wait for each other's locks.
+#[test]
+fn a_stand_in_does_not_turn_beside_a_driver_that_does() {
+    let parking = expected();
+    parking.begin_turn(noop());
+    assert!(!parking.begin_turn_as_stand_in(Tick(1)));
+    assert!(!parking.unconfirmed.is_any());
+    parking.interrupt_turn();
+    assert!(parking.begin_turn_as_stand_in(Tick(1)), "it may be late again");
+}
+
+/// The stand-in would have seen what a turn in the driver's place missed, but was not done.
 #[test]
 fn a_deadline_that_an_interrupted_stand_in_left_wakes_the_driver_or_moves_the_alarm() {
     for ends_first in [false, true] {
         let parking = expected();
         parking.begin_turn(noop());
+        parking.use_alarm(Arc::new(Alarm::default()));
+        parking.begin_turn_inline().unwrap();
         parking.registered(Tick(1));
         assert!(parking.begin_turn_as_stand_in(Tick(1)));
         if ends_first {
