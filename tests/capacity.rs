@@ -3,7 +3,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
 
 use common::{
@@ -243,7 +243,7 @@ fn the_count_is_right_after_threads_have_fought_for_the_last_places() {
         let capacity = 20;
         let timer = runtime.block_on(async { Timer::builder().shards(2).capacity(capacity).build().unwrap() });
         let over = Arc::new(AtomicBool::new(false));
-        let refusals = Arc::new(AtomicU64::new(0));
+        let refusals = Arc::new(AtomicU32::new(0));
         let fight = |seed| {
             let (timer, refusals) = (timer.clone(), refusals.clone());
             let mut random = Random::new(seed);

@@ -8,7 +8,7 @@
 mod common;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -194,7 +194,7 @@ mod model {
 struct Life {
     /// The earliest instant at which the stream may return it, according to the last touch that succeeded.
     not_before: Mutex<Instant>,
-    ends: AtomicU64,
+    ends: AtomicU32,
 }
 
 const THREADS: u64 = 3;
@@ -230,7 +230,7 @@ fn each_entry_has_one_end_whatever_threads_do() {
 
 impl Life {
     fn new() -> Life {
-        Life { not_before: Mutex::new(Instant::now()), ends: AtomicU64::new(0) }
+        Life { not_before: Mutex::new(Instant::now()), ends: AtomicU32::new(0) }
     }
 
     /// Sets a deadline. Holds the lock until it is known whether that succeeded, so that the consumer waits for the

@@ -1,6 +1,9 @@
 //! An idle program does nothing. This test has a process of its own, because it watches the only alarm thread of the
 //! process.
 
+// Without these tokio does not count parks.
+#![cfg(target_has_atomic = "64")]
+
 mod common;
 
 use common::{HOUR, HUNG, ms, multi_thread, must_end};

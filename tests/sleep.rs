@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::mem::size_of;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::task::Poll;
 
 use common::{HOUR, HUNG, Random, Wakes, YEAR, longest, ms, multi_thread, must_end, poll, poll_with, settle};
@@ -26,7 +26,7 @@ fn it_is_small_and_may_be_sent_shared_moved_and_printed() {
 const EACH: u64 = 100;
 
 /// Sleeps for random durations one after the other. Each may begin anywhere in a tick.
-async fn several(mut random: Random, done: Arc<AtomicU64>) {
+async fn several(mut random: Random, done: Arc<AtomicU32>) {
     for round in 0..EACH {
         let asked = random.duration(ms(3));
         // The system's clock, read on this side of the creation: nothing of ours is trusted here.
@@ -46,7 +46,7 @@ async fn several(mut random: Random, done: Arc<AtomicU64>) {
 #[test]
 fn none_of_100_000_sleeps_is_early_by_a_nanosecond() {
     const TASKS: u64 = 1_000;
-    let done = Arc::new(AtomicU64::new(0));
+    let done = Arc::new(AtomicU32::new(0));
     let count = done.clone();
     must_end(move || {
         multi_thread(2).block_on(async {
@@ -56,7 +56,7 @@ fn none_of_100_000_sleeps_is_early_by_a_nanosecond() {
             }
         });
     });
-    assert_eq!(done.load(SeqCst), TASKS * EACH);
+    assert_eq!(u64::from(done.load(SeqCst)), TASKS * EACH);
 }
 
 /// Linux 30c66fc30ee7: arming in the past moved the wheel's clock back, and later timers fired early.

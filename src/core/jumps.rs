@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
 #[cfg(feature = "test-util")]
@@ -19,7 +19,7 @@ use crate::clock::jumping::Offsets;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::sync::{Mutex, MutexGuard, per_process};
+use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 
 /// Far above the numbers that timers come to.
 const ID: BookerId = BookerId(u64::MAX >> 2);
@@ -144,7 +144,7 @@ impl Waiter {
     /// Waits, with the waker of this poll in place of the last one. Look at the clock after this.
     pub(crate) fn wait(&mut self, waker: &Waker) {
         // A forked process goes on with its parent's numbers, so that what it inherits is not taken for its own.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
         let jumps = jumps();
         let place = Place {

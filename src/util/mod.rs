@@ -10,5 +10,5 @@ pub(crate) mod per_process;
 #[cfg(feature = "test-util")]
 pub(crate) mod random;
 pub(crate) mod sync;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(feature = "test-util", target_has_atomic = "64")))]
 pub(crate) mod waits;

@@ -2,8 +2,15 @@
 //! [loom](https://docs.rs/loom), which runs a model in every possible order.
 //
 // Invariants
-// 1. Without that flag these are the standard library's, with nothing added.
+// 1. Without that flag these are the standard library's, with nothing added. If the processor has no 64-bit atomics,
+//    `portable-atomic` replaces them.
 // 2. With it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
+
+/// An `AtomicU64` that loom does not see. It may be in a static.
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) use portable_atomic::AtomicU64 as Counter;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use std::sync::atomic::AtomicU64 as Counter;
 
 #[cfg(hairspring_loom)]
 pub(crate) use modelled::*;
@@ -12,9 +19,14 @@ pub(crate) use plain::*;
 
 #[cfg(not(hairspring_loom))]
 mod plain {
-    pub(crate) use std::sync::atomic;
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     use std::time::Instant;
+
+    pub(crate) mod atomic {
+        pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+        pub(crate) use crate::util::sync::Counter as AtomicU64;
+    }
 
     /// Lets other threads run.
     pub(crate) fn yield_now() {

@@ -16,8 +16,6 @@ pub(crate) mod coalesce;
 mod driver_waker;
 mod unconfirmed;
 
-// Not part of any handshake, so models share it.
-use std::sync::atomic::AtomicU64 as Counter;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -34,8 +32,8 @@ use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::util::name::Name;
-use crate::util::sync;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
 /// How late the alarm thread may be before [`Parking::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
@@ -116,6 +114,7 @@ pub(crate) enum Due {
 
 impl Parking {
     pub(crate) fn new() -> Self {
+        // Not part of any handshake, so models share it.
         static NEXT: Counter = Counter::new(0);
         Parking {
             parker: Parker::new(Plan {

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 
 use super::LONGEST_LOOK;
 use crate::util::enabled;
+use crate::util::sync::Counter;
 
 pub(super) struct Canary {
     sender: UnixStream,
@@ -23,7 +24,7 @@ pub(super) struct Canary {
 
 /// Counts how often the canary was received, from inside the runtime's I/O driver.
 #[derive(Default)]
-struct Received(AtomicU64);
+struct Received(Counter);
 
 impl Wake for Received {
     fn wake(self: Arc<Self>) {

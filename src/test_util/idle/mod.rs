@@ -61,7 +61,14 @@ struct IdleDetector {
 }
 
 impl IdleDetector {
+    /// # Panics
+    /// If the processor has no 64-bit atomics: tokio counts nothing there.
+    #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
     fn of(runtime: &Handle) -> IdleDetector {
+        assert!(
+            cfg!(target_has_atomic = "64"),
+            "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
+        );
         IdleDetector {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
@@ -109,7 +116,7 @@ impl IdleDetector {
     fn steps(&self) -> Option<u64> {
         let mut sum = 0;
         for worker in 0..self.metrics.num_workers() {
-            let count = self.metrics.worker_park_unpark_count(worker);
+            let count = self.parks(worker);
             if count % 2 == 0 {
                 return None;
             }
@@ -119,7 +126,15 @@ impl IdleDetector {
     }
 
     fn is_parked(&self, worker: usize) -> bool {
-        self.metrics.worker_park_unpark_count(worker) % 2 == 1
+        self.parks(worker) % 2 == 1
+    }
+
+    /// How often a worker parked and unparked so far.
+    fn parks(&self, worker: usize) -> u64 {
+        #[cfg(target_has_atomic = "64")]
+        return self.metrics.worker_park_unpark_count(worker);
+        #[cfg(not(target_has_atomic = "64"))]
+        unreachable!("worker {worker} is seen by no detector")
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
