@@ -104,19 +104,24 @@ fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
             });
         }),
     ];
-    for (what, wait) in waits {
-        for runtime in [current_thread(), multi_thread(2)] {
-            let said = must_end(move || {
-                panic_message(|| {
-                    drop_under(runtime, move |handle, started| {
-                        started.send(()).unwrap();
-                        wait(handle);
+    // All at the same time, as each goes on for a second.
+    thread::scope(|scope| {
+        for (what, wait) in waits {
+            for runtime in [current_thread(), multi_thread(2)] {
+                scope.spawn(move || {
+                    let said = must_end(move || {
+                        panic_message(|| {
+                            drop_under(runtime, move |handle, started| {
+                                started.send(()).unwrap();
+                                wait(handle);
+                            });
+                        })
                     });
-                })
-            });
-            assert!(said.contains("shut down"), "{what}: {said}");
+                    assert!(said.contains("shut down"), "{what}: {said}");
+                });
+            }
         }
-    }
+    });
 }
 
 #[test]
@@ -216,9 +221,10 @@ fn a_driver_whose_executor_blocks_as_it_is_woken_holds_up_no_other_timer() {
         let (open, closed) = mpsc::channel();
         let blocks = Arc::new(Blocks(closed.into(), AtomicUsize::new(0)));
         let waker = Waker::from(blocks.clone());
-        let mut nap = timer.sleep(ms(20));
-        assert!(poll(&mut nap).is_pending());
+        // The driver first, so that it waits by the time the sleep is due.
         assert!(std::pin::Pin::new(&mut driver).poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut nap = timer.sleep(ms(50));
+        assert!(poll(&mut nap).is_pending());
         while blocks.1.load(SeqCst) == 0 {
             thread::yield_now();
         }

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn readings_and_times_agree_to_the_nanosecond_before_and_after_1970() {
-        for seconds in [0, 1, 1 << 33, 1 << 40] {
+        for seconds in [0, 1, 1 << 33, 1 << 39] {
             // What every system can represent.
             let length = Duration::new(seconds, 100);
             for time in [UNIX_EPOCH + length, UNIX_EPOCH.checked_sub(length).unwrap_or(UNIX_EPOCH)] {

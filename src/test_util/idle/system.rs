@@ -135,11 +135,16 @@ mod tests {
         assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
         assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
-        assert_eq!(Thread::current().unwrap().is_awake(), Some(true), "it reads this");
+        if waits::are_known() {
+            assert_eq!(Thread::current().unwrap().is_awake(), Some(true), "it reads this");
+        }
     }
 
     #[test]
     fn a_thread_is_counted_as_it_runs_and_known_by_when_it_began() {
+        if !waits::are_known() {
+            return; // Under an emulator.
+        }
         let before = present();
         std::thread::spawn(move || {
             let this = Thread::current().unwrap();
