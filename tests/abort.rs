@@ -1,4 +1,4 @@
-//! Programs that abort on panics. A test cannot be such a program, so these tests build one: the package in
+//! Programs that abort on panics. A test cannot be such a program, so these tests build some: the package in
 //! `tests/abort`.
 
 mod common;
@@ -10,25 +10,26 @@ use std::sync::Mutex;
 
 use common::must_end;
 
-/// Builds the program and returns its path.
-fn build(features: &[&str]) -> PathBuf {
+/// Builds a program and returns its path.
+fn build(program: &str, features: &str) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _lock = ONE_AT_A_TIME.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let package = root.join("tests/abort");
     // The versions of the dependencies that are here already.
     let _ = fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("abort").join(features.join("-"));
+    // What `cargo test` has built there for use by the compiler need not be built again.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--features", &features.join(","), "--manifest-path"])
+        .args(["build", "--bin", program, "--features", features, "--manifest-path"])
         .arg(package.join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(&target)
+        .arg(target)
         .env_remove("CARGO_BUILD_TARGET")
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    target.join("debug/abort").with_extension(std::env::consts::EXE_EXTENSION)
+    target.join("debug").join(program).with_extension(std::env::consts::EXE_EXTENSION)
 }
 
 /// Runs a program and returns its exit status and what it printed as errors.
@@ -40,8 +41,8 @@ fn run(program: PathBuf, arguments: &'static [&str]) -> (ExitStatus, String) {
 /// With `test-util`, the first sleep ended the program. Without it, trying a `timerfd` before the default did.
 #[test]
 fn timers_do_not_panic_for_what_a_runtime_lacks() {
-    for features in [&[][..], &["test-util"]] {
-        let (status, printed) = run(build(features), &[]);
+    for (program, features) in [("abort_plain", ""), ("abort_test_util", "test-util")] {
+        let (status, printed) = run(build(program, features), &[]);
         assert!(status.success(), "with {features:?} it ended with {status}: {printed}");
         assert_eq!(printed, "", "with {features:?}");
     }
@@ -52,7 +53,7 @@ fn timers_do_not_panic_for_what_a_runtime_lacks() {
 fn an_alarm_that_the_runtime_lacks_something_for_aborts_and_says_what() {
     use std::os::unix::process::ExitStatusExt;
 
-    let (status, printed) = run(build(&[]), &["--false-word"]);
+    let (status, printed) = run(build("abort_plain", ""), &["--false-word"]);
     assert!(status.signal().is_some(), "it ended with {status}");
     assert!(printed.contains("`enable_io`"), "{printed}");
 }

@@ -1,7 +1,7 @@
 //! Timers on runtimes with and without `enable_time` and `enable_io`, where a panic would end the program.
 //!
 //! Exits successfully and prints nothing. With `--false-word` the runtime lacks what the user claims that it has, and
-//! nothing shows that before tokio panics.
+//! nothing shows that before tokio panics. There is a program for each set of features.
 
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Timer, interval, sleep, timeout};
@@ -37,7 +37,8 @@ fn takes_timerfd() -> bool {
     takes
 }
 
-fn main() {
+/// What the programs do.
+pub fn main() {
     if std::env::args().any(|argument| argument == "--false-word") {
         let _others = with_all();
         let [runtime, _] = bare();
