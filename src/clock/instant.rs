@@ -158,11 +158,25 @@ impl Instant {
 /// Says what the current runtime's clock shows, if that is not tokio's. Set when the first such clock is paused.
 pub(super) static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
 
-/// Whether tokio's clock is the system's: unless a test has paused or moved it, it lies between two readings of that.
+/// Whether tokio's clock is the system's: unless a test has paused or moved it, the system's lies between two readings
+/// of tokio's.
+///
+/// Not the other way round: a paused clock that the system's comes by would lie between two readings of that.
 pub(crate) fn clock_is_the_systems() -> bool {
-    let before = std::time::Instant::now();
-    let tokio = tokio::time::Instant::now().into_std();
-    before <= tokio && tokio <= std::time::Instant::now()
+    let before = tokio::time::Instant::now().into_std();
+    let system = std::time::Instant::now();
+    let after = tokio::time::Instant::now().into_std();
+    before <= system && system <= after && !(cfg!(feature = "test-util") && before == after && is_paused())
+}
+
+/// Whether tokio's clock is paused: it stands still while the system's goes on.
+pub(crate) fn is_paused() -> bool {
+    let shown = tokio::time::Instant::now();
+    let start = std::time::Instant::now();
+    while std::time::Instant::now() == start {
+        std::hint::spin_loop();
+    }
+    tokio::time::Instant::now() == shown
 }
 
 /// The current runtime, if a test may pause its clock in the middle of a run: tokio can pause that of a current-thread
@@ -271,5 +285,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised() {
         assert!(!(0..1_000).any(|_| clock_is_the_systems()));
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_runs_again_is_not_paused() {
+        assert!(!is_paused());
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(is_paused());
+        tokio::time::resume();
+        assert!(!is_paused());
+    }
+
+    #[cfg(feature = "test-util")]
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
+        let system = std::time::Instant::now;
+        for _ in 0..100 {
+            let ahead = system() + Duration::from_micros(20);
+            tokio::time::advance(ahead.saturating_duration_since(Instant::now().into_std())).await;
+            while system() < ahead + Duration::from_micros(5) {
+                assert!(!clock_is_the_systems());
+            }
+        }
     }
 }
