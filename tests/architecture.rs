@@ -83,6 +83,10 @@ fn no_folder_uses_one_behind_it() {
         let code: Vec<&str> = code.lines().filter(|line| !line.starts_with("pub use crate::")).collect();
         for used in paths_in(&code.join("\n")) {
             let Some(of) = place(folder_of(&used)) else { panic!("src/{path} uses {used}, which is in no folder") };
+            // A test may pause tokio's clock and call nothing of this crate that could install itself.
+            if path == "core/hook.rs" && used == "test_util::quiet" {
+                continue;
+            }
             assert!(of <= at, "src/{path} uses {used}, which is in a folder behind its own");
             arrows += usize::from(of < at);
         }

@@ -76,6 +76,12 @@ impl Shards {
             shard.lock().order = Order::by_chance(address, seed.wrapping_add(number));
         }
     }
+
+    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
+    pub(crate) fn first_deadline(&self) -> Tick {
+        let first = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
+        self.all().iter().filter_map(first).min().unwrap_or(Tick::MAX)
+    }
 }
 
 impl Shard {

@@ -15,9 +15,13 @@ use tokio::runtime::Handle;
 
 use crate::clock;
 use crate::clock::{instant, source};
+#[cfg(feature = "test-util")]
+use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
+#[cfg(feature = "test-util")]
+use crate::core::approach::{self, Approach};
 use crate::core::hook;
 use crate::core::parking::{DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
@@ -49,6 +53,8 @@ pub struct Driver {
     list: WakeList,
     /// What wakes it, if that is not the alarm thread.
     alarm: OwnAlarm,
+    #[cfg(feature = "test-util")]
+    approach: Approach,
     was_polled: bool,
     /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
     is_a_task: bool,
@@ -64,7 +70,15 @@ impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
         let inline = Arc::new(FireInline { timer: timer.hold() });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline));
-        Driver { timer, list: WakeList::default(), alarm, was_polled: false, is_a_task: false }
+        Driver {
+            timer,
+            list: WakeList::default(),
+            alarm,
+            #[cfg(feature = "test-util")]
+            approach: Approach::default(),
+            was_polled: false,
+            is_a_task: false,
+        }
     }
 
     /// Call this before spawning it on a runtime, as the whole of a task.
@@ -83,7 +97,7 @@ impl Driver {
     }
 
     /// Goes to sleep after a look at the time `now`. Returns `false` if it has to look again.
-    fn sleep_after(&mut self, now: Tick) -> bool {
+    fn sleep_after(&mut self, now: Tick, cx: &mut Context<'_>) -> bool {
         let parking = self.timer.parking;
         parking.io.note_worker();
         if parking.io.found() {
@@ -99,10 +113,12 @@ impl Driver {
             self.timer.drive_clock();
         }
         let earliest = self.timer.earliest();
+        #[cfg(feature = "test-util")]
+        let earliest = if is_the_systems { earliest } else { self.timer.first_deadline() };
         match self.alarm.to_set(is_the_systems) {
             Some(Alarm::Tokio) => {
                 let Some(at) = parking.end_turn(now, earliest, WakesBy::Itself) else { return false };
-                if self.alarm.set_tokio((at < Tick::MAX).then(|| parking.clock.instant_of(at))).is_ok() {
+                if self.wait_for(at, now, cx).is_ok() {
                     return true;
                 }
                 self.alarm.give_up(Alarm::Tokio);
@@ -123,9 +139,22 @@ impl Driver {
         };
         let Some(at) = parking.end_turn(now, earliest, by) else { return false };
         if watches {
-            self.alarm.watch_for_pause((at < Tick::MAX).then(|| parking.clock.instant_of(at)));
+            let at = (at < Tick::MAX).then(|| parking.clock.instant_of(at));
+            #[cfg(feature = "test-util")]
+            let at = at.map(approach::ahead_of);
+            self.alarm.watch_for_pause(at);
         }
         true
+    }
+
+    /// Waits for a tick with tokio's alarm.
+    fn wait_for(&mut self, at: Tick, now: Tick, cx: &mut Context<'_>) -> Result<(), Unfit> {
+        #[cfg(feature = "test-util")]
+        if has_threads() && instant::is_paused() {
+            return self.approach.begin(&mut self.alarm, now, at, cx);
+        }
+        let _ = (now, cx);
+        self.alarm.set_tokio((at < Tick::MAX).then(|| self.timer.parking.clock.instant_of(at)))
     }
 }
 
@@ -138,6 +167,10 @@ impl Future for Driver {
         if !std::mem::replace(&mut this.was_polled, true) {
             // The polling thread may be more urgent than the one that made the first timer.
             thread::start();
+        }
+        #[cfg(feature = "test-util")]
+        if this.approach.step(&mut this.alarm, clock::now(), timer.parking.next_wake(), cx) {
+            return Poll::Pending;
         }
         let mut left = TurnBudget::OF_A_TURN;
         for _ in 0..LOOKS {
@@ -160,7 +193,7 @@ impl Future for Driver {
             if !fired.all {
                 break;
             }
-            if this.sleep_after(fired.at) {
+            if this.sleep_after(fired.at, cx) {
                 return Poll::Pending;
             }
         }
@@ -211,6 +244,11 @@ impl Wake for FireInline {
             }
         }
         let (now, next_wake) = (clock::now(), timer.parking.next_wake());
+        #[cfg(feature = "test-util")]
+        if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
+            approach::align(timer.get(), now);
+            return timer.get().wake_driver();
+        }
         let (at, budget) = if is_the_systems {
             (now, TurnBudget::OF_A_TURN)
         } else {

@@ -1,5 +1,7 @@
 //! Where `test_util` installs itself, when a test first takes hold of a clock.
 
+#[cfg(feature = "test-util")]
+use std::pin::Pin;
 use std::sync::OnceLock;
 
 use tokio::runtime::{self, Handle};
@@ -23,4 +25,15 @@ pub(crate) fn timer_here(timer: TimerLease) {
     if let (Some(adopt), Ok(runtime)) = (ADOPT.get(), Handle::try_current()) {
         adopt(runtime.id(), timer);
     }
+}
+
+/// Waits until the current runtime is idle and its clock may move. Tokio does not move that clock as long as this lives.
+#[cfg(feature = "test-util")]
+pub(super) type Quiet = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// For a current-thread runtime, whose clock tokio has paused.
+#[cfg(feature = "test-util")]
+pub(super) fn quiet() -> Quiet {
+    // A test that pauses tokio's clock calls nothing of this crate, so this cannot be installed.
+    Box::pin(crate::test_util::quiet())
 }

@@ -3,6 +3,8 @@
 
 pub(crate) mod alarm;
 #[cfg(feature = "test-util")]
+mod approach;
+#[cfg(feature = "test-util")]
 pub(crate) mod by_hand;
 pub(crate) mod capacity;
 pub(crate) mod driver;

@@ -44,10 +44,11 @@ pub(super) fn move_to_next(target: Tick) -> bool {
 /// # Panics
 /// If the clock is not paused.
 pub(super) async fn move_to(target: Tick) {
+    look_at_the_clock();
     tokio::time::advance(until(target)).await;
 }
 
-/// Wakes the driver, because its clock was paused or resumed.
+/// Wakes the driver, because its clock is paused, resumed or moved by hand.
 pub(super) fn look_at_the_clock() {
     if let Some(timer) = timer() {
         timer.parking.wake_driver();

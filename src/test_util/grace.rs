@@ -31,7 +31,7 @@ use crate::test_util::runtime_end::at_end_of;
 pub(super) fn pause(grace: Duration) {
     let runtime = Handle::current();
     let watch = Watch::of(&runtime);
-    let hold = Hold::uncounted(&runtime, &watch);
+    let hold = Hold::graced(&runtime, &watch);
     tokio::time::pause();
     let pause = watch.next_pause();
     let ends = watch.clone();

@@ -18,7 +18,6 @@ use crate::clock::{
     source::{LAST, one_is_held},
 };
 use crate::core::settings::ShowsTime;
-use crate::core::shard::Shard;
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
 use crate::test_util::idle::{Occupied, Watch};
@@ -356,7 +355,7 @@ impl ManualClock {
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
         // First the cheap bound. The exact search then runs over the same entries only once, as time passes them.
         self.first(Shards::earliest).filter(|&next| next <= limit)?;
-        self.first(earliest_deadline).filter(|&next| next <= limit)
+        self.first(Shards::first_deadline).filter(|&next| next <= limit)
     }
 
     fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
@@ -393,12 +392,6 @@ impl timer::Builder {
     }
 }
 
-/// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
-fn earliest_deadline(timer: &Shards) -> Tick {
-    let earliest = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
-    timer.all().iter().filter_map(earliest).min().unwrap_or(Tick::MAX)
-}
-
 /// A clock that may have been dropped.
 #[derive(Debug)]
 pub(crate) struct WeakClock(Weak<Inner>);
@@ -416,9 +409,9 @@ impl Hold {
         Hold { holds: Holds::of_tokio(runtime, &watch), _counted: Some(watch.held()) }
     }
 
-    /// The same for what moves the clock itself.
-    pub(crate) fn uncounted(runtime: &Handle, watch: &Watch) -> Hold {
-        Hold { holds: Holds::of_tokio(runtime, watch), _counted: None }
+    /// The same for what moves the clock itself, after a grace.
+    pub(crate) fn graced(runtime: &Handle, watch: &Watch) -> Hold {
+        Hold { holds: Holds::of_tokio(runtime, watch), _counted: Some(watch.graced()) }
     }
 }
 

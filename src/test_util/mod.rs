@@ -38,6 +38,7 @@ pub use jumps::{set_wall, suspend};
 pub use manual::{Hold, ManualClock};
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
+pub(crate) use settle::quiet;
 pub use settle::{advance_and_settle, settle};
 
 use crate::clock::instant::FAR;
@@ -47,8 +48,8 @@ pub use crate::core::place::Kind;
 ///
 /// It then moves by [`advance`], and advances by itself to the next deadline when the runtime is idle. The
 /// [module](self) says when that is, and what it cannot see. On a current-thread runtime tokio's clock moves to the
-/// next deadline of either crate, in tokio's steps of a millisecond. On a multi-thread runtime, where tokio's clock
-/// cannot be paused, this crate's timers on that runtime follow, and [`Instant::now`](crate::Instant::now) there.
+/// next deadline of either crate, and to this crate's exactly. On a multi-thread runtime, where tokio's clock cannot be
+/// paused, this crate's timers on that runtime follow, and [`Instant::now`](crate::Instant::now) there.
 ///
 /// # Panics
 /// If the clock is already paused, outside a runtime, or if the system refuses the thread that advances the clock of a

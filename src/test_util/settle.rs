@@ -133,8 +133,7 @@ impl Settle {
 
     /// Waits until the runtime is idle.
     async fn wait(&self) {
-        let (idle, is_idle) = oneshot::channel();
-        let looks = Looks { watch: self.settling.watch(), idle, patience: PATIENCE, print: nap::print };
+        let (looks, is_idle) = Looks::new(self.settling.watch(), Watch::is_idle, PATIENCE);
         let started = thread::Builder::new().name("hairspring-settle".into()).spawn(|| looks.run());
         if let Err(error) = started {
             panic!("hairspring could not start the thread that looks whether the runtime is idle: {error}");
@@ -143,19 +142,39 @@ impl Settle {
     }
 }
 
+/// Waits until the current runtime, a current-thread one whose clock tokio has paused, is idle and nothing holds that
+/// clock. Tokio does not move it as long as this future lives.
+pub(crate) async fn quiet() {
+    let runtime = Handle::current();
+    let watch = Watch::of(&runtime);
+    watch.runs_here();
+    let (looks, is_idle) = Looks::new(watch.clone(), Watch::lets_tokios_time_pass, Duration::MAX);
+    // Tokio moves no clock while this task is there.
+    runtime.spawn_blocking(move || watch.look_in_pool(|| looks.run()));
+    is_idle.await.expect("it looks until the runtime is idle");
+}
+
 /// The thread that looks.
 struct Looks<P> {
     watch: Arc<Watch>,
+    finds_idle: fn(&Watch) -> bool,
     idle: oneshot::Sender<()>,
     patience: Duration,
     print: P,
+}
+
+impl Looks<fn(&str)> {
+    fn new(watch: Arc<Watch>, finds_idle: fn(&Watch) -> bool, patience: Duration) -> (Self, oneshot::Receiver<()>) {
+        let (idle, is_idle) = oneshot::channel();
+        (Looks { watch, finds_idle, idle, patience, print: nap::print }, is_idle)
+    }
 }
 
 impl<P: Fn(&str)> Looks<P> {
     fn run(self) {
         let (start, nap, mut has_reported) = (Instant::now(), Nap::new(), false);
         while !self.idle.is_closed() {
-            if self.watch.is_idle() {
+            if (self.finds_idle)(&self.watch) {
                 let _ = self.idle.send(());
                 return;
             }
@@ -187,7 +206,8 @@ mod tests {
         });
         let (idle, is_idle) = oneshot::channel();
         let print = move |text: &str| sender.send(text.to_owned()).unwrap();
-        let looks = Looks { watch: Watch::of(runtime.handle()), idle, patience: Duration::from_millis(5), print };
+        let (watch, patience) = (Watch::of(runtime.handle()), Duration::from_millis(5));
+        let looks = Looks { watch, finds_idle: Watch::is_idle, idle, patience, print };
         let looks = thread::spawn(|| looks.run());
         let report = reports.recv().unwrap();
         assert!(report.contains("has not settled for 5ms: a task runs on worker 0"), "{report}");

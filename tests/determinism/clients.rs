@@ -35,9 +35,13 @@ const BREAKS_AT: u32 = 5;
 /// How long it stays open.
 const COOL_DOWN: Duration = Duration::from_secs(15 * 60);
 
-/// Runs the clients for some virtual time on a runtime of its own, and returns what happened.
+/// Runs the clients for some virtual time on a runtime of its own, a current-thread one if it has no workers, and
+/// returns what happened.
 pub(crate) fn run_once(workers: usize, span: Duration) -> Vec<Event> {
-    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = match workers {
+        0 => Builder::new_current_thread().enable_all().build(),
+        workers => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
+    };
     runtime.expect("a runtime can be built").block_on(async {
         hairspring::pause();
         let trace = Trace { start: Instant::now(), events: Arc::default() };

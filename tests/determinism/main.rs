@@ -1,4 +1,6 @@
-//! Clients on a paused clock leave one trace, however many workers run them.
+//! Clients on a paused clock leave one trace, however many workers run them, and on a current-thread runtime.
+//!
+//! `HAIRSPRING_ROUNDS=10000` makes more runs than the default.
 #![cfg(feature = "test-util")]
 
 mod clients;
@@ -22,6 +24,7 @@ fn all_runs_are_alike(kinds: &[usize], runs: usize) {
 }
 
 #[test]
-fn a_hundred_runs_on_1_2_and_4_workers_leave_one_trace() {
-    all_runs_are_alike(&[1, 2, 4], 100);
+fn a_hundred_runs_on_1_2_and_4_workers_and_on_none_leave_one_trace() {
+    let rounds = std::env::var("HAIRSPRING_ROUNDS").map_or(100, |rounds| rounds.parse().unwrap());
+    all_runs_are_alike(&[1, 2, 4, 0], rounds);
 }

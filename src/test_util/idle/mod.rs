@@ -36,6 +36,8 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 use canary::Canary;
 pub(crate) use pool::Occupied;
 use pool::Pool;
+#[cfg(target_os = "linux")]
+use system::{On, Thread};
 use threads::Threads;
 pub(crate) use watch::{Settling, Watch};
 
@@ -58,6 +60,9 @@ struct IdleDetector {
     pool: Pool,
     /// A thread that did blocking work at the last look.
     blocking: Option<u32>,
+    /// The thread that runs the tasks of a current-thread runtime, if the system says what it does.
+    #[cfg(target_os = "linux")]
+    runs_on: Option<Thread>,
 }
 
 impl IdleDetector {
@@ -76,7 +81,39 @@ impl IdleDetector {
             canary: Canary::new(runtime),
             pool: Pool::of(runtime),
             blocking: None,
+            #[cfg(target_os = "linux")]
+            runs_on: None,
         }
+    }
+
+    /// The calling thread runs the tasks of this runtime, a current-thread one.
+    fn runs_here(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.runs_on.as_ref().is_none_or(|thread| thread.number() != system::current_number()) {
+            self.runs_on = Thread::current();
+        }
+    }
+
+    /// Whether a current-thread runtime is idle. Asked on a thread of its pool, which does not count as working.
+    ///
+    /// There is no round trip if the system says that the runtime's one thread waits for sockets: none is ready then.
+    fn has_come_to_rest(&mut self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(thread) = &mut self.runs_on {
+            let has_sockets = self.canary.is_some();
+            let waits = |thread: &mut Thread| match thread.wait() {
+                Ok(wait) => wait.is_some_and(|wait| !has_sockets || wait.on == On::Files),
+                Err(_) => false,
+            };
+            let threads = Threads::default();
+            if !waits(thread) || self.pool.is_busy() {
+                return false;
+            }
+            let Some(steps) = self.rests(&threads) else { return false };
+            let waits = self.runs_on.as_mut().is_some_and(waits);
+            return waits && self.rests(&threads) == Some(steps) && !self.pool.has_run();
+        }
+        self.is_idle(&Threads::default())
     }
 
     /// Whether the runtime is idle, and none of its `threads` runs.

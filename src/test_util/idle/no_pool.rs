@@ -34,4 +34,10 @@ impl Pool {
     pub(super) fn works(&self) -> Option<u32> {
         None
     }
+
+    pub(super) fn begin_to_look(&mut self) -> u32 {
+        0
+    }
+
+    pub(super) fn end_to_look(&mut self, _: u32) {}
 }

@@ -21,6 +21,8 @@ pub(crate) struct Watch {
     settling: AtomicUsize,
     /// Each hold on tokio's clock of the runtime has a clone.
     held: Arc<()>,
+    /// What moves that clock after a grace has a clone.
+    graced: Arc<()>,
     /// How often the clock was paused or resumed.
     pauses: AtomicU64,
 }
@@ -42,6 +44,7 @@ impl Watch {
             detector: Mutex::new(IdleDetector::of(runtime)),
             settling: AtomicUsize::new(0),
             held: Arc::default(),
+            graced: Arc::default(),
             pauses: AtomicU64::new(0),
         });
         let mut watches = lock(&WATCHES);
@@ -91,6 +94,12 @@ impl Watch {
         !self.settles() && self.is_idle() && !self.settles()
     }
 
+    /// Whether the runtime is idle and nothing holds its clock, which is tokio's.
+    pub(crate) fn lets_tokios_time_pass(&self) -> bool {
+        let is_held = || self.is_held() || Arc::strong_count(&self.graced) > 1;
+        !is_held() && self.detector().has_come_to_rest() && !is_held()
+    }
+
     /// Keeps tokio from moving the paused clock of a current-thread runtime, which it does only if there is no blocking
     /// task. `None` if the system does not show blocking work.
     pub(crate) fn occupy_pool(&self) -> Option<Occupied> {
@@ -102,8 +111,26 @@ impl Watch {
         self.held.clone()
     }
 
+    /// Counts as what moves tokio's clock after a grace as long as it lives.
+    pub(crate) fn graced(&self) -> Arc<()> {
+        self.graced.clone()
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         Arc::strong_count(&self.held) > 1
+    }
+
+    /// The calling thread runs the tasks of a current-thread runtime.
+    pub(crate) fn runs_here(&self) {
+        self.detector().runs_here();
+    }
+
+    /// Looks until `code` returns, on this thread of the runtime's pool, which does not count as working meanwhile.
+    pub(crate) fn look_in_pool<T>(&self, code: impl FnOnce() -> T) -> T {
+        let number = self.detector().pool.begin_to_look();
+        let result = code();
+        self.detector().pool.end_to_look(number);
+        result
     }
 
     /// Whether the system shows blocking work.

@@ -60,6 +60,8 @@ pub(super) struct Pool {
     unconfirmed_since: Option<Instant>,
     /// How many members have become workers whose former thread is not known to be in the pool yet.
     handed_over: usize,
+    /// The threads of the pool on which tasks of ours look whether the runtime is idle. They do not count as working.
+    lookers: Vec<u32>,
     /// Whether the system says what is needed.
     sees: bool,
     /// A thread that works.
@@ -83,6 +85,7 @@ impl Pool {
             whole_at: system::present(),
             looked_at: 0,
             handed_over: 0,
+            lookers: Vec::new(),
             listed: system::all(),
             call: None,
             waits: Vec::new(),
@@ -138,6 +141,21 @@ impl Pool {
         None
     }
 
+    /// A task of ours begins to look on this thread, which is the pool's. Returns its number.
+    pub(super) fn begin_to_look(&mut self) -> u32 {
+        let number = system::current_number();
+        self.lookers.push(number);
+        number
+    }
+
+    /// The task has looked. If the pool has taken a new thread for it, that has to be met.
+    pub(super) fn end_to_look(&mut self, number: u32) {
+        self.lookers.retain(|looker| *looker != number);
+        if self.members.iter().all(|member| member.thread.number() != number) {
+            self.handed_over += 1;
+        }
+    }
+
     /// Whether there is blocking work.
     pub(super) fn is_busy(&mut self) -> bool {
         self.works = None;
@@ -182,7 +200,8 @@ impl Pool {
 
     /// Whether any thread has run since [`is_busy`](Pool::is_busy) found that none works.
     pub(super) fn has_run(&mut self) -> bool {
-        let has_run = self.members.iter().any(|member| !member.has_rested());
+        let Pool { members, lookers, .. } = self;
+        let has_run = members.iter().any(|member| !lookers.contains(&member.thread.number()) && !member.has_rested());
         if !has_run {
             self.whole_at = self.looked_at;
         }
@@ -193,8 +212,12 @@ impl Pool {
     fn look_at_members(&mut self) -> bool {
         let mut is_whole = false;
         let mut stuck = Vec::new();
-        let Pool { members, waits, works, handed_over, .. } = self;
+        let Pool { members, lookers, waits, works, handed_over, .. } = self;
         members.retain_mut(|member| {
+            if lookers.contains(&member.thread.number()) {
+                member.state = State::Waits;
+                return true;
+            }
             let before = member.state;
             let Some(has_run) = member.look(waits) else { return false };
             is_whole |= before == State::Idle && !has_run;
@@ -233,7 +256,9 @@ impl Pool {
     fn list(&mut self) {
         let (present, all) = (system::present(), system::all());
         let this = system::current_number();
-        let is_new = |number: &&u32| **number != this && self.listed.binary_search(number).is_err();
+        let is_new = |number: &&u32| {
+            **number != this && !self.lookers.contains(number) && self.listed.binary_search(number).is_err()
+        };
         for thread in all.iter().filter(is_new).filter_map(|&number| Thread::of(number)) {
             let known = self.members.iter().any(|member| member.thread.number() == thread.number());
             if !known && thread.began().is_some_and(|began| began >= self.whole_at) {
