@@ -51,6 +51,7 @@
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
 //!   `hairspring`.
 //! - `metrics`: counts and lateness for the crate `metrics`.
+//! - `tokio-util`: [`FutureExt`] also ends futures by a `CancellationToken`.
 //!
 //! # Panics
 //!

@@ -16,6 +16,7 @@ fn example() -> Command {
             ("hyper", cfg!(feature = "hyper")),
             ("metrics", cfg!(feature = "metrics")),
             ("test-util", cfg!(feature = "test-util")),
+            ("tokio-util", cfg!(feature = "tokio-util")),
             ("tower", cfg!(feature = "tower")),
             ("tracing", cfg!(feature = "tracing")),
         ];
