@@ -2,7 +2,8 @@
 #![doc = include_str!("../docs/guide.md")]
 //!
 //! # See also
-//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`cookbook`]: recipes. [`ecosystem`]: other crates.
+//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`drop_in`]: tests of crates that moved. [`cookbook`]:
+//!   recipes. [`ecosystem`]: other crates.
 #![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
 //! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 //!   [`Sleep::reset_to`](crate::Sleep::reset_to).
@@ -29,8 +30,17 @@
 ///   [`FutureExt`](crate::FutureExt).
 /// - Only in this crate: [`Sleep::reset_to`](crate::Sleep::reset_to), [`DeadlineMap`](crate::DeadlineMap),
 ///   [`Timer::builder`](crate::Timer::builder).
+/// - [What became of the tests of published crates](crate::guide::drop_in).
 /// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
 pub mod migrating {}
+
+/// What became of the tests of published crates that moved here.
+///
+#[doc = include_str!("../docs/drop_in.md")]
+///
+/// # See also
+/// - [Migrating](crate::guide::migrating).
+pub mod drop_in {}
 
 /// Recipes: debounce, throttle, retry, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
 ///

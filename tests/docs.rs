@@ -96,6 +96,22 @@ fn the_documents_have_no_links_that_only_rustdoc_knows() {
     }
 }
 
+/// Each crate that `tests/drop_in/run` takes has a row in the table, with that version.
+#[test]
+fn the_crates_whose_tests_are_run_are_in_the_table() {
+    let (list, page) = (include_str!("drop_in/crates"), include_str!("../docs/drop_in.md"));
+    let crates: Vec<Vec<&str>> = list
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_alphabetic()))
+        .map(|line| line.split(' ').collect())
+        .collect();
+    assert!(crates.len() >= 13, "{} crates", crates.len());
+    for listed in crates {
+        let row = format!("| {} | {} |", listed[0], listed[1]);
+        assert!(page.contains(&row), "docs/drop_in.md has no row {row}");
+    }
+}
+
 #[test]
 fn the_test_that_readme_shows_is_one_that_is_run() {
     let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a line on what it is comes first");

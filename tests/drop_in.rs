@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use common::{must_end, paused};
 
 /// What happened in a program, and when.
@@ -394,4 +397,34 @@ async fn tokios_timers_and_these_work_side_by_side() {
     let theirs = tokio::time::timeout(common::ms(100), hairspring::sleep(common::ms(50))).await;
     assert!(ours.is_ok() && theirs.is_ok());
     assert_eq!(log.start.elapsed(), common::ms(550));
+}
+
+/// A difference that the documentation lists.
+#[tokio::test]
+async fn a_sleep_that_waits_is_ready_by_the_clock_and_tokios_once_its_driver_has_run() {
+    let (mut ours, mut theirs) = (pin!(hairspring::sleep(common::ms(5))), pin!(tokio::time::sleep(common::ms(5))));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(ours.as_mut().poll(&mut cx).is_pending() && theirs.as_mut().poll(&mut cx).is_pending());
+    // No driver runs meanwhile: this is their thread.
+    std::thread::sleep(common::ms(10));
+    assert!(ours.as_mut().poll(&mut cx).is_ready());
+    assert!(theirs.as_mut().poll(&mut cx).is_pending());
+}
+
+/// Another one.
+#[cfg(feature = "test-util")]
+#[test]
+fn tasks_that_are_due_run_before_advance_returns() {
+    macro_rules! has_run {
+        ($($time:ident)::+) => {
+            paused().block_on(async {
+                let task = tokio::spawn($($time)::+::sleep(common::ms(10)));
+                tokio::task::yield_now().await;
+                $($time)::+::advance(common::ms(10)).await;
+                task.is_finished()
+            })
+        };
+    }
+    assert!(has_run!(hairspring));
+    assert!(!has_run!(tokio::time));
 }

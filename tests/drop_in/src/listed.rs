@@ -1,0 +1,65 @@
+//! The list of crates, in the file `crates`.
+
+/// A crate whose tests are run.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// What `cargo test` is given.
+    pub(crate) arguments: Vec<String>,
+    /// Dependencies that are left out, because only benches, examples or documentation use them.
+    pub(crate) without: Vec<String>,
+    /// Test files that are left out, with the reason.
+    pub(crate) skips: Vec<(String, String)>,
+    /// The ends of the names of tests that fail on hairspring only, with the reason.
+    pub(crate) differs: Vec<(String, String)>,
+    /// The same, of tests that fail now and then.
+    pub(crate) sometimes: Vec<(String, String)>,
+    /// What the page says beside this.
+    pub(crate) remark: String,
+    /// Hairspring uses this crate, so that only its tests can use hairspring.
+    pub(crate) only_tests: bool,
+}
+
+/// Reads the list: a line for each crate, and below it, indented, what there is to say.
+pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
+    let mut crates: Vec<Listed> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |what: &str| format!("crates, line {}: {what}: {line}", index + 1);
+        let mut words = line.split_whitespace();
+        let Some(first) = words.next().filter(|word| !word.starts_with('#')) else { continue };
+        let rest: Vec<String> = words.map(str::to_owned).collect();
+        if !line.starts_with(' ') {
+            let (version, arguments) = rest.split_first().ok_or_else(|| wrong("a version is missing"))?;
+            crates.push(Listed {
+                name: first.to_owned(),
+                version: version.clone(),
+                arguments: arguments.to_vec(),
+                without: Vec::new(),
+                skips: Vec::new(),
+                differs: Vec::new(),
+                sometimes: Vec::new(),
+                remark: String::new(),
+                only_tests: false,
+            });
+            continue;
+        }
+        let last = crates.last_mut().ok_or_else(|| wrong("a crate comes first"))?;
+        match first {
+            "without" => last.without.extend(rest),
+            "only_tests" => last.only_tests = true,
+            "remark" => last.remark = rest.join(" "),
+            "skips" | "differs" | "sometimes" => {
+                let (name, why) = rest.split_first().ok_or_else(|| wrong("a name is missing"))?;
+                let tests = match first {
+                    "skips" => &mut last.skips,
+                    "differs" => &mut last.differs,
+                    _ => &mut last.sometimes,
+                };
+                tests.push((name.clone(), why.join(" ")));
+            }
+            _ => return Err(wrong("allowed: without, only_tests, remark, skips, differs, sometimes")),
+        }
+    }
+    Ok(crates)
+}

@@ -1,0 +1,157 @@
+//! Runs the tests of published crates before and after they move to hairspring: see `--help`.
+
+mod cargo;
+mod copies;
+mod listed;
+mod outcome;
+mod page;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+
+use cargo::Cargo;
+use copies::Switched;
+use listed::Listed;
+use outcome::Outcome;
+use page::Row;
+
+const HELP: &str = "\
+Usage: tests/drop_in/run [--write] [TIMES] [CRATE]..
+
+Takes the crates that tests/drop_in/crates names from the registry, or only those named here, and runs their tests as
+they are; with their paths rewritten by migrate; with only those in their sources rewritten, and only those in their
+tests. Prints a table. What differs has to be as the list says.
+
+  TIMES     how often each is run: 3 if it is not said
+  --write   also writes the rows of the table, and what they were made with, into docs/drop_in.md
+  --help    prints this
+
+All is built in target/drop_in: some gigabytes, and an hour for all crates on two cores. Exits with 1 if something
+differs that is not listed, or the reverse, with 2 on bad arguments.
+";
+
+/// Long enough for the largest of them on a busy machine.
+const BUILD_SECONDS: u32 = 1_200;
+const TEST_SECONDS: u32 = 300;
+
+fn main() -> ExitCode {
+    let mut write = false;
+    let mut times = 3;
+    let mut names = Vec::new();
+    for argument in env::args().skip(1) {
+        match (&*argument, argument.parse()) {
+            ("--help" | "-h", _) => {
+                print!("{HELP}");
+                return ExitCode::SUCCESS;
+            }
+            ("--write", _) => write = true,
+            (_, Ok(1..=100)) => times = argument.parse().expect("it has just been parsed"),
+            _ => names.push(argument),
+        }
+    }
+    match run(write, times, &names) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether all went as the list says.
+fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..").canonicalize().map_err(|error| error.to_string())?;
+    let list = here.join("crates");
+    let list = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+    let listed = listed::read(&list)?;
+    for name in names {
+        if !listed.iter().any(|listed| listed.name == *name) {
+            let allowed: Vec<&str> = listed.iter().map(|listed| &*listed.name).collect();
+            let allowed = allowed.join(", ");
+            return Err(format!("`{name}` is no option, no number from 1 to 100, and none of the crates {allowed}"));
+        }
+    }
+    let cargo = Cargo { out: root.join("target/drop_in"), root };
+    let mut rows = Vec::new();
+    let mut is_good = true;
+    for listed in listed.iter().filter(|listed| names.is_empty() || names.contains(&listed.name)) {
+        match row(&cargo, listed, times) {
+            Ok((row, surprises)) => {
+                println!("{row}");
+                for surprise in surprises {
+                    println!("BAD: {}: {surprise}", listed.name);
+                    is_good = false;
+                }
+                if write {
+                    page::write(&cargo.root.join("docs/drop_in.md"), &row, times)?;
+                }
+                rows.push(row);
+            }
+            Err(error) => {
+                println!("BAD: {}: {error}", listed.name);
+                is_good = false;
+            }
+        }
+    }
+    println!("\n{}", page::table(&rows));
+    Ok(is_good)
+}
+
+/// Runs the tests of a crate. Returns its row of the table, and what is not as the list says.
+fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>), String> {
+    println!("== {} {}", listed.name, listed.version);
+    let sources = copies::fetch(cargo, listed)?;
+    let copy = |switched| copies::copy(cargo, listed, &sources, switched).map_err(|error| error.to_string());
+    let before = test(cargo, listed, &copy(Switched::Nothing)?.0, times)?;
+    println!("before: {}", before.summary());
+    for test in before.failed() {
+        println!("  fails: {test}");
+    }
+    let mut row = Row::new(listed, &before)?;
+    let mut differences = BTreeSet::new();
+    for switched in [Switched::All, Switched::Sources, Switched::Tests] {
+        let (folder, paths) = copy(switched)?;
+        // A crate that has paths in one of them only mixes nothing.
+        let is_same = switched != Switched::All && (paths == 0 || paths == row.paths);
+        if is_same || listed.only_tests && switched != Switched::Tests {
+            row.cells.push(String::new());
+            continue;
+        }
+        row.paths = row.paths.max(paths);
+        let after = test(cargo, listed, &folder, times)?;
+        println!("{}: {}, {paths} paths", switched.name(), after.summary());
+        differences.extend(after.fails_unlike(&before).into_iter().map(|test| format!("{}:{test}", switched.name())));
+        row.cells.push(after.summary());
+    }
+    let known = || listed.differs.iter().chain(&listed.sometimes);
+    let is_listed = |test: &String| known().any(|(name, _)| test.ends_with(&**name));
+    let unlisted = differences.iter().filter(|test| !is_listed(test)).map(|test| format!("differs: {test}"));
+    let differs = |name: &str| differences.iter().any(|test| test.ends_with(name));
+    let stale = listed.differs.iter().filter(|(name, _)| !differs(name));
+    let stale = stale.map(|(name, _)| format!("differs no more, though it is listed: {name}"));
+    Ok((row, unlisted.chain(stale).collect()))
+}
+
+/// Builds and runs the tests in a folder.
+fn test(cargo: &Cargo, listed: &Listed, folder: &Path, times: usize) -> Result<Outcome, String> {
+    let mut arguments = vec!["test", "--no-fail-fast"];
+    arguments.extend(listed.arguments.iter().map(|argument| &**argument));
+    let build = [&*arguments, &["--no-run"]].concat();
+    if let Err(error) = cargo.run(folder, &build, BUILD_SECONDS)?.succeeded() {
+        println!("{error}");
+        return Ok(Outcome::default());
+    }
+    let mut outcome = Outcome::default();
+    for _ in 0..times {
+        let ran = cargo.run(folder, &arguments, TEST_SECONDS)?;
+        outcome.add(&ran.printed);
+        if ran.was_stopped() {
+            println!("stopped after {TEST_SECONDS} seconds");
+        }
+    }
+    Ok(outcome)
+}
