@@ -1,0 +1,110 @@
+//! axum: with a listener that limits connections, and on hyper with a limit on each header and a layer on handlers.
+
+use std::error::Error;
+use std::future::pending;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::Router;
+use axum::error_handling::HandleErrorLayer;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::serve::Listener;
+use hairspring::hyper::HyperTimer;
+use hairspring::io::TimeoutStream;
+use hairspring::{Instant, timeout};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tower::{BoxError, ServiceBuilder};
+
+const IDLE: Duration = Duration::from_millis(200);
+const WRITE: Duration = Duration::from_millis(200);
+const HANDLER: Duration = Duration::from_millis(200);
+const HEADER: Duration = Duration::from_millis(400);
+const LONGEST: Duration = Duration::from_mins(1);
+/// How long a client waits to be cut off.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct Limited(TcpListener);
+
+impl axum::serve::Listener for Limited {
+    type Io = TimeoutStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.0).await; // axum's, which tries again after an error
+        let limited = TimeoutStream::new(stream).idle_timeout(IDLE).write_timeout(WRITE);
+        (limited.deadline(Instant::now() + LONGEST), address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+async fn serve_limited(listener: TcpListener, router: Router) -> io::Result<()> {
+    axum::serve(Limited(listener), router).await?;
+    Ok(())
+}
+
+async fn serve_on_hyper(listener: TcpListener) -> io::Result<()> {
+    let router = Router::new().route("/", get(handler)).layer(
+        ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(|_: BoxError| async { StatusCode::SERVICE_UNAVAILABLE }))
+            .layer(hairspring::tower::TimeoutLayer::new(HANDLER)),
+    );
+
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.timer(HyperTimer::new()).header_read_timeout(HEADER);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let (server, service) = (server.clone(), TowerToHyperService::new(router.clone()));
+        tokio::spawn(async move {
+            if let Err(error) = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await {
+                eprintln!("{error}"); // such as a header that took too long
+            }
+        });
+    }
+}
+
+async fn handler() -> &'static str {
+    pending().await // stuck
+}
+
+/// Sends `request`, and returns what the server has sent when it cuts the connection off, and after which time.
+async fn talk(address: SocketAddr, request: &str) -> Result<(String, Duration), Box<dyn Error>> {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;
+    Ok((answer, start.elapsed()))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let request = "GET / HTTP/1.1\r\nhost: loopback\r\n\r\n";
+    let unfinished = "GET / HTTP/1.1\r\nslow: ";
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve_limited(listener, Router::new().route("/", get(|| async { "hello" }))));
+    let (answer, silent) = talk(address, request).await?;
+    assert!(answer.ends_with("hello") && silent >= IDLE, "{answer} {silent:?}");
+    let (answer, slow) = talk(address, unfinished).await?;
+    assert!(answer.is_empty() && slow >= IDLE, "{answer} {slow:?}");
+    println!("good: the listener cut off a silent client after {silent:.1?}, a slow one after {slow:.1?}");
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve_on_hyper(listener));
+    let (answer, silent) = talk(address, request).await?;
+    assert!(answer.starts_with("HTTP/1.1 503") && silent >= HANDLER + HEADER, "{answer} {silent:?}");
+    let (_, slow) = talk(address, unfinished).await?;
+    assert!(slow >= HEADER, "{slow:?}");
+    println!("good: hyper answered for a handler that is stuck, and cut off a slow client after {slow:.1?}");
+    Ok(())
+}
