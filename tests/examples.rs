@@ -96,7 +96,7 @@ fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["examples", "benches"].map(|folder| root.join(folder));
     let [examples, tools] = folders.each_ref().map(|folder| sources(folder));
-    // Packages apart: nobody builds them without asking, and they are proofs with real servers, not a newcomer's first look.
+    // Packages apart, which nobody builds without asking: a tool, and proofs with real servers.
     let (examples, packages): (Vec<_>, Vec<_>) =
         examples.into_iter().partition(|(path, _)| path.parent() == Some(&*folders[0]));
     for (limit, sources) in [(149, &examples), (500, &tools), (250, &packages)] {
@@ -105,7 +105,7 @@ fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
         }
     }
     let sum: usize = packages.iter().map(|(_, lines)| lines).sum();
-    assert!(sum < 2_400, "{sum} lines in packages below examples");
+    assert!(sum < 2_800, "{sum} lines in packages below examples");
     let sum: usize = examples.iter().chain(&tools).map(|(_, lines)| lines).sum();
     assert!(examples.len() >= 8 && sum < 9_300, "{} examples; {sum} lines together", examples.len());
 }
