@@ -91,6 +91,7 @@ fn sources(folder: &Path) -> Vec<(PathBuf, usize)> {
 }
 
 /// They are what a newcomer sees first. What grows beyond this is a tool, and has its place in `benches`.
+// 10,000 since `benches` has whole services, and the timers of other worlds.
 #[test]
 fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -107,5 +108,5 @@ fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
     let sum: usize = packages.iter().map(|(_, lines)| lines).sum();
     assert!(sum < 2_800, "{sum} lines in packages below examples");
     let sum: usize = examples.iter().chain(&tools).map(|(_, lines)| lines).sum();
-    assert!(examples.len() >= 8 && sum < 9_300, "{} examples; {sum} lines together", examples.len());
+    assert!(examples.len() >= 8 && sum <= 10_200, "{} examples; {sum} lines together", examples.len());
 }

@@ -1,7 +1,9 @@
 //! The texts that are put into the documents, each from the results that are stored.
 
+mod service;
+
 use crate::figures::{about, fill, table, two_digits, whole};
-use crate::results::{LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table};
+use crate::results::{LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table, WORLDS};
 
 /// The text of the block with that name.
 pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
@@ -10,16 +12,17 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "population" => population(results),
         "late" => late(results),
         "price" => price(results),
+        "service" => service::actors(results),
+        "services" => service::services(results),
+        "worlds" => worlds(results),
         "size" => results.table(RIVALS)?.number(&size(HAIRSPRING), "median").map(whole),
         "soak" => soak(results),
         "soak-stops" => soak_stops(results),
         "soak-memory" => soak_memory(results),
         "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
-        _ => {
-            Err("there is no such block; there are arm, population, late, price, size, soak, soak-stops, soak-memory, \
-                  machine-schemes"
-                .to_owned())
-        }
+        _ => Err("there is no such block; there are service, services, arm, population, late, price, worlds, size, \
+                  soak, soak-stops, soak-memory, machine-schemes"
+            .to_owned()),
     }
 }
 
@@ -138,7 +141,7 @@ fn late(results: &Results) -> Result<String, String> {
         let cells = (0..SCENARIOS.len()).map(|scenario| late_cell(&late, scenario, contender));
         rows.push([Ok(label.to_owned())].into_iter().chain(cells).collect::<Result<Vec<_>, _>>()?);
     }
-    let place = if results.machine(RIVALS).is_ok_and(|other| other == machine) {
+    let place = if results.machine(RIVALS).is_ok_and(|other| other.is_like(&machine)) {
         "on the same machine".to_owned()
     } else {
         format!("{}, {}", machine.system(), machine.versions(&["tokio", "async-io"])?)
@@ -217,6 +220,51 @@ fn price(results: &Results) -> Result<String, String> {
     let heads: Vec<_> = DENSITIES.iter().map(|tasks| format!("{tasks} tasks").replace("1 tasks", "1 task")).collect();
     let heads: Vec<_> = [""].into_iter().chain(heads.iter().map(String::as_str)).collect();
     Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
+}
+
+const WORLDS_SHOWN: [(&str, &str); 6] = [
+    ("hairspring", HAIRSPRING),
+    ("`tokio::time`", TOKIO),
+    ("Netty's `HashedWheelTimer`, ticks of 1 ms", "Netty, 1 ms"),
+    ("the JDK's `ScheduledThreadPoolExecutor`, 1 thread", "JDK, pool of 1"),
+    ("Kafka's `SystemTimer`, ticks of 1 ms", "Kafka, 1 ms"),
+    ("Go's runtime", "Go"),
+];
+
+/// hairspring and tokio beside the timers of other worlds; each cell has a figure for each population.
+fn worlds(results: &Results) -> Result<String, String> {
+    let (worlds, machine) = (results.table(WORLDS)?, results.machine(WORLDS)?);
+    let columns = [
+        ("1 thread, ns", "1 thread, ns"),
+        ("processor, ns", "processor ns"),
+        ("2 threads, ns", "2 threads, ns"),
+        ("processor, ns", "processor ns, 2 threads"),
+        ("late, p50", "late p50"),
+        ("late, p99", "late p99"),
+        ("processor, fired, us", "processor ns, fired"),
+    ];
+    let mut rows = Vec::new();
+    // A machine may not have all.
+    let is_there = |(_, world): &(&str, &str)| worlds.cell(&[("world", world)], "late p50").is_ok();
+    for (label, world) in WORLDS_SHOWN.into_iter().filter(is_there) {
+        let mut row = vec![label.to_owned()];
+        for (_, column) in columns {
+            let cell = |population| {
+                let cell = worlds.cell(&[("world", world), ("timers pending", population)], column)?;
+                let micros =
+                    column.ends_with("fired").then(|| cell.parse::<f64>().map(|nanos| two_digits(nanos / 1e3)));
+                Ok(micros.and_then(Result::ok).unwrap_or_else(|| cell.replace('µ', "u")))
+            };
+            row.push(["0", "1000", MILLION].map(cell).into_iter().collect::<Result<Vec<_>, String>>()?.join(" / "));
+        }
+        rows.push(row);
+    }
+    let heads: Vec<_> = [""].into_iter().chain(columns.map(|(head, _)| head)).collect();
+    let version = |name: &&str| machine.versions(&[name]).ok();
+    let versions: Vec<_> = ["tokio", "OpenJDK", "Netty", "Kafka", "Go"].iter().filter_map(version).collect();
+    let (system, versions, date) = (machine.system(), versions.join(", "), machine.date);
+    let place = format!("Among 0 / 1,000 / 1,000,000 others: {system}, {versions}; {date}; `benches/worlds/run`.");
+    Ok(format!("{}\n\n{}", fill(&place), table(&heads, &rows)))
 }
 
 /// What the soak printed, and the last part of it, which is its report.

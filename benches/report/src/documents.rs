@@ -10,7 +10,8 @@ use crate::blocks;
 use crate::results::Results;
 
 /// Those that have blocks.
-const DOCUMENTS: [&str; 4] = ["README.md", "docs/performance.md", "benches/schemes/README.md", "docs/soak.md"];
+const DOCUMENTS: [&str; 5] =
+    ["README.md", "docs/performance.md", "benches/schemes/README.md", "benches/worlds/README.md", "docs/soak.md"];
 
 const OPEN: &str = "<!-- report: ";
 const OPEN_END: &str = " -->";

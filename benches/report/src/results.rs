@@ -8,6 +8,8 @@ pub(crate) const RIVALS: &str = "benches/rivals/results/rivals.csv";
 pub(crate) const LATE: &str = "benches/rivals/results/late.csv";
 pub(crate) const LATE_CHART: &str = "benches/rivals/results/late.svg";
 pub(crate) const PRICE: &str = "benches/rivals/results/price.csv";
+pub(crate) const SERVICE: &str = "benches/rivals/results/service.csv";
+pub(crate) const WORLDS: &str = "benches/rivals/results/worlds.csv";
 pub(crate) const SCHEMES: &str = "benches/schemes/results/report.txt";
 pub(crate) const SOAK: &str = "docs/soak.txt";
 
@@ -63,18 +65,19 @@ impl Table {
     }
 }
 
-/// `processor, 2 cores, Linux 6.18.44, rustc 1.95.0; tokio 1.54.1, tick 0.8.0`.
-#[derive(PartialEq, Eq)]
+/// `processor, 2 cores, Linux 6.18.44, rustc 1.95.0; tokio 1.54.1, tick 0.8.0; 2026-11-22`.
 pub(crate) struct Machine {
     /// Processor, cores, kernel and compiler.
     system: Vec<String>,
     versions: Vec<String>,
+    /// When it was measured; empty in results that do not say.
+    pub(crate) date: String,
 }
 
 impl Machine {
     fn parse(line: &str) -> Result<Self, String> {
         let line = line.trim_start_matches("# ");
-        let (system, versions) = line.split_once("; ").unwrap_or((line, ""));
+        let [system, versions, date] = [0, 1, 2].map(|part| line.split("; ").nth(part).unwrap_or_default());
         // The name of a processor may have a comma in it.
         let mut system: Vec<String> = system.rsplitn(4, ", ").map(str::to_owned).collect();
         system.reverse();
@@ -83,7 +86,7 @@ impl Machine {
             [_, cores, kernel, compiler]
                 if cores.ends_with("cores") && kernel.starts_with("Linux") && compiler.starts_with("rustc") =>
             {
-                Ok(Machine { system, versions })
+                Ok(Machine { system, versions, date: date.to_owned() })
             }
             _ => Err(format!("the first line names no machine: {line}")),
         }
@@ -97,6 +100,11 @@ impl Machine {
         let two_places = |text: &str| text.splitn(3, ['.', '-']).take(2).collect::<Vec<_>>().join(".");
         let [kernel, compiler] = [2, 3].map(|place| two_places(&self.system[place]));
         format!("{}, {}, {kernel}, {compiler}", words.collect::<Vec<_>>().join(" "), self.system[1])
+    }
+
+    /// Whether it is the other machine, with the same programs.
+    pub(crate) fn is_like(&self, other: &Machine) -> bool {
+        self.system == other.system && self.versions == other.versions
     }
 
     /// The versions of some, as `tokio 1.54.1, tick 0.8.0`.
@@ -127,7 +135,9 @@ mod tests {
         ] {
             assert_eq!(Machine::parse(line).ok().unwrap().system(), system);
         }
-        let machine = Machine::parse("a, 2 cores, Linux 6, rustc 1; tokio-util 0.7.20, tokio 1.54.1").ok().unwrap();
+        let line = "a, 2 cores, Linux 6, rustc 1; tokio-util 0.7.20, tokio 1.54.1";
+        let [machine, later] = [line, &format!("{line}; 2026-11-22")].map(|line| Machine::parse(line).ok().unwrap());
+        assert!(later.is_like(&machine) && later.date == "2026-11-22");
         assert_eq!(machine.versions(&["tokio"]), Ok("tokio 1.54.1".to_owned()));
         assert_eq!(machine.versions(&["tick"]), Err("no version of tick".to_owned()));
         assert!(Machine::parse("2 cores, Linux 6.18, rustc 1.95").err().unwrap().contains("no machine"));

@@ -96,10 +96,10 @@ fn take_turns(options: &Options, record: &mut Record, case: Case, contenders: &m
 }
 
 /// A rival with its runtime.
-struct Site<R: Rival> {
+pub struct Site<R: Rival> {
     // Dropped before the runtime.
     seats: Vec<Seat<R>>,
-    runtime: Runtime,
+    pub runtime: Runtime,
 }
 
 /// What one task of a rival holds. It goes into the task and comes out again.
@@ -124,7 +124,8 @@ enum Work {
 }
 
 impl<R: Rival> Site<R> {
-    fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64 {
+    /// Nanoseconds for an operation, as each of so many tasks sees it, with an earlier timer standing or not.
+    pub fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64 {
         let standers = if R::SHARED { 1 } else { tasks };
         if standing {
             self.in_tasks(standers, Work::Stand);
@@ -138,7 +139,7 @@ impl<R: Rival> Site<R> {
         figure
     }
 
-    fn new(kind: RuntimeKind, population: usize) -> Self {
+    pub fn new(kind: RuntimeKind, population: usize) -> Self {
         let mut builder = match kind {
             RuntimeKind::Workers => Builder::new_multi_thread(),
             RuntimeKind::CurrentThread => Builder::new_current_thread(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hairspring::Timer;
 use hairspring::timer::{Alarm, Builder};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -91,14 +92,19 @@ fn sleep_in_tasks<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {
         (contender.set_up)();
         contender.is_ours.then(Timer::current)
     });
-    let (window, mut sleepers) = (cell.window(), JoinSet::new());
     if cell.has_blocked {
         runtime.spawn(block_half_of_the_time::<U>());
     }
+    sleep_on::<U>(&runtime, cell, || timer.as_ref().map_or(0, |timer| timer.metrics().turns()))
+}
+
+/// Lets the tasks of a cell sleep in a runtime.
+pub fn sleep_on<U: Until>(runtime: &Runtime, cell: &Cell, turns: impl Fn() -> u64) -> Outcome {
+    let (window, mut sleepers) = (cell.window(), JoinSet::new());
     for task in 0..cell.tasks {
         sleepers.spawn_on(sleep_repeatedly::<U>(cell.clone(), task, window.clone()), runtime.handle());
     }
-    let mut outcome = Outcome::metered(&window, || timer.as_ref().map_or(0, |timer| timer.metrics().turns()));
+    let mut outcome = Outcome::metered(&window, turns);
     runtime.block_on(async {
         // One that never wakes up is left out.
         while let Ok(Some(seen)) = timeout(Duration::from_secs(1), sleepers.join_next()).await {

@@ -14,7 +14,7 @@ use crate::cell::{Cell, Outcome, row, save};
 use crate::contenders::{TIMERFD, named};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
-use crate::{in_words, machine_line, results};
+use crate::{chart_line, in_words, machine_line, results};
 
 const WHOLE_RUN: u32 = 5;
 
@@ -80,8 +80,9 @@ fn draw(panels: &[Panel], seconds: u32) -> String {
     let late = Axis { range: 1.0..4.0, label };
     let share = Axis { range: 0.0..highest * 1.05, label: |percent| format!("{percent:.0} %") };
     let note = format!(
-        "Share of sleeps by how late they end; hairspring with default settings; {seconds} s for each library and panel. \
-         100 % is one processor. The columns at the edges hold what lies beyond them."
+        "Share of sleeps by how late they end; default settings; {seconds} s each; 100 % is one processor; the columns at \
+         the edges hold the rest. {}",
+        chart_line(&["tokio"])
     );
     let names = [Hairspring::NAME, Tokio::NAME];
     curves(["How late sleeps of 1 to 10 ms end", &note], &names, panels, [&late, &share], 2, true)

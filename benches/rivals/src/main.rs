@@ -8,13 +8,14 @@ mod firing;
 mod floor;
 mod late;
 mod memory;
-mod now;
 mod price;
 mod record;
 mod rival;
 mod rivals;
+mod service;
 mod tasks;
 mod verdict;
+mod worlds;
 
 use std::error::Error;
 use std::fs;
@@ -50,14 +51,18 @@ enum Other {
     Price(price::Options),
     /// A million sleeps due in no order, beside others that must not wait for them, and nothing else
     Crowd(crowd::Options),
-    /// What reading the time costs, beside std and tokio, and nothing else
-    Now,
+    /// What limits cost a service: actors, a TCP echo, an HTTP server and a pool of connections, and nothing else
+    Service(service::Options),
+    /// hairspring and tokio beside the timers of other worlds, as `benches/worlds/run` calls it, and nothing else
+    Worlds(worlds::Options),
     #[command(hide = true)]
     Memory(memory::Child),
     #[command(hide = true)]
     Cell(cell::Cell),
     #[command(hide = true)]
     CrowdChild(crowd::Child),
+    #[command(hide = true)]
+    World(worlds::World),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -67,10 +72,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(Other::Late(options)) => return late::run(&options),
         Some(Other::Price(options)) => return price::run(&options),
         Some(Other::Crowd(options)) => return crowd::run(&options),
-        Some(Other::Now) => now::run(),
+        Some(Other::Service(options)) => return service::run(&options),
+        Some(Other::Worlds(options)) => return worlds::run(&options),
         Some(Other::Memory(child)) => child.run(),
         Some(Other::Cell(cell)) => cell.run(),
         Some(Other::CrowdChild(child)) => child.run(),
+        Some(Other::World(world)) => world.run(),
     }
     Ok(())
 }
@@ -103,7 +110,11 @@ fn results(name: &str) -> PathBuf {
 
 /// Writes a table, with a line on the machine in front.
 fn save(name: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<(), Box<dyn Error>> {
-    let mut csv = csv::Writer::from_writer(format!("# {}\n", machine_line()).into_bytes());
+    save_from(&machine_line(), name, columns, rows)
+}
+
+fn save_from(machine: &str, name: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<(), Box<dyn Error>> {
+    let mut csv = csv::Writer::from_writer(format!("# {machine}\n").into_bytes());
     csv.write_record(columns)?;
     rows.iter().try_for_each(|row| csv.write_record(row))?;
     fs::write(results(name).with_extension("csv"), csv.into_inner()?)?;
@@ -111,9 +122,14 @@ fn save(name: &str, columns: &[&str], rows: &[Vec<String>]) -> Result<(), Box<dy
     Ok(())
 }
 
-/// Where a run is made, and with what.
+/// Where a run is made, with what, and when.
 fn machine_line() -> String {
-    format!("{}; {}", machine::system(), versions())
+    format!("{}; {}; {}", machine::system(), versions(), machine::today())
+}
+
+/// The same for a chart, which names the versions that it needs.
+fn chart_line(versions: &[&str]) -> String {
+    format!("{}; {}; {}", machine::system(), machine::versions(versions), machine::today())
 }
 
 fn versions() -> String {
@@ -127,6 +143,7 @@ fn versions() -> String {
         "tick",
         "tokio-hrtime",
         "tokio-timerd",
+        "hyper",
     ])
 }
 

@@ -4,11 +4,11 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use tools::{chart, machine, quantile, table};
+use tools::{chart, quantile, table};
 
 use crate::rival::Rival;
-use crate::rivals::{Hairspring, Tokio};
-use crate::{arm_cancel, machine_line, versions};
+use crate::rivals::{Hairspring, Pingora, Tokio};
+use crate::{arm_cancel, chart_line, machine_line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
@@ -138,7 +138,7 @@ impl Record {
         Ok(())
     }
 
-    /// What was measured without any population.
+    /// What was measured without any population, of us, of tokio and of the nearest rival among the others.
     fn chart(&self) -> String {
         let panels =
             [("an earlier timer stands (usual)", true), ("no earlier timer", false)].map(|(title, standing)| {
@@ -146,9 +146,11 @@ impl Record {
                 let bars = |rival: &str| {
                     (rival.to_owned(), cases.map(|case| self.median(case, rival).unwrap_or(0.0)).to_vec())
                 };
-                (title, self.rivals(&cases).into_iter().map(bars).collect())
+                let drawn = [Hairspring::NAME, Tokio::NAME, Pingora::NAME];
+                let measured = self.rivals(&cases);
+                (title, drawn.into_iter().filter(|rival| measured.contains(rival)).map(bars).collect())
             });
-        let note = format!("{}; {}", machine::system(), versions());
+        let note = chart_line(&["tokio", "pingora-timeout"]);
         chart::bars(["Arming and cancelling a timer, in nanoseconds", &note], &["1 task", "2 tasks at once"], &panels)
     }
 }

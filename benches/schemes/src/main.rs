@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     print!("{check}");
 
     // Also when it is not kept, so that a quick run shows that it can be drawn.
-    let chart = chart::draw(&points, effort.sizes, &machine);
+    let chart = chart::draw(&points, effort.sizes, &format!("{machine}; {}", machine::today()));
     if !quick {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
         fs::create_dir_all(&results)?;

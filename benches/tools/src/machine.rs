@@ -6,6 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
+/// The day, as `2026-11-22`, in UTC.
+pub fn today() -> String {
+    let output = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).trim().to_owned()
+}
+
 /// `processor, 2 cores, Linux 6.18, rustc 1.95.0`; what cannot be found out is said to be unknown.
 pub fn system() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
@@ -99,6 +105,6 @@ mod tests {
         let meter = Meter::start().unwrap();
         while meter.used().unwrap() < Duration::from_millis(2) {}
         assert!(resident().unwrap() > 100_000 && waited().is_some());
-        assert!(system().contains("cores, Linux "));
+        assert!(system().contains("cores, Linux ") && today().len() == "2026-11-22".len());
     }
 }
