@@ -183,15 +183,15 @@ fn a_clock_moved_by_hand_is_exact_afterwards() {
 fn a_hold_keeps_the_smallest_step() {
     on_tokios_clock(|| async {
         let start = Instant::now();
-        let (hold, released) = (test_util::hold(), Arc::new(AtomicBool::new(false)));
-        let releases = released.clone();
+        let (hold, is_over) = (test_util::hold(), Arc::new(AtomicBool::new(false)));
+        let ends = is_over.clone();
         thread::spawn(move || {
             thread::sleep(ms(30));
-            releases.store(true, SeqCst);
+            ends.store(true, SeqCst);
             drop(hold);
         });
         sleep(MICRO).await;
-        assert!(released.load(SeqCst), "it waits for the hold");
+        assert!(is_over.load(SeqCst), "it waits for the hold");
         assert_eq!(start.elapsed(), MICRO);
     });
 }
@@ -224,11 +224,8 @@ fn a_runtime_may_end_or_stop_before_the_smallest_step() {
     });
     must_end(|| {
         let runtime = paused();
-        let task = runtime.block_on(async {
-            let task = tokio::spawn(sleep(MICRO));
-            tokio::task::yield_now().await;
-            task
-        });
+        let task = runtime.spawn(sleep(MICRO));
+        runtime.block_on(tokio::task::yield_now());
         thread::sleep(ms(5));
         runtime.block_on(task).unwrap();
     });
