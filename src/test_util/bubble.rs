@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
+use crate::clock::instant;
 use crate::core::registry;
 use crate::test_util::deadlock::Watcher;
-use crate::test_util::grace;
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
@@ -246,7 +246,7 @@ impl Bubble {
         spawned: &Spawned,
         code: impl FnOnce() -> F,
     ) -> Result<F::Output, Failure> {
-        let is_paused = paused::here().map_or_else(grace::is_frozen, |runtime| paused::clock(&runtime).is_some());
+        let is_paused = paused::here().map_or_else(instant::is_paused, |runtime| paused::clock(&runtime).is_some());
         if !is_paused {
             Pause::new().begin();
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::clock::source::LAST;
+use crate::clock::{instant, source::LAST};
 use crate::core::task;
 use crate::test_util::auto_advance::PATIENCE;
 use crate::test_util::by_tokio;
@@ -106,7 +106,7 @@ impl Mover {
         let (sender, moved) = mpsc::channel();
         let (watch, pause) = (self.watch.clone(), self.pause);
         task::spawn(&self.runtime, "hairspring clock", async move {
-            let stands = watch.is_pause(pause) && is_frozen();
+            let stands = watch.is_pause(pause) && instant::is_paused();
             let _ = sender.send(if stands { Some(by_tokio::move_to_next(LAST)) } else { None });
         });
         match moved.recv().ok().flatten() {
@@ -115,11 +115,4 @@ impl Mover {
             None => Err(Still::Ended),
         }
     }
-}
-
-/// Whether the clock of the current runtime, a current-thread one, is paused: nothing else moves it while a task looks.
-pub(super) fn is_frozen() -> bool {
-    let (shown, start) = (tokio::time::Instant::now(), Instant::now());
-    while start.elapsed() < Duration::from_micros(10) {}
-    tokio::time::Instant::now() == shown
 }
