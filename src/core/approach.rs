@@ -120,9 +120,12 @@ fn is_idle() -> bool {
     Handle::current().metrics().worker_park_unpark_count(0) % 2 == 1
 }
 
-/// Moves the clock.
-fn move_by(Ticks(nanos): Ticks) {
-    // The first poll moves it.
+/// Moves the clock without letting other tasks run.
+///
+/// # Panics
+/// If it is not paused.
+pub(crate) fn move_by(Ticks(nanos): Ticks) {
+    // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration_of(Ticks(nanos)))).poll(&mut Context::from_waker(Waker::noop()));
 }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod alarm;
 #[cfg(feature = "test-util")]
-mod approach;
+pub(crate) mod approach;
 #[cfg(feature = "test-util")]
 pub(crate) mod by_hand;
 pub(crate) mod capacity;

@@ -1,14 +1,12 @@
 //! The paused clock of a current-thread runtime, which is tokio's.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant};
+use crate::core::approach;
 use crate::core::by_hand;
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerLease, TurnBudget};
@@ -31,7 +29,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
         if next > target {
             return false;
         }
-        move_at_once(next);
+        approach::move_by(next - clock::now());
         if timer.fire_at(next, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes > 0 {
             timer.parking.wake_driver();
             return true;
@@ -53,12 +51,6 @@ pub(super) fn look_at_the_clock() {
     if let Some(timer) = timer() {
         timer.parking.wake_driver();
     }
-}
-
-/// Moves the clock without letting other tasks run.
-fn move_at_once(target: Tick) {
-    // The first poll moves the clock. Later polls would let other tasks run.
-    let _ = pin!(tokio::time::advance(until(target))).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 fn until(target: Tick) -> Duration {
