@@ -600,6 +600,28 @@ fn between_two_that_fire_a_bounded_number_moves_once_time_goes_on() {
     }
 }
 
+/// Two threads that turn one wheel by turns look at the clock at different times.
+#[test]
+fn two_that_turn_at_different_times_move_a_bounded_number_of_a_crowd() {
+    const COUNT: u64 = 200_000;
+    let start = 5 << 30;
+    let mut wheel = Wheel::starting_at(Tick(start - 1));
+    // Over four slots of a second.
+    for n in 0..COUNT {
+        wheel.insert(Tick(start + n * 7_919 % COUNT * 20_000), n);
+    }
+    while wheel.pop(Tick(start)).is_some() {}
+    let before = wheel.cascaded();
+    for _ in 0..COUNT {
+        for now in [start + 2, start + 1] {
+            let step = wheel.step(Tick(now));
+            assert!(!matches!(step, Step::Fired { .. }), "nothing is due");
+        }
+    }
+    let moved = wheel.cascaded() - before;
+    assert!(moved <= 2 * 4_096, "{moved} of {COUNT}");
+}
+
 /// The wheel's time may be far behind, so that all of a crowd is on one of the outermost levels. No turn comes while it does.
 #[test]
 fn before_the_first_of_a_crowd_fires_a_bounded_number_moves_however_far_the_time_of_the_wheel_is_behind() {

@@ -67,7 +67,8 @@ impl<T> Wheel<T> {
         if self.len() <= MOST {
             return false;
         }
-        if self.spread_at != now {
+        // Whoever turns beside another may be at an earlier time.
+        if now > self.spread_at {
             (self.spread_at, self.spread_left) = (now, AT_A_TIME);
         }
         if self.spread_left == 0 {

@@ -159,7 +159,7 @@ impl<T> Wheel<T> {
     /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
     pub(crate) fn restart(&mut self) {
         assert!(self.is_empty(), "time goes back only where nothing waits");
-        self.elapsed = Tick::ZERO;
+        (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
     /// The last tick that was processed; it never goes back.

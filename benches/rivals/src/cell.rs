@@ -116,6 +116,8 @@ pub struct Outcome {
     pub processor: Duration,
     /// The longest that an arm and a cancel took.
     pub slowest: Duration,
+    /// The latest that a thread of its own came back from its sleeps meanwhile: what the machine does to anybody.
+    pub stalled: Duration,
     /// Of our driver, and of the floor's thread.
     pub turns: u64,
     pub early: u64,
@@ -127,21 +129,22 @@ pub struct Outcome {
 
 impl Default for Outcome {
     fn default() -> Self {
-        let [took, processor, slowest] = [Duration::ZERO; 3];
+        let [took, processor, slowest, stalled] = [Duration::ZERO; 4];
         let lateness = Histogram::new(3).expect("three digits are allowed");
-        Outcome { took, processor, slowest, turns: 0, early: 0, resident: 0, lateness }
+        Outcome { took, processor, slowest, stalled, turns: 0, early: 0, resident: 0, lateness }
     }
 }
 
 impl Outcome {
     /// Of what a child has printed.
     pub fn of(numbers: &[u64]) -> Self {
-        let [took, processor, slowest, turns, early, resident, lateness @ ..] = numbers else {
+        let [took, processor, slowest, stalled, turns, early, resident, lateness @ ..] = numbers else {
             panic!("too few: {numbers:?}")
         };
-        let [took, processor, slowest] = [took, processor, slowest].map(|nanos| Duration::from_nanos(*nanos));
+        let [took, processor, slowest, stalled] =
+            [took, processor, slowest, stalled].map(|nanos| Duration::from_nanos(*nanos));
         let [turns, early, resident] = [*turns, *early, *resident];
-        let mut outcome = Outcome { took, processor, slowest, turns, early, resident, ..Outcome::default() };
+        let mut outcome = Outcome { took, processor, slowest, stalled, turns, early, resident, ..Outcome::default() };
         for pair in lateness.chunks_exact(2) {
             outcome.lateness.record_n(pair[0], pair[1]).expect("it resizes");
         }
@@ -150,7 +153,7 @@ impl Outcome {
 
     /// For [`Outcome::of`].
     pub fn in_numbers(&self) -> String {
-        let times = [self.took, self.processor, self.slowest].map(|time| time.as_nanos() as u64);
+        let times = [self.took, self.processor, self.slowest, self.stalled].map(|time| time.as_nanos() as u64);
         let lateness = self.lateness.iter_recorded();
         let lateness = lateness.flat_map(|step| [step.value_iterated_to(), step.count_since_last_iteration()]);
         let counts = [self.turns, self.early, self.resident];
@@ -181,6 +184,7 @@ impl Outcome {
         self.took += other.took;
         self.processor += other.processor;
         self.slowest = self.slowest.max(other.slowest);
+        self.stalled = self.stalled.max(other.stalled);
         self.turns += other.turns;
         self.early += other.early;
         self.resident += other.resident;

@@ -1,5 +1,5 @@
 //! A crowd of sleeps that fall due in no order, and what it costs others: a bystander that sleeps 1 ms again and again,
-//! and tasks that arm and cancel.
+//! and tasks that arm and cancel. What a thread that only sleeps is late shows what the machine does to anybody.
 //!
 //! Each figure comes from a fresh process of this program; the contenders take turns, and another one begins each time.
 
@@ -46,7 +46,7 @@ pub struct Options {
     only: Option<String>,
 }
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "contender",
     "processor s",
     "times tokio's",
@@ -54,6 +54,7 @@ const COLUMNS: [&str; 9] = [
     "late p99 ms",
     "late most ms",
     "slowest arm+cancel ms",
+    "thread late most ms",
     "bytes each",
     "turns",
 ];
@@ -101,6 +102,7 @@ fn cells(row: &Row, tokio: Option<&Row>, count: u64) -> Vec<String> {
         spread(2, &|outcome| millis(outcome.percentile(99.0))),
         spread(1, &|outcome| millis(outcome.percentile(100.0))),
         spread(2, &|outcome| millis(outcome.slowest)),
+        spread(1, &|outcome| millis(outcome.stalled)),
         spread(1, &|outcome| outcome.resident as f64 / count as f64),
         spread(0, &|outcome| outcome.turns as f64),
     ]
@@ -167,16 +169,18 @@ impl Child {
         let (meter, turned) = (Meter::start().expect("Linux tells of a process's threads"), turns());
         let bystander = runtime.spawn(stand_by::<U>(Arc::clone(&count)));
         // By this thread's pace: what waited for the timer to be woken would arm nothing while the timer is busy.
-        let slowest = Arc::new(AtomicU64::new(0));
+        let (slowest, mut stalled) = (Arc::new(AtomicU64::new(0)), Duration::ZERO);
         while !count.is_complete() {
+            let begun = Instant::now();
             thread::sleep(PAUSE);
+            stalled = stalled.max(begun.elapsed() - PAUSE);
             runtime.spawn(arm_some::<U>(Arc::clone(&slowest)));
             assert!(due.elapsed() < over + Duration::from_mins(1), "all fire");
         }
         let processor = meter.used().expect("Linux tells of a process's threads");
         let (took, turns) = (count.completed_at().saturating_duration_since(due), turns() - turned);
         let slowest = Duration::from_nanos(slowest.load(Relaxed));
-        let mut outcome = Outcome { took, processor, slowest, turns, resident, ..Outcome::default() };
+        let mut outcome = Outcome { took, processor, slowest, stalled, turns, resident, ..Outcome::default() };
         outcome.note(runtime.block_on(bystander).expect("nothing panics"));
         drop(timers);
         outcome
