@@ -3,7 +3,7 @@
 mod service;
 
 use crate::figures::{about, fill, table, two_digits, whole};
-use crate::results::{LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table, WORLDS};
+use crate::results::{CROWD, LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table, WORLDS};
 
 /// The text of the block with that name.
 pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
@@ -12,6 +12,7 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "population" => population(results),
         "late" => late(results),
         "price" => price(results),
+        "crowd" => crowd(results),
         "service" => service::actors(results),
         "services" => service::services(results),
         "worlds" => worlds(results),
@@ -20,13 +21,14 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "soak-stops" => soak_stops(results),
         "soak-memory" => soak_memory(results),
         "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
-        _ => Err("there is no such block; there are service, services, arm, population, late, price, worlds, size, \
-                  soak, soak-stops, soak-memory, machine-schemes"
+        _ => Err("there is no such block; there are service, services, arm, population, late, price, crowd, worlds, \
+                  size, soak, soak-stops, soak-memory, machine-schemes"
             .to_owned()),
     }
 }
 
 const HAIRSPRING: &str = "hairspring";
+const TIMERFD: &str = "hairspring, timerfd";
 const TOKIO: &str = "tokio::time";
 const MILLION: &str = "1000000";
 
@@ -125,7 +127,7 @@ const SCENARIOS: [(&str, &str); 4] = [
 
 const CONTENDERS: [(&str, &str); 4] = [
     ("hairspring", HAIRSPRING),
-    ("with `Alarm::Timerfd`", "hairspring, timerfd"),
+    ("with `Alarm::Timerfd`", TIMERFD),
     ("`tokio::time`", TOKIO),
     ("async-io", "async-io"),
 ];
@@ -165,7 +167,7 @@ fn late(results: &Results) -> Result<String, String> {
          second on, timers that are due within 0.8 ms share one: `Builder::coalesce` sets how long.",
         about(late.number(&lateness(1, HAIRSPRING), "sleeps a second")?),
         processor(HAIRSPRING)?,
-        processor("hairspring, timerfd")?,
+        processor(TIMERFD)?,
         processor(TOKIO)?,
     );
     let [one, two, three, four] = SCENARIOS.map(|(head, _)| head);
@@ -219,6 +221,37 @@ fn price(results: &Results) -> Result<String, String> {
     );
     let heads: Vec<_> = DENSITIES.iter().map(|tasks| format!("{tasks} tasks").replace("1 tasks", "1 task")).collect();
     let heads: Vec<_> = [""].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
+}
+
+/// Names for readers, and what the results call them.
+const CROWD_SHOWN: [(&str, &str); 7] = [
+    ("processor time, s", "processor s"),
+    ("bystander late, p50, ms", "late p50 ms"),
+    ("bystander late, p99, ms", "late p99 ms"),
+    ("bystander late at most, ms", "late most ms"),
+    ("slowest arm and cancel, ms", "slowest arm+cancel ms"),
+    ("a thread without timers late at most, ms", "thread late most ms"),
+    ("bytes for each that is pending", "bytes each"),
+];
+
+fn crowd(results: &Results) -> Result<String, String> {
+    let (crowd, machine) = (results.table(CROWD)?, results.machine(CROWD)?);
+    let rows = CROWD_SHOWN.map(|(label, column)| {
+        let spread = |contender| Ok(crowd.cell(&[("contender", contender)], column)?.replace("..", " to "));
+        let cells = [HAIRSPRING, TIMERFD, TOKIO].map(spread).into_iter().collect::<Result<Vec<_>, String>>()?;
+        Ok([vec![label.to_owned()], cells].concat())
+    });
+    let rows = rows.into_iter().collect::<Result<Vec<_>, String>>()?;
+    let sentence = format!(
+        "A crowd: 1,000,000 sleeps on 2 workers, due at random over 5 s; a bystander that sleeps 1 ms again and again; \
+         each millisecond a task that arms and cancels; and a thread that sleeps by itself, to show what the machine \
+         does to anybody. The middle of 5 rounds, the least and the most ({}, {}; repeat it with \
+         `benches/report/run crowd`):",
+        machine.system(),
+        machine.versions(&["tokio"])?
+    );
+    let heads = ["", "hairspring", "with `Alarm::Timerfd`", "`tokio::time`"];
     Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
 }
 
