@@ -173,7 +173,7 @@ impl Child {
         while !count.is_complete() {
             let begun = Instant::now();
             thread::sleep(PAUSE);
-            stalled = stalled.max(begun.elapsed() - PAUSE);
+            stalled = stalled.max(begun.elapsed().saturating_sub(PAUSE));
             runtime.spawn(arm_some::<U>(Arc::clone(&slowest)));
             assert!(due.elapsed() < over + Duration::from_mins(1), "all fire");
         }
