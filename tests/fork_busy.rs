@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{HUNG, current_thread, ms, multi_thread};
 use fork::{Fork, fork, waitpid_nohang};
 use hairspring::{Instant, Timer, interval, sleep};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 const CHILDREN: usize = 100;
 
@@ -31,7 +31,7 @@ fn ends_in_a_child(code: impl FnOnce()) -> bool {
                 }
                 thread::yield_now();
             }
-            std::process::Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
+            kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
             false
         }
     }

@@ -117,8 +117,9 @@ impl Workers {
 
     /// Sends a signal, such as `-TERM`, to the one that was started first of those that run.
     pub(crate) fn signal(&mut self, signal: &str) {
-        let process = self.running[0].id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        // The shell has a `kill` of its own. The program of that name may be missing.
+        let kill = format!("kill {signal} {}", self.running[0].id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
     /// Waits until the one that was started first has ended, and says if it has succeeded.
