@@ -4,6 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// `timeout` leaves the process group of the terminal. This ends it on what the terminal sends, such as Ctrl-C.
+const TIMEOUT: &str = r#"trap 'kill $!; exit 130' INT TERM HUP; timeout --kill-after=5 "$@" & wait $!"#;
+
 /// How cargo is run.
 pub(crate) struct Cargo {
     /// The folder of hairspring.
@@ -42,8 +45,8 @@ impl Cargo {
         let log = self.out.join("log");
         let run = || {
             let file = File::create(&log)?;
-            Command::new("timeout")
-                .args(["--kill-after=5", &seconds.to_string(), "cargo"])
+            Command::new("bash")
+                .args(["-c", TIMEOUT, "bash", &seconds.to_string(), "cargo"])
                 .args(arguments)
                 .current_dir(folder)
                 .env("CARGO_TARGET_DIR", self.out.join("build"))
@@ -58,8 +61,33 @@ impl Cargo {
                 .stderr(file)
                 .status()
         };
-        let status = run().map_err(|error| format!("timeout cargo: {error}"))?;
+        let status = run().map_err(|error| format!("bash: {error}"))?;
         let printed = fs::read(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         Ok(Ran { printed: String::from_utf8_lossy(&printed).into_owned(), code: status.code() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read};
+    use std::os::unix::process::CommandExt;
+
+    #[test]
+    fn what_is_running_ends_with_its_process_group() {
+        let mut bash = Command::new("bash")
+            .args(["-c", TIMEOUT, "bash", "60", "bash", "-c", "echo begun; sleep 20; echo slept"])
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut printed = BufReader::new(bash.stdout.take().unwrap());
+        let mut line = String::new();
+        printed.read_line(&mut line).unwrap();
+        assert_eq!(line, "begun\n");
+        Command::new("kill").args(["--", &format!("-{}", bash.id())]).status().unwrap();
+        // The pipe ends with the last that could write to it.
+        assert_eq!(printed.read_to_string(&mut line).unwrap(), 0);
+        assert_eq!(bash.wait().unwrap().code(), Some(130));
     }
 }

@@ -66,9 +66,6 @@ pub(crate) fn copy(cargo: &Cargo, listed: &Listed, from: &Path, switched: Switch
         fs::remove_dir_all(&to)?;
     }
     copy_folder(from, &to)?;
-    for (test, _) in &listed.skips {
-        fs::remove_file(to.join(test))?;
-    }
     let lock = Path::new("Cargo.lock");
     let before = to.with_file_name(Switched::Nothing.name()).join(lock);
     if before.exists() {
@@ -104,14 +101,13 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
 /// The manifest as cargo has published it, a table for each dependency, with hairspring and without what is not needed.
 fn manifest_of(published: &str, cargo: &Cargo, listed: &Listed) -> String {
     let mut keeps = true;
-    let skipped = |line: &str| listed.skips.iter().any(|(test, _)| line == format!("path = \"{test}\""));
     let mut result = String::new();
     for table in published.split_inclusive("\n\n") {
         let first = table.lines().next().unwrap_or_default();
         if first.starts_with('[') {
             let left_out = listed.without.iter().any(|name| first.ends_with(&format!("dev-dependencies.{name}]")));
             let is_bench = first == "[[bench]]" || first == "[[example]]";
-            keeps = !left_out && !is_bench && !table.lines().any(skipped);
+            keeps = !left_out && !is_bench;
         }
         if keeps {
             result += table;
@@ -125,7 +121,8 @@ fn manifest_of(published: &str, cargo: &Cargo, listed: &Listed) -> String {
     };
     let features = "features = [\"test-util\", \"tokio-util\"]";
     let for_tests = format!("[dev-dependencies.hairspring]\npath = \"{root}\"\n{features}");
-    format!("{result}\n[workspace]\n\n{own}\n\n{for_tests}\n")
+    let with = listed.with.join("\n");
+    format!("{result}\n[workspace]\n\n{own}\n\n{for_tests}\n\n[dev-dependencies]\n{with}\n")
 }
 
 /// Rewrites all sources in a folder. Returns how many paths were replaced.
@@ -147,4 +144,27 @@ fn switch(folder: &Path) -> io::Result<usize> {
         }
     }
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listed;
+
+    #[test]
+    fn a_manifest_loses_what_is_left_out_and_gains_hairspring_and_what_was_not_published() {
+        let list =
+            "a 1.0.0 --tests\n    without criterion\n    with b = { version = \"1\" } # Imported, and not used.\n";
+        let [listed] = &listed::read(list).unwrap()[..] else { panic!("one crate") };
+        let cargo = Cargo { root: "/root".into(), out: "/out".into() };
+        let published = "[package]\nname = \"a\"\n\n[[bench]]\nname = \"x\"\n\n[dependencies.criterion]\nversion = \"1\"\n\n\
+                         [dev-dependencies.criterion]\nversion = \"1\"\n\n[target.'cfg(unix)'.dev-dependencies.criterion]\n\
+                         version = \"1\"\n\n[dev-dependencies.c]\nversion = \"1\"\n";
+        let expected = "[package]\nname = \"a\"\n\n[dependencies.criterion]\nversion = \"1\"\n\n\
+                        [dev-dependencies.c]\nversion = \"1\"\n\n[workspace]\n\n\
+                        [dependencies.hairspring]\npath = \"/root\"\nfeatures = [\"tokio-util\"]\n\n\
+                        [dev-dependencies.hairspring]\npath = \"/root\"\nfeatures = [\"test-util\", \"tokio-util\"]\n\n\
+                        [dev-dependencies]\nb = { version = \"1\" } # Imported, and not used.\n";
+        assert_eq!(manifest_of(published, &cargo, listed), expected);
+    }
 }

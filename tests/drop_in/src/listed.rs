@@ -9,8 +9,8 @@ pub(crate) struct Listed {
     pub(crate) arguments: Vec<String>,
     /// Dependencies that are left out, because only benches, examples or documentation use them.
     pub(crate) without: Vec<String>,
-    /// Test files that are left out, with the reason.
-    pub(crate) skips: Vec<(String, String)>,
+    /// Development dependencies that were not published, as lines of a manifest.
+    pub(crate) with: Vec<String>,
     /// The ends of the names of tests that fail on hairspring only, with the reason.
     pub(crate) differs: Vec<(String, String)>,
     /// The same, of tests that fail now and then.
@@ -36,7 +36,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
                 version: version.clone(),
                 arguments: arguments.to_vec(),
                 without: Vec::new(),
-                skips: Vec::new(),
+                with: Vec::new(),
                 differs: Vec::new(),
                 sometimes: Vec::new(),
                 remark: String::new(),
@@ -47,18 +47,15 @@ pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
         let last = crates.last_mut().ok_or_else(|| wrong("a crate comes first"))?;
         match first {
             "without" => last.without.extend(rest),
+            "with" => last.with.push(rest.join(" ")),
             "only_tests" => last.only_tests = true,
             "remark" => last.remark = rest.join(" "),
-            "skips" | "differs" | "sometimes" => {
+            "differs" | "sometimes" => {
                 let (name, why) = rest.split_first().ok_or_else(|| wrong("a name is missing"))?;
-                let tests = match first {
-                    "skips" => &mut last.skips,
-                    "differs" => &mut last.differs,
-                    _ => &mut last.sometimes,
-                };
+                let tests = if first == "differs" { &mut last.differs } else { &mut last.sometimes };
                 tests.push((name.clone(), why.join(" ")));
             }
-            _ => return Err(wrong("allowed: without, only_tests, remark, skips, differs, sometimes")),
+            _ => return Err(wrong("allowed: without, with, only_tests, remark, differs, sometimes")),
         }
     }
     Ok(crates)

@@ -29,7 +29,7 @@ tests. Prints a table. What differs has to be as the list says.
   --help    prints this
 
 All is built in target/drop_in: some gigabytes, and an hour for all crates on two cores. Exits with 1 if something
-differs that is not listed, or the reverse, with 2 on bad arguments.
+differs that is not listed, or the reverse, or if a crate could not be tested, with 2 on bad arguments.
 ";
 
 /// Long enough for the largest of them on a busy machine.
@@ -108,6 +108,9 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
     let copy = |switched| copies::copy(cargo, listed, &sources, switched).map_err(|error| error.to_string());
     let before = test(cargo, listed, &copy(Switched::Nothing)?.0, times)?;
     println!("before: {}", before.summary());
+    if !before.compiles() {
+        return Err("does not compile as it is".to_owned());
+    }
     for test in before.failed() {
         println!("  fails: {test}");
     }

@@ -34,6 +34,10 @@ impl Outcome {
         self.tests.retain(|_, (passed, failed)| *passed + *failed > 0);
     }
 
+    pub(crate) fn compiles(&self) -> bool {
+        self.runs > 0
+    }
+
     /// Those that did not pass each time: that failed, or had no result in a run that was cut short.
     pub(crate) fn failed(&self) -> BTreeSet<&str> {
         let tests = self.tests.iter().filter(|(_, (passed, _))| *passed < self.runs);
@@ -42,7 +46,7 @@ impl Outcome {
 
     /// Those that passed each time in another, and not in this one. `compiles` if it did not.
     pub(crate) fn fails_unlike(&self, other: &Outcome) -> Vec<String> {
-        if self.runs == 0 {
+        if !self.compiles() {
             return vec!["compiles".to_owned()];
         }
         let passed =

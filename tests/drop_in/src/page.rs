@@ -31,9 +31,8 @@ impl Row {
     pub(crate) fn new(listed: &Listed, before: &Outcome) -> Result<Row, String> {
         let differs = listed.differs.iter().map(|(name, why)| format!("`{name}`: {why}"));
         let sometimes = listed.sometimes.iter().map(|(name, why)| format!("sometimes `{name}`: {why}"));
-        let skips = listed.skips.iter().map(|(test, why)| format!("without {test}: {why}"));
         let remark = (!listed.remark.is_empty()).then(|| listed.remark.clone());
-        let parts: Vec<String> = differs.chain(sometimes).chain(skips).chain(remark).collect();
+        let parts: Vec<String> = differs.chain(sometimes).chain(remark).collect();
         Ok(Row {
             name: listed.name.clone(),
             version: listed.version.clone(),
