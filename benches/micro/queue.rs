@@ -6,7 +6,8 @@
 //! - `reset`: gives one of 1, 10,000 or 1,000,000 entries, taken in no order, another deadline 30 to 40 s ahead;
 //! - `expire`: hands out 10,000 or 1,000,000 entries that are all due, with deadlines over 50 ms that came in their order
 //!   (`in_order`, as entries of one length do) or in none (`scattered`); the cost of one entry, without its insertion. Here
-//!   the task has no budget, or both would be told every 128 entries to let others run.
+//!   the task has no budget, or both would be told every 128 entries to let others run;
+//! - `fill`: puts those entries in, at instants, so that no clock is read.
 //!
 //! All of it in a task of a runtime with two workers, within one poll of the task. A queue that has entries was polled
 //! before, so that it has a timer on the runtime.
@@ -111,10 +112,14 @@ fn main() {
         // By hand: criterion would take many more samples, each of which takes a second to set up.
         for &size in &sizes[1..] {
             for (order, step) in [("in_order", 1), ("scattered", 1_000_003)] {
-                let row = format!("expire/{size}_{order}/{state}");
-                for _ in 0..if row.contains(&wanted) { samples } else { 0 } {
-                    record(&row, Ours::NAME, size, expire::<Ours>(&runtime, size, step));
-                    record(&row, Theirs::NAME, size, expire::<Theirs>(&runtime, size, step));
+                let rows = ["fill", "expire"].map(|part| format!("{part}/{size}_{order}/{state}"));
+                for _ in 0..if rows.iter().any(|row| row.contains(&wanted)) { samples } else { 0 } {
+                    let ours = expire::<Ours>(&runtime, size, step);
+                    let theirs = expire::<Theirs>(&runtime, size, step);
+                    for (part, row) in rows.iter().enumerate() {
+                        record(row, Ours::NAME, size, ours[part]);
+                        record(row, Theirs::NAME, size, theirs[part]);
+                    }
                 }
             }
         }
@@ -199,21 +204,23 @@ fn reset<Q: Queue>(Filled { queue, keys }: &mut Filled<Q>, i: u64) {
     queue.reset(black_box(keys[any]), varied(i));
 }
 
-/// Hands out `size` entries that are due, and returns how long that took. Those inserted one after the other are `step`
-/// apart in the order of their deadlines.
-fn expire<Q: Queue>(runtime: &Runtime, size: u64, step: u64) -> Duration {
+/// Puts `size` entries in and hands them out when they are due, and returns how long both took. Those inserted one after
+/// the other are `step` apart in the order of their deadlines.
+fn expire<Q: Queue>(runtime: &Runtime, size: u64, step: u64) -> [Duration; 2] {
     let expire = runtime.spawn(task::unconstrained(expire_in_task::<Q>(size, step)));
     runtime.block_on(expire).expect("it is handed out")
 }
 
-async fn expire_in_task<Q: Queue>(size: u64, step: u64) -> Duration {
+async fn expire_in_task<Q: Queue>(size: u64, step: u64) -> [Duration; 2] {
     const SPAN: u64 = 50_000_000;
     let mut queue = Q::new();
     // None is to be due before all are in.
-    let start = Instant::now() + Duration::from_millis(20) + Duration::from_nanos(size * 1_000);
+    let filling = Instant::now();
+    let start = filling + Duration::from_millis(20) + Duration::from_nanos(size * 1_000);
     for i in 0..size {
         queue.insert_at(i, start + Duration::from_nanos((i * step) % size * (SPAN / size)));
     }
+    let filled = filling.elapsed();
     poll_fn(|cx| {
         assert!(queue.poll(cx).is_pending(), "nothing is due yet");
         Poll::Ready(())
@@ -227,5 +234,5 @@ async fn expire_in_task<Q: Queue>(size: u64, step: u64) -> Duration {
     }
     let taken = start.elapsed();
     assert_eq!(handed_out, size);
-    taken
+    [filled, taken]
 }

@@ -146,7 +146,7 @@ impl<T> Wheel<T> {
         self.mark_empty(place);
         let (ahead, level) = (AHEAD + n, LOWEST + n - 1);
         debug_assert_eq!(self.occupied[level], 0, "what is on lower levels comes first");
-        self.lists.swap(n, level);
+        self.lists.swap(level, ahead);
         self.occupied.swap(ahead, level);
         self.sorted[level] = self.sorted[ahead];
         self.rows_occupied = self.rows_occupied & !(1 << ahead) | 1 << level;
@@ -176,5 +176,43 @@ impl<T> Wheel<T> {
         if self.lists[place].is_empty() {
             self.vacate(place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wheel::Step;
+
+    /// Of five entries one is taken out at once, one as time goes on, one reset to where it is; the others stay.
+    #[test]
+    fn what_was_spread_leaves_its_list_before_and_after_time_comes_to_its_slot() {
+        const COUNT: usize = 4_000;
+        let deadline = |n: usize| Tick((1 << 40) + (1 << 30) + (n * 7_919 % COUNT) as u64 * 1_500_000);
+        let mut wheel = Wheel::starting_at(Tick(1 << 40));
+        let keys: Vec<_> = (0..COUNT).map(|n| wheel.insert(deadline(n), n)).collect();
+        for n in (0..COUNT).step_by(5) {
+            assert_eq!(wheel.remove(keys[n]), Some(n));
+        }
+        wheel.check();
+        assert!(wheel.spreads > 0);
+        let mut fired = Vec::new();
+        let mut fives = (0..COUNT).step_by(5);
+        while let Some(next) = wheel.next_expiration() {
+            match wheel.step(next) {
+                Step::Fired { value, .. } if value % 5 > 1 => fired.push(value),
+                _ => {}
+            }
+            if let Some(n) = fives.next() {
+                wheel.remove(keys[n + 1]);
+                wheel.reset(keys[n + 2], deadline(n + 2));
+                if n % 500 == 0 {
+                    wheel.check();
+                }
+            }
+        }
+        let mut stayed: Vec<_> = (0..COUNT).filter(|n| n % 5 > 1).collect();
+        stayed.sort_by_key(|&n| deadline(n));
+        assert_eq!(fired, stayed);
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Block {
     pub(super) next: u32,
     /// The deadline of the entry that came last.
     pub(super) latest: Tick,
+    /// The number of the list that it belongs to.
+    pub(super) list: u32,
     /// One bit a position: is there an entry?
     pub(super) occupied: u32,
     pub(super) entries: [u32; BLOCK],
@@ -24,16 +26,24 @@ pub(super) struct Block {
 pub(super) struct At {
     /// `NIL` if it is the only one, in no block.
     pub(super) block: u32,
+    /// In the block. The number of the list if it is in none.
     pub(super) position: u32,
 }
 
 impl At {
-    pub(super) const ALONE: At = At { block: NIL, position: 0 };
+    pub(super) fn alone(list: u32) -> At {
+        At { block: NIL, position: list }
+    }
+
+    #[inline]
+    pub(super) fn is_alone(self) -> bool {
+        self.block == NIL
+    }
 }
 
 impl Block {
     pub(super) const EMPTY: Block =
-        Block { prev: NIL, next: NIL, latest: Tick::ZERO, occupied: 0, entries: [NIL; BLOCK] };
+        Block { prev: NIL, next: NIL, latest: Tick::ZERO, list: NIL, occupied: 0, entries: [NIL; BLOCK] };
 
     /// The position behind the last entry.
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::place::{AHEAD, Place};
+use super::place::AHEAD;
 use super::{Tick, Wheel};
 
 impl<T> Wheel<T> {
@@ -27,12 +27,11 @@ impl<T> Wheel<T> {
         for (row, occupied) in self.occupied.iter().enumerate() {
             assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
         }
-        for (index, list) in self.lists.iter().enumerate() {
-            let place = Place(index);
+        for (place, list) in self.lists.iter() {
             let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
             let ahead = self.spread_of(place).is_some_and(|n| self.occupied[AHEAD + n] != 0);
             assert_eq!(!list.is_empty() || ahead, marked, "the bit of {place:?}");
-            let here = list.check(&self.store);
+            let here = list.check(&self.store, self.lists.number(place));
             (count, blocks) = (count + here.0, blocks + here.1);
             let mut before = Tick::ZERO;
             for deadline in list.iter(&self.store).map(|index| self.store.cell(index).deadline) {

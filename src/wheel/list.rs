@@ -9,7 +9,8 @@
 //! 2. Neighbouring blocks name each other, and each has an entry. Only the last may have none, if there are others, so
 //!    that a list that goes on growing and shrinking by one entry keeps its blocks.
 //! 3. Within a block entries are in order. One that is taken out leaves a gap, unless it is the last.
-//! 4. Each entry knows where it is in its list: [`At`].
+//! 4. Each entry knows where it is in its list: [`At`]. It knows the number of the list if it is alone there, and its
+//!    block does otherwise.
 //!
 //! Must not know: levels, time.
 
@@ -46,15 +47,6 @@ impl List {
         if self.head == NIL { store.cell(self.tail).deadline } else { store.blocks[self.tail].latest }
     }
 
-    /// Whether the list itself names this entry, or the block that it is in. Only then does it change if the entry and,
-    /// with it, its block are taken out.
-    pub(super) fn names(self, index: u32, at: At) -> bool {
-        match at {
-            At::ALONE => self.head == NIL && self.tail == index,
-            At { block, .. } => self.head != NIL && (self.head == block || self.tail == block),
-        }
-    }
-
     /// Adds an entry to a list that has some. Returns where, and the deadline of the one before it, which may have left.
     #[inline]
     pub(super) fn push<T>(&mut self, store: &mut Store<T>, index: u32, deadline: Tick) -> (At, Tick) {
@@ -76,20 +68,20 @@ impl List {
         let block = store.new_block();
         if self.head == NIL {
             let alone = store.cell_mut(self.tail);
-            alone.at = At { block, position: 0 };
+            let list = std::mem::replace(&mut alone.at, At { block, position: 0 }).position;
             let latest = alone.deadline;
             let first = &mut store.blocks[block];
-            (first.prev, first.next, first.latest) = (NIL, NIL, latest);
+            (first.prev, first.next, first.latest, first.list) = (NIL, NIL, latest, list);
             (first.entries[0], first.occupied) = (self.tail, 1);
             *self = List { head: block, tail: block };
             return self.push(store, index, deadline);
         }
         let before = &mut store.blocks[self.tail];
         before.next = block;
-        let latest = before.latest;
-        let last = &mut store.blocks[block];
-        (last.prev, last.next, last.latest) = (self.tail, NIL, deadline);
-        (last.entries[0], last.occupied) = (index, 1);
+        let (latest, list) = (before.latest, before.list);
+        let added = &mut store.blocks[block];
+        (added.prev, added.next, added.latest, added.list) = (self.tail, NIL, deadline, list);
+        (added.entries[0], added.occupied) = (index, 1);
         self.tail = block;
         (At { block, position: 0 }, latest)
     }
@@ -133,7 +125,7 @@ impl List {
 
     /// Takes out the entry that is alone, or the last of its block.
     pub(super) fn shorten<T>(&mut self, store: &mut Store<T>, at: At) {
-        if at == At::ALONE {
+        if at.is_alone() {
             *self = List::EMPTY;
         } else {
             self.drop_block(store, at.block);
@@ -182,17 +174,19 @@ impl List {
         alone.into_iter().chain(self.blocks(store).flat_map(Block::iter))
     }
 
-    /// Panics where the links do not agree; returns how many entries and how many blocks there are.
-    pub(super) fn check<T>(self, store: &Store<T>) -> (usize, usize) {
+    /// Panics where the links do not agree; returns how many entries and how many blocks there are. `list` is the list's
+    /// number.
+    pub(super) fn check<T>(self, store: &Store<T>, list: u32) -> (usize, usize) {
         if self.head == NIL {
             let count = usize::from(!self.is_empty());
-            assert!(count == 0 || store.cell(self.tail).at == At::ALONE, "entry {} is alone", self.tail);
+            assert!(count == 0 || store.cell(self.tail).at == At::alone(list), "entry {} is alone", self.tail);
             return (count, 0);
         }
         let (mut before, mut block, mut entries, mut blocks) = (NIL, self.head, 0, 0);
         while block != NIL {
             let Block { prev, next, occupied, .. } = store.blocks[block];
             assert_eq!(prev, before, "block {block} links back");
+            assert_eq!(store.blocks[block].list, list, "block {block} knows its list");
             assert!(occupied != 0 || next == NIL && prev != NIL, "block {block} has entries");
             for (position, &index) in (0..).zip(&store.blocks[block].entries) {
                 if occupied & (1 << position) != 0 {

@@ -310,7 +310,7 @@ impl<T> Wheel<T> {
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(Tick, T)> {
         let cell = self.store.take(key)?;
-        self.unlink(key.index, cell.deadline, cell.at);
+        self.unlink(cell.at);
         Some((cell.deadline, cell.value))
     }
 
@@ -328,12 +328,18 @@ impl<T> Wheel<T> {
     /// assert!(!wheel.reset(key, Tick(20)));
     /// ```
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
-        let Some(cell) = self.store.get_mut(key) else { return false };
+        self.replace_deadline(key, deadline).is_some()
+    }
+
+    /// [`reset`](Wheel::reset), with the deadline that the entry had.
+    #[inline]
+    pub(crate) fn replace_deadline(&mut self, key: Key, deadline: Tick) -> Option<Tick> {
+        let cell = self.store.get_mut(key)?;
         let (before, at) = (std::mem::replace(&mut cell.deadline, deadline), cell.at);
-        self.unlink(key.index, before, at);
+        self.unlink(at);
         let at = self.push_new(key.index, deadline);
         self.store.cell_mut(key.index).at = at;
-        true
+        Some(before)
     }
 
     /// The deadline of an entry, as it was given; `None` where `key` is stale.

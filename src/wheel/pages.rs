@@ -83,7 +83,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         // The page was full before, or has nothing left.
         if page.len() == PAGE - 1 {
             self.mark_open(number);
-        } else if page.is_empty() && number >= self.kept {
+        } else if number >= self.kept && page.is_empty() {
             self.release(number);
         }
         Some(taken)

@@ -66,27 +66,29 @@ impl<T> Wheel<T> {
         if self.depth == 0 && (self.spreads == 0 || !self.lists[place].is_empty()) {
             self.push(place, index, deadline)
         } else {
-            self.push_while_current(index, deadline)
+            self.push_while_current(place, index, deadline)
         }
     }
 
+    /// While a slot is current or spread.
     #[inline(never)]
-    fn push_while_current(&mut self, index: u32, deadline: Tick) -> At {
-        self.push(self.place_while_current(deadline), index, deadline)
+    fn push_while_current(&mut self, place: Place, index: u32, deadline: Tick) -> At {
+        let mut place = self.end_of_spread(place, deadline);
+        if self.depth > 0 {
+            place = self.place_while_current(place, deadline);
+        }
+        self.push(place, index, deadline)
     }
 
-    fn place_while_current(&self, deadline: Tick) -> Place {
+    fn place_while_current(&self, below: Place, deadline: Tick) -> Place {
         // The innermost whose span it falls in.
         let within = self.current().iter().rev().find(|current| deadline <= current.last);
-        let Some(Current { place, .. }) = within else {
-            return self.end_of_spread(self.place_of(deadline), deadline);
-        };
+        let Some(Current { place, .. }) = within else { return below };
         if !self.is_sorted(*place) {
             return *place;
         }
         // What would put the slot out of order goes below it, so that one short timer does not make all of it cascade.
         // So does what may have others of its tick there.
-        let below = self.end_of_spread(self.place_of(deadline), deadline);
         let in_order = self.lists[*place].latest(&self.store) <= deadline;
         if in_order && self.lists[below].is_empty() { *place } else { below }
     }
@@ -99,10 +101,7 @@ impl<T> Wheel<T> {
         }
         let differ = (deadline.0 ^ self.elapsed.0) | (SLOTS as u64 - 1);
         let level = differ.ilog2() / DIGIT;
-        let place = level as usize * SLOTS + digit(deadline, level as usize);
-        // Known to the compiler from here on, so that no list ahead is looked for.
-        assert!(place < AHEAD * SLOTS);
-        Place(place)
+        Place(level as usize * SLOTS + digit(deadline, level as usize))
     }
 
     /// The slot with the earliest entries. Lower levels come first: their entries share `elapsed`'s higher digits.
@@ -147,11 +146,12 @@ impl<T> Wheel<T> {
     /// Adds an entry to a list, and returns where it is there.
     #[inline]
     pub(super) fn push(&mut self, place: Place, index: u32, deadline: Tick) -> At {
-        let list = &mut self.lists[place];
+        let number = self.lists.number(place);
+        let list = &mut self.lists[number];
         if list.is_empty() {
             *list = List::of_one(index);
             self.mark(place);
-            return At::ALONE;
+            return At::alone(number);
         }
         let (at, before) = list.push(&mut self.store, index, deadline);
         if before > deadline {
@@ -168,47 +168,33 @@ impl<T> Wheel<T> {
 
     /// Takes an entry out of its list, given what its cell says of it.
     #[inline]
-    pub(super) fn unlink(&mut self, index: u32, deadline: Tick, at: At) {
-        if !self.store.leave_block(at) {
-            return;
-        }
-        if self.depth | self.spreads > 0 {
-            self.unlink_while_current(index, deadline, at);
-        } else {
-            self.shorten(self.place_of(deadline), at);
-        }
-    }
-
-    #[inline(never)]
-    fn unlink_while_current(&mut self, index: u32, deadline: Tick, at: At) {
-        let current = self.current().iter().map(|current| current.place);
-        let path = std::iter::successors(Some(self.place_of(deadline)), |&place| self.ahead_of(place, deadline));
-        let place = current.chain(path).find(|&place| self.lists[place].names(index, at));
-        // If it is in the midst of a list, the list itself does not change, so any will do.
-        self.shorten(place.unwrap_or_else(|| self.place_of(deadline)), at);
-    }
-
-    /// An entry has left that was alone, or the last in its block.
-    #[inline]
-    pub(super) fn shorten(&mut self, place: Place, at: At) {
-        let list = &mut self.lists[place];
+    pub(super) fn unlink(&mut self, at: At) {
+        let Some(number) = self.store.leave_block(at) else { return };
+        let list = &mut self.lists[number];
         list.shorten(&mut self.store, at);
         if list.is_empty() {
-            self.vacate(place);
+            self.vacate(self.lists.place(number));
         }
     }
 
     /// A slot has no more entries.
     #[inline]
     pub(super) fn vacate(&mut self, place: Place) {
-        if self.spreads > 0 && self.has_entries_ahead(place) {
+        if self.depth | self.spreads > 0 {
+            return self.vacate_while_current(place);
+        }
+        self.mark_empty(place);
+    }
+
+    /// While a slot is current or spread.
+    #[inline(never)]
+    fn vacate_while_current(&mut self, place: Place) {
+        if self.has_entries_ahead(place) {
             return;
         }
         self.mark_empty(place);
-        if self.depth > 0 {
-            self.end_current(place);
-        }
-        if self.spreads > 0 && self.occupied[place.row()] == 0 {
+        self.end_current(place);
+        if self.occupied[place.row()] == 0 {
             self.end_spread(place.row());
         }
     }

@@ -109,11 +109,11 @@ impl<T> Wheel<T> {
     pub fn step(&mut self, now: Tick) -> Step<T> {
         loop {
             let first = self.first_of_current();
-            if let Some((_, place, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
-                return self.fire(place, index);
+            if let Some((_, _, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
+                return self.fire(index);
             }
             if self.has_due() {
-                return self.fire(Place::DUE, self.lists[Place::DUE].first(&self.store));
+                return self.fire(self.lists[Place::DUE].first(&self.store));
             }
             let innermost = self.current().last().map(|current| current.place);
             if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
@@ -130,9 +130,9 @@ impl<T> Wheel<T> {
                         return Step::Cascaded;
                     }
                 }
-                (Some((deadline, place, index)), _) if deadline <= now => {
+                (Some((deadline, _, index)), _) if deadline <= now => {
                     self.elapsed = deadline;
-                    return self.fire(place, index);
+                    return self.fire(index);
                 }
                 _ => break,
             }
@@ -212,11 +212,9 @@ impl<T> Wheel<T> {
     }
 
     #[inline]
-    fn fire(&mut self, place: Place, index: u32) -> Step<T> {
+    fn fire(&mut self, index: u32) -> Step<T> {
         let (key, cell) = self.store.take_at(index);
-        if self.store.leave_block(cell.at) {
-            self.shorten(place, cell.at);
-        }
+        self.unlink(cell.at);
         Step::Fired { key, deadline: cell.deadline, value: cell.value }
     }
 

@@ -99,7 +99,7 @@ impl<T> Wheel<T> {
     /// All entries, in no order.
     #[cfg(feature = "test-util")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
-        let indexes = self.lists.iter().flat_map(|list| list.iter(&self.store));
+        let indexes = self.lists.iter().flat_map(|(_, list)| list.iter(&self.store));
         indexes.map(|index| (self.store.key_of(index), self.store.cell(index).deadline))
     }
 

@@ -91,8 +91,7 @@ pub struct DelayQueue<T> {
     now: Tick,
     /// How many entries have been handed out since.
     handed_out: u32,
-    /// How many entries were inserted, and how many have expired, so far.
-    inserted: u64,
+    /// How many entries have expired so far.
     expired: u64,
     /// How many entries room is reserved for.
     reserved: usize,
@@ -158,7 +157,6 @@ impl<T> DelayQueue<T> {
             sleep: sleep.of(Kind::DelayQueue),
             now: Tick::ZERO,
             handed_out: 0,
-            inserted: 0,
             expired: 0,
             reserved: 0,
             last_poll: LastPoll::Ready,
@@ -207,7 +205,6 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
-        self.inserted += 1;
         self.wake_if_earlier(deadline);
         Key(key)
     }
@@ -230,13 +227,8 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        clock::instant_of(self.tick_of(key))
-    }
-
-    #[track_caller]
-    fn tick_of(&self, key: &Key) -> Tick {
         let Some(deadline) = self.wheel.deadline(key.0) else { refuse() };
-        deadline
+        clock::instant_of(deadline)
     }
 
     /// Removes an entry, due or not.
@@ -321,9 +313,8 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     fn reset_tick(&mut self, key: &Key, deadline: Tick) {
-        let before = self.tick_of(key);
         let deadline = self.behind_what_is_due(deadline);
-        self.wheel.reset(key.0, deadline);
+        let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { refuse() };
         self.wake_if_reset(before, deadline);
         self.put_off(before);
     }
@@ -410,7 +401,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        Metrics { name: None, len: self.len(), inserted: self.inserted, expired: self.expired }
+        Metrics { name: None, len: self.len(), inserted: self.wheel.inserted(), expired: self.expired }
     }
 
     /// Returns whether the queue has no entries.

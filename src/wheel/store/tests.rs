@@ -2,7 +2,7 @@ use super::*;
 
 fn insert<T>(store: &mut Store<T>, value: T) -> Key {
     let index = store.next_index();
-    store.insert(index, Tick(1), At::ALONE, value)
+    store.insert(index, Tick(1), At::alone(0), value)
 }
 
 #[test]
