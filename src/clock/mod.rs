@@ -40,7 +40,8 @@ pub(crate) fn now() -> Tick {
 }
 
 /// The deadline of a timer that is made now: `duration` later, but at most 500 years.
-#[inline]
+// Not inlined into programs: see `registry::shard_if_held`.
+#[inline(never)]
 pub(crate) fn after(duration: Duration) -> Tick {
     later(now(), duration)
 }

@@ -100,9 +100,17 @@ pub(crate) fn own() -> TimerLease {
     })
 }
 
+/// The shard for this thread's sleeps if a test holds a clock.
+// Not inlined into programs: around its atomic load a compiler does not make the future of a timeout in place, but moves
+// it twice.
+#[inline(never)]
+pub(crate) fn shard_if_held() -> Option<ShardLease> {
+    if source::any_is_held() { Some(shard()) } else { None }
+}
+
 /// The shard for this thread's sleeps: of the current runtime's timer, or outside any of the process's own.
-#[inline]
-pub(crate) fn shard() -> ShardLease {
+#[cold]
+fn shard() -> ShardLease {
     shard_of_runtime().unwrap_or_else(own_shard)
 }
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
+use crate::clock;
 use crate::clock::Instant;
-use crate::clock::{self, source};
 use crate::core::place::{Kind, Place};
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, ShardLease};
@@ -128,7 +128,7 @@ impl Sleep {
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
         // The first poll finds the timer. If a test holds a clock, the sleep keeps to that clock from here on.
-        let timer = source::any_is_held().then(registry::shard);
+        let timer = registry::shard_if_held();
         Sleep::at(timer, deadline)
     }
 

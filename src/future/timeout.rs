@@ -36,6 +36,7 @@ use crate::util::error::{Elapsed, Error};
 /// assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+#[inline]
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(duration))
@@ -58,6 +59,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+#[inline]
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
@@ -84,6 +86,7 @@ pub struct Timeout<T> {
 }
 
 impl<T> Timeout<T> {
+    #[inline]
     pub(crate) fn new(value: T, delay: Sleep) -> Self {
         Timeout { value, delay: delay.of(Kind::Timeout) }
     }
