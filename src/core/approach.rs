@@ -17,10 +17,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::clock::{duration_of, instant, instant_of};
-use crate::core::alarm::Unfit;
 use crate::core::alarm::own::OwnAlarm;
+use crate::core::alarm::{Unfit, has_threads};
 use crate::core::hook::{self, Quiet};
 use crate::core::shards::Shards;
+use crate::util::parks;
 use crate::wheel::{Tick, Ticks};
 
 /// A millisecond: a step of tokio's clock.
@@ -36,6 +37,11 @@ enum Next {
     Jump(Tick),
     /// Ourselves, by less than a millisecond to this tick.
     Step(Tick),
+}
+
+/// Whether it can be seen that a runtime is idle. If not, tokio's alarm alone moves the clock, and rounds up.
+pub(super) fn is_possible() -> bool {
+    has_threads() && parks::ARE_COUNTED
 }
 
 /// Brings a clock to the deadlines of one timer.
@@ -117,7 +123,7 @@ pub(super) fn align(timer: &Shards, now: Tick) {
 
 /// Whether tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
 fn is_idle() -> bool {
-    Handle::current().metrics().worker_park_unpark_count(0) % 2 == 1
+    parks::count(&Handle::current().metrics(), 0) % 2 == 1
 }
 
 /// Moves the clock without letting other tasks run.

@@ -15,8 +15,6 @@ use tokio::runtime::Handle;
 
 use crate::clock;
 use crate::clock::{instant, source};
-#[cfg(feature = "test-util")]
-use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
@@ -150,7 +148,7 @@ impl Driver {
     /// Waits for a tick with tokio's alarm.
     fn wait_for(&mut self, at: Tick, now: Tick, cx: &mut Context<'_>) -> Result<(), Unfit> {
         #[cfg(feature = "test-util")]
-        if has_threads() && instant::is_paused() {
+        if approach::is_possible() && instant::is_paused() {
             return self.approach.begin(&mut self.alarm, now, at, cx);
         }
         let _ = (now, cx);

@@ -91,12 +91,13 @@ impl FindIo {
     }
 }
 
-#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+#[cfg(target_os = "linux")]
 mod system {
     use std::fs;
 
     use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
+    use crate::util::parks;
     use crate::util::waits::{self, On};
 
     pub(super) struct Workers {
@@ -120,13 +121,14 @@ mod system {
             let threads = vec![None; metrics.num_workers()];
             let may_move = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
             // The caught panic of a wrong answer would end a program that aborts.
-            cfg!(panic = "unwind").then_some(Workers { metrics, may_move, threads })
+            let looks = cfg!(panic = "unwind") && parks::ARE_COUNTED;
+            looks.then_some(Workers { metrics, may_move, threads })
         }
 
         /// Notes the worker of this thread.
         pub(super) fn note_this(&mut self) {
             let Some(index) = worker_index().filter(|&index| index < self.threads.len()) else { return };
-            let parks = self.metrics.worker_park_unpark_count(index);
+            let parks = parks::count(&self.metrics, index);
             self.threads[index] = Some(Thread { number: waits::current_number(), parks });
         }
 
@@ -140,18 +142,18 @@ mod system {
 
         fn is_in_driver(&self, index: usize, thread: Thread) -> bool {
             // Odd while it is parked.
-            let parks = self.metrics.worker_park_unpark_count(index);
+            let parks = parks::count(&self.metrics, index);
             if parks % 2 == 0 || (self.may_move && parks != thread.parks + 1) {
                 return false;
             }
             let Ok(doing) = fs::read(waits::file_of(thread.number)) else { return false };
             let waits_for_files = waits::wait(&doing).is_some_and(|wait| wait.on == On::Files);
-            waits_for_files && parks == self.metrics.worker_park_unpark_count(index)
+            waits_for_files && parks == parks::count(&self.metrics, index)
         }
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+#[cfg(not(target_os = "linux"))]
 mod system {
     use tokio::runtime::Handle;
 

@@ -42,6 +42,7 @@ use threads::Threads;
 pub(crate) use watch::{Settling, Watch};
 
 use crate::core::task;
+use crate::util::parks;
 
 /// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
 /// parked, and was interrupted by the system there: it handles canary and socket in one step. To be missed, a socket
@@ -71,7 +72,7 @@ impl IdleDetector {
     #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
     fn of(runtime: &Handle) -> IdleDetector {
         assert!(
-            cfg!(target_has_atomic = "64"),
+            parks::ARE_COUNTED,
             "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
         );
         IdleDetector {
@@ -168,10 +169,7 @@ impl IdleDetector {
 
     /// How often a worker parked and unparked so far.
     fn parks(&self, worker: usize) -> u64 {
-        #[cfg(target_has_atomic = "64")]
-        return self.metrics.worker_park_unpark_count(worker);
-        #[cfg(not(target_has_atomic = "64"))]
-        unreachable!("worker {worker} is seen by no detector")
+        parks::count(&self.metrics, worker)
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.

@@ -4,13 +4,14 @@
 // 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
 // 2. While anything settles, no clock that follows the runtime moves by itself.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 use super::{IdleDetector, Occupied, Threads};
 use crate::test_util::runtime_end::at_end_of;
+use crate::util::sync::Counter;
 
 static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
 
@@ -24,7 +25,7 @@ pub(crate) struct Watch {
     /// What moves that clock after a grace has a clone.
     graced: Arc<()>,
     /// How often the clock was paused or resumed.
-    pauses: AtomicU64,
+    pauses: Counter,
 }
 
 /// Keeps the clocks that follow a runtime from moving by themselves.
@@ -45,7 +46,7 @@ impl Watch {
             settling: AtomicUsize::new(0),
             held: Arc::default(),
             graced: Arc::default(),
-            pauses: AtomicU64::new(0),
+            pauses: Counter::new(0),
         });
         let mut watches = lock(&WATCHES);
         if let Some((_, first)) = watches.iter().find(|(known, _)| *known == id) {
