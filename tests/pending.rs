@@ -6,24 +6,30 @@ mod common;
 use std::future::{self, Future};
 use std::panic::Location;
 
-use common::{HOUR, current_thread, ms, multi_thread, panic_message, paused};
+use common::{HOUR, current_thread, ms, multi_thread, panic_message, paused, threads_are_seen};
 use futures::StreamExt;
 use hairspring::test_util::{self, Kind, Pending, assert_no_timers_left, pending, settle};
-use hairspring::{DeadlineMap, DelayQueue, FutureExt, Instant, Timer, pause, sleep, sleep_until, timeout};
+use hairspring::{DeadlineMap, DelayQueue, FutureExt, Instant, Timer, advance, pause, sleep, sleep_until, timeout};
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 #[track_caller]
 fn here() -> &'static Location<'static> {
     Location::caller()
 }
 
-/// On a runtime of each kind whose clock is paused.
+/// On a runtime of each kind whose clock is paused. If that clock does not see the thread in `block_on`, the test is a
+/// task.
 fn on_paused_runtimes<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
     paused().block_on(test());
     let later = |runtime: Runtime| {
         runtime.block_on(async {
             pause();
-            test().await;
+            if threads_are_seen() {
+                test().await;
+            } else {
+                tokio::spawn(test()).await.unwrap();
+            }
         });
     };
     later(current_thread());
@@ -122,6 +128,35 @@ fn a_clock_that_runs_shows_them_too_from_the_first_time_on() {
             assert!(found.remaining() <= HOUR);
         });
     }
+}
+
+/// A timer that fired while it was being listed had none.
+#[test]
+fn each_has_its_place_while_thousands_fire() {
+    multi_thread(2).block_on(async {
+        pause();
+        let _still = test_util::hold();
+        for _ in 0..20 {
+            let tasks: Vec<_> = (0..2_000).map(|_| tokio::spawn(sleep(HOUR))).collect();
+            settle().await;
+            let (begin, begins) = oneshot::channel();
+            let lists = tokio::task::spawn_blocking(|| {
+                let mut left = pending();
+                begin.send(()).unwrap();
+                while !left.is_empty() {
+                    let lost = left.iter().find(|timer| timer.location().file() != file!());
+                    assert!(lost.is_none(), "{lost:?}");
+                    left = pending();
+                }
+            });
+            begins.await.unwrap();
+            advance(HOUR).await;
+            for task in tasks {
+                task.await.unwrap();
+            }
+            lists.await.unwrap();
+        }
+    });
 }
 
 #[test]

@@ -4,6 +4,8 @@
 // 1. A place is recorded while its timer waits, and only once a test holds a clock or has asked which timers wait.
 
 pub(crate) use imp::Place;
+#[cfg(feature = "test-util")]
+pub(crate) use imp::Places;
 
 /// What waits for a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,10 +100,18 @@ mod imp {
         fn forget(shard: usize, key: Key) -> Place {
             lock().remove(&(shard, key)).unwrap_or(Place::unknown())
         }
+    }
 
-        /// The place of a timer that waits.
-        pub(crate) fn of_waiting(shard: usize, key: Key) -> Place {
-            lock().get(&(shard, key)).copied().unwrap_or(Place::unknown())
+    /// The places of timers that wait. As long as this lives, one that fires keeps its place.
+    pub(crate) struct Places(MutexGuard<'static, HashMap<(usize, Key), Place>>);
+
+    impl Places {
+        pub(crate) fn of_waiting() -> Places {
+            Places(lock())
+        }
+
+        pub(crate) fn get(&self, shard: usize, key: Key) -> Place {
+            self.0.get(&(shard, key)).copied().unwrap_or(Place::unknown())
         }
     }
 

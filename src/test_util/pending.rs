@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, Instant, source};
 use crate::core::by_hand;
-use crate::core::place::{Kind, Place};
+use crate::core::place::{Kind, Place, Places};
 use crate::core::shards::{TimerHold, TimerLease};
 use crate::test_util::paused;
 use crate::wheel::Tick;
@@ -39,7 +39,8 @@ impl Pending {
     /// Returns where the code that uses this crate made the timer: the call of `sleep`, `timeout` or `interval`, or for
     /// a queue or a map the call that made that.
     ///
-    /// It is a place in this crate if the timer began to wait before places were recorded, see [`pending`].
+    /// It is a place in this crate if the timer began to wait before places were recorded, see [`pending`], or if another
+    /// thread is just beginning to wait.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.place.location()
@@ -159,13 +160,15 @@ impl Drop for NoTimersLeft {
 
 /// What waits on some timers, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
+    // Locked before the entries are read, so that one that fires in between keeps its place.
+    let places = Places::of_waiting();
     let mut found = Vec::new();
     for timer in timers {
         for shard in timer.all() {
             let address = std::ptr::from_ref::<crate::core::shard::Shard>(shard).addr();
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
             found.extend(entries.into_iter().map(|(key, deadline)| Pending {
-                place: Place::of_waiting(address, key),
+                place: places.get(address, key),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));
