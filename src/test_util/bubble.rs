@@ -7,6 +7,7 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::clock::instant;
 use crate::core::registry;
 use crate::test_util::deadlock::Watcher;
+use crate::test_util::idle::{Root, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
@@ -113,6 +115,8 @@ impl Bubble {
 
     /// Sets how long nothing may run in the bubble, in real time, until it is given up because nothing could ever run
     /// again. One second by default; half a minute on systems that do not show blocking work, which are all but Linux.
+    /// With less than half a second, a bubble on Windows or on a runtime without `enable_io` may be given up although a
+    /// timer waits.
     ///
     /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server. Or hold the
     /// clock meanwhile with [`hold`](crate::test_util::hold()): a bubble whose clock is held is not given up.
@@ -251,8 +255,13 @@ impl Bubble {
             Pause::new().begin();
         }
         registry::timer_of(&Handle::current()).leave_order_to_chance(seed);
+        let watch = Watch::of(&Handle::current());
+        let root = watch.begin_root(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
         let (watcher, given_up) = Watcher::start(self.patience);
-        let output = unless_given_up(code(), given_up, spawned).await;
+        let output = unless_given_up(&root, code(), given_up, spawned).await;
+        // No clock has moved since the future ended, and from now on none does.
+        let _still = watch.clone().settle();
+        watch.end_root();
         drop(watcher);
         let output =
             output.map_err(|waiting| Failure(format!("deadlock: nothing is left to wake the bubble\n{waiting}")))?;
@@ -269,12 +278,13 @@ impl Bubble {
 
 /// The output of a future, or if it was given up first, what waited then: to drop the future may end that.
 async fn unless_given_up<F: Future>(
+    root: &Arc<Root>,
     future: F,
     given_up: oneshot::Receiver<()>,
     spawned: &Spawned,
 ) -> Result<F::Output, Waiting> {
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
-    poll_fn(|cx| match future.as_mut().poll(cx) {
+    poll_fn(|cx| match root.poll(future.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
         Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(Waiting::here(spawned))),
     })

@@ -22,6 +22,7 @@
 mod canary;
 #[cfg_attr(not(target_os = "linux"), path = "no_pool.rs")]
 mod pool;
+mod root;
 #[cfg(target_os = "linux")]
 mod system;
 mod threads;
@@ -36,6 +37,7 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 use canary::Canary;
 pub(crate) use pool::Occupied;
 use pool::Pool;
+pub(crate) use root::Root;
 #[cfg(target_os = "linux")]
 use system::{On, Thread};
 use threads::Threads;

@@ -6,10 +6,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use super::{IdleDetector, Occupied, Threads};
+use super::{IdleDetector, Occupied, Root, Threads};
 use crate::test_util::runtime_end::at_end_of;
 use crate::util::sync::Counter;
 
@@ -18,6 +19,8 @@ static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
 pub(crate) struct Watch {
     flavor: RuntimeFlavor,
     threads: Threads,
+    /// The future of a bubble.
+    root: Mutex<Option<Arc<Root>>>,
     detector: Mutex<IdleDetector>,
     settling: AtomicUsize,
     /// Each hold on tokio's clock of the runtime has a clone.
@@ -42,6 +45,7 @@ impl Watch {
         let watch = Arc::new(Watch {
             flavor: runtime.runtime_flavor(),
             threads: Threads::default(),
+            root: Mutex::default(),
             detector: Mutex::new(IdleDetector::of(runtime)),
             settling: AtomicUsize::new(0),
             held: Arc::default(),
@@ -87,7 +91,25 @@ impl Watch {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.detector().is_idle(&self.threads)
+        let Some(before) = self.root_waits() else { return false };
+        self.detector().is_idle(&self.threads) && self.root_waits() == Some(before)
+    }
+
+    /// The future that a thread is about to block on, which has that thread's waker.
+    pub(crate) fn begin_root(&self, waker: Waker) -> Arc<Root> {
+        let root = Arc::new(Root::new(waker));
+        *lock(&self.root) = Some(root.clone());
+        root
+    }
+
+    /// That future runs no more.
+    pub(crate) fn end_root(&self) {
+        lock(&self.root).take();
+    }
+
+    /// A number that changes when the root runs; `None` while it does.
+    fn root_waits(&self) -> Option<usize> {
+        lock(&self.root).as_ref().map_or(Some(0), |root| root.waits())
     }
 
     /// Whether the runtime is idle and nothing settles, so that a clock may move.
