@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use common::{HOUR, Random, current_thread, ms, multi_thread, must_go_on, paused};
+use common::{HOUR, Random, current_thread, ms, multi_thread, must_go_on, paused, threads_are_seen};
 use hairspring::test_util::{self, advance_and_settle, settle};
 use hairspring::{Duration, Instant, interval, pause, sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -77,6 +77,11 @@ impl World {
     fn is_paused(self) -> bool {
         self.pauses || self.name.starts_with("start_paused")
     }
+
+    /// Whether the test is a task. It is one, too, if the clock could not see it otherwise.
+    fn in_task(self) -> bool {
+        self.in_task || self.pauses && !threads_are_seen()
+    }
 }
 
 fn everywhere<F: Future<Output = ()> + Send + 'static>(test: impl Fn(World) -> F + Send + Clone + 'static) {
@@ -84,7 +89,7 @@ fn everywhere<F: Future<Output = ()> + Send + 'static>(test: impl Fn(World) -> F
         let test = test.clone();
         world.run(
             async move |world: World, _| {
-                if world.in_task { tokio::spawn(test(world)).await.unwrap() } else { test(world).await }
+                if world.in_task() { tokio::spawn(test(world)).await.unwrap() } else { test(world).await }
             },
         );
     }
@@ -236,7 +241,7 @@ fn it_never_returns_early() {
         let seeds = seeds.clone();
         world.run(async move |world: World, progress| {
             let rounds = rounds(world, seeds, progress);
-            if world.in_task { tokio::spawn(rounds).await.unwrap() } else { rounds.await }
+            if world.in_task() { tokio::spawn(rounds).await.unwrap() } else { rounds.await }
         });
     }
 }
@@ -336,7 +341,7 @@ fn each_task_runs_at_its_time_on_the_way() {
         if !world.is_paused() {
             return;
         }
-        let held = if world.in_task { Some(test_util::hold()) } else { None };
+        let held = if world.in_task() { Some(test_util::hold()) } else { None };
         let (start, trace) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
         let traces = trace.clone();
         tokio::spawn(async move {

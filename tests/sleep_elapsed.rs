@@ -112,16 +112,18 @@ fn one_on_a_runtime_that_nobody_drives_has_elapsed_once_it_was_woken() {
     use common::{Wakes, current_thread, inside};
 
     must_end(|| {
+        // Long enough for a slow machine to begin to wait.
+        let soon = ms(300);
         let runtime = current_thread();
         let (woken, waker) = Wakes::new();
         let mut far = inside(&runtime, || sleep(HOUR));
-        let mut near = inside(&runtime, || sleep(ms(5)));
+        let mut near = inside(&runtime, || sleep(soon));
         inside(&runtime, || assert!(poll(&mut far).is_pending() && poll_with(&mut near, &waker).is_pending()));
         woken.wait();
         assert!(near.is_elapsed() && !far.is_elapsed());
         // Those that come later, too.
         let (woken, waker) = Wakes::new();
-        near.reset_to(Instant::now() + ms(5));
+        near.reset_to(Instant::now() + soon);
         assert!(!near.is_elapsed());
         inside(&runtime, || assert!(poll_with(&mut near, &waker).is_pending()));
         woken.wait();
