@@ -2,6 +2,7 @@
 //!
 //! A registration with such a timer wakes nobody.
 
+use std::collections::HashSet;
 use std::task::Waker;
 
 use tokio::runtime;
@@ -30,9 +31,16 @@ pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
     registry::live(&registry::timers(), runtime)
 }
 
-/// Wakes all drivers, wherever they run, to look at their clocks.
-pub(crate) fn wake_all_drivers() {
-    thread::bookers().for_each(Booker::wake_driver);
+/// Wakes the drivers that may run on any runtime, to look at their clocks: all but those of the runtimes' own timers. To
+/// wake these would change the order of tasks in other tests.
+pub(crate) fn wake_free_drivers() {
+    let own: HashSet<usize> = registry::timers()
+        .values()
+        .filter(|timer| timer.serves())
+        .map(|timer| std::ptr::from_ref::<Shards>(timer.get()).addr())
+        .collect();
+    let is_free = |booker: &&dyn Booker| !own.contains(&std::ptr::from_ref::<dyn Booker>(*booker).addr());
+    thread::bookers().filter(is_free).for_each(Booker::wake_driver);
 }
 
 impl Parking {

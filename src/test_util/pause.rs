@@ -93,6 +93,6 @@ impl Pause {
         paused::adopt(runtime.id(), registry::timer_of(&runtime));
         // Registers this thread, if it blocks on the runtime.
         let _ = Instant::now();
-        by_hand::wake_all_drivers();
+        by_hand::wake_free_drivers();
     }
 }
