@@ -402,11 +402,13 @@ async fn tokios_timers_and_these_work_side_by_side() {
 /// A difference that the documentation lists.
 #[tokio::test]
 async fn a_sleep_that_waits_is_ready_by_the_clock_and_tokios_once_its_driver_has_run() {
-    let (mut ours, mut theirs) = (pin!(hairspring::sleep(common::ms(5))), pin!(tokio::time::sleep(common::ms(5))));
+    // Long enough for a slow machine to begin to wait.
+    let soon = common::ms(300);
+    let (mut ours, mut theirs) = (pin!(hairspring::sleep(soon)), pin!(tokio::time::sleep(soon)));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(ours.as_mut().poll(&mut cx).is_pending() && theirs.as_mut().poll(&mut cx).is_pending());
     // No driver runs meanwhile: this is their thread.
-    std::thread::sleep(common::ms(10));
+    std::thread::sleep(soon + common::ms(5));
     assert!(ours.as_mut().poll(&mut cx).is_ready());
     assert!(theirs.as_mut().poll(&mut cx).is_pending());
 }
