@@ -148,11 +148,13 @@ impl Pool {
         number
     }
 
-    /// The task has looked. If the pool has taken a new thread for it, that has to be met.
+    /// The task has looked. If the pool has taken a new thread for it, that has to be met, and may work until then.
     pub(super) fn end_to_look(&mut self, number: u32) {
         self.lookers.retain(|looker| *looker != number);
-        if self.members.iter().all(|member| member.thread.number() != number) {
-            self.handed_over += 1;
+        let Pool { members, strangers, .. } = self;
+        let mut known = members.iter().map(|member| &member.thread).chain(strangers.iter().map(|other| &other.thread));
+        if known.all(|thread| thread.number() != number) {
+            strangers.extend(Thread::of(number).map(Stranger::new));
         }
     }
 
@@ -340,4 +342,43 @@ impl Pool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn a_new_thread_that_has_looked_and_then_works_is_seen() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let pool = Arc::new(Mutex::new(Pool::of(runtime.handle())));
+        if !lock(&pool).sees() {
+            return;
+        }
+        // The known thread is taken, so that the next task gets a new one.
+        let (release, released) = mpsc::channel();
+        let taken = runtime.spawn_blocking(move || released.recv().unwrap());
+        let (stop, (looks, looked)) = (Arc::<AtomicBool>::default(), mpsc::channel());
+        let (stopped, its) = (stop.clone(), pool.clone());
+        let work = runtime.spawn_blocking(move || {
+            let number = lock(&its).begin_to_look();
+            lock(&its).is_busy();
+            lock(&its).end_to_look(number);
+            looks.send(()).unwrap();
+            while !stopped.load(SeqCst) {
+                thread::yield_now();
+            }
+        });
+        looked.recv().unwrap();
+        release.send(()).unwrap();
+        runtime.block_on(taken).unwrap();
+        let seen = (0..20).all(|_| lock(&pool).is_busy());
+        stop.store(true, SeqCst);
+        runtime.block_on(work).unwrap();
+        assert!(seen);
+    }
 }
