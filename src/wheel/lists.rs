@@ -16,20 +16,22 @@ pub(super) struct Lists {
     /// Of the levels, and the one of what is due: the first by number.
     levels: [List; AHEAD * SLOTS],
     /// The others.
-    ahead: Vec<List>,
+    ahead: Option<Box<[List]>>,
     /// One bit a row: is it swapped with the one ahead of it, or with the one that it is ahead of?
     swapped: u32,
 }
+
+const SPREAD: &str = "only what is spread is ahead";
 
 /// How far a row ahead is from the level that it is swapped with.
 const APART: usize = (AHEAD + 1 - LOWEST) * SLOTS;
 
 impl Lists {
-    pub(super) const EMPTY: Lists = Lists { levels: [List::EMPTY; AHEAD * SLOTS], ahead: Vec::new(), swapped: 0 };
+    pub(super) const EMPTY: Lists = Lists { levels: [List::EMPTY; AHEAD * SLOTS], ahead: None, swapped: 0 };
 
     /// Makes the rows ahead, if there are none yet.
     pub(super) fn make_ahead(&mut self) {
-        self.ahead.resize(AHEADS * SLOTS, List::EMPTY);
+        self.ahead.get_or_insert_with(|| [List::EMPTY; AHEADS * SLOTS].into());
     }
 
     /// Swaps the row of a level and the one ahead for that level.
@@ -71,7 +73,8 @@ impl Lists {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &List)> {
-        let places = (0..self.levels.len() + self.ahead.len()).map(Place);
+        let ahead = self.ahead.as_ref().map_or(0, |ahead| ahead.len());
+        let places = (0..self.levels.len() + ahead).map(Place);
         places.map(|place| (place, &self[place]))
     }
 }
@@ -85,7 +88,7 @@ impl Index<u32> for Lists {
         let number = number as usize;
         match number.checked_sub(AHEAD * SLOTS) {
             None => &self.levels[number],
-            Some(ahead) => &self.ahead[ahead],
+            Some(ahead) => &self.ahead.as_ref().expect(SPREAD)[ahead],
         }
     }
 }
@@ -96,7 +99,7 @@ impl IndexMut<u32> for Lists {
         let number = number as usize;
         match number.checked_sub(AHEAD * SLOTS) {
             None => &mut self.levels[number],
-            Some(ahead) => &mut self.ahead[ahead],
+            Some(ahead) => &mut self.ahead.as_mut().expect(SPREAD)[ahead],
         }
     }
 }
