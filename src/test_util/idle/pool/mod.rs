@@ -151,11 +151,15 @@ impl Pool {
     /// The task has looked. If the pool has taken a new thread for it, that has to be met, and may work until then.
     pub(super) fn end_to_look(&mut self, number: u32) {
         self.lookers.retain(|looker| *looker != number);
-        let Pool { members, strangers, .. } = self;
-        let mut known = members.iter().map(|member| &member.thread).chain(strangers.iter().map(|other| &other.thread));
-        if known.all(|thread| thread.number() != number) {
-            strangers.extend(Thread::of(number).map(Stranger::new));
+        if !self.knows(number) {
+            self.strangers.extend(Thread::of(number).map(Stranger::new));
         }
+    }
+
+    /// Whether a thread is watched.
+    fn knows(&self, number: u32) -> bool {
+        let members = self.members.iter().map(|member| &member.thread);
+        members.chain(self.strangers.iter().map(|stranger| &stranger.thread)).any(|thread| thread.number() == number)
     }
 
     /// Whether there is blocking work.
@@ -261,12 +265,10 @@ impl Pool {
         let is_new = |number: &&u32| {
             **number != this && !self.lookers.contains(number) && self.listed.binary_search(number).is_err()
         };
-        for thread in all.iter().filter(is_new).filter_map(|&number| Thread::of(number)) {
-            let known = self.members.iter().any(|member| member.thread.number() == thread.number());
-            if !known && thread.began().is_some_and(|began| began >= self.whole_at) {
-                self.strangers.push(Stranger::new(thread));
-            }
-        }
+        let new = all.iter().filter(is_new).filter(|number| !self.knows(**number));
+        let new = new.filter_map(|&number| Thread::of(number));
+        let new: Vec<_> = new.filter(|thread| thread.began().is_some_and(|began| began >= self.whole_at)).collect();
+        self.strangers.extend(new.into_iter().map(Stranger::new));
         (self.listed, self.whole_at) = (all, present);
     }
 
