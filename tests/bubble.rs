@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -364,15 +365,15 @@ fn a_seed_repeats_the_whole_order_of_a_bubble() {
     };
     let traces: Vec<_> = (0..20).map(trace).collect();
     // Beside tests that pause other clocks.
-    let ends = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            while !ends.load(SeqCst) {
+        // Dropped at the end, also if a bubble fails.
+        let (_goes_on, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while ended.try_recv() == Err(TryRecvError::Empty) {
                 multi_thread(1).block_on(async { pause() });
             }
         });
         let other = (0..20_u64).cycle().take(200).find(|&seed| trace(seed) != traces[usize::try_from(seed).unwrap()]);
-        ends.store(true, SeqCst);
         assert_eq!(other, None, "a seed that gave another order");
     });
     assert!(traces.iter().any(|trace| *trace != traces[0]), "some differ");

@@ -123,7 +123,7 @@ pub(super) fn align(timer: &Shards, now: Tick) {
 
 /// Whether tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
 fn is_idle() -> bool {
-    parks::count(&Handle::current().metrics(), 0) % 2 == 1
+    parks::is_parked(&Handle::current().metrics(), 0)
 }
 
 /// Moves the clock without letting other tasks run.

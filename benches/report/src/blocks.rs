@@ -2,7 +2,7 @@
 
 mod service;
 
-use crate::figures::{about, fill, table, two_digits, whole};
+use crate::figures::{about, captioned, fill, two_digits, whole};
 use crate::results::{CROWD, LATE, LATE_CHART, PRICE, RIVALS, Results, SCHEMES, SOAK, Table, WORLDS};
 
 /// The text of the block with that name.
@@ -82,7 +82,7 @@ fn arm(results: &Results) -> Result<String, String> {
         machine.versions(&["tokio", "pingora-timeout", "async-io"])?
     );
     let [one, two, three] = PLACES.map(|(name, ..)| name);
-    Ok(format!("{}\n\n{}", fill(&sentence), table(&["", one, two, three], &rows)))
+    Ok(captioned(&sentence, &["", one, two, three], &rows))
 }
 
 /// Bytes that a sleep takes.
@@ -171,7 +171,7 @@ fn late(results: &Results) -> Result<String, String> {
         processor(TOKIO)?,
     );
     let [one, two, three, four] = SCENARIOS.map(|(head, _)| head);
-    Ok(format!("{}\n\n{}\n\n{}", fill(&what), table(&["", one, two, three, four], &rows), fill(&price)))
+    Ok(format!("{}\n\n{}", captioned(&what, &["", one, two, three, four], &rows), fill(&price)))
 }
 
 /// `48 / 128 us, 2.3x`
@@ -221,7 +221,7 @@ fn price(results: &Results) -> Result<String, String> {
     );
     let heads: Vec<_> = DENSITIES.iter().map(|tasks| format!("{tasks} tasks").replace("1 tasks", "1 task")).collect();
     let heads: Vec<_> = [""].into_iter().chain(heads.iter().map(String::as_str)).collect();
-    Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
+    Ok(captioned(&sentence, &heads, &rows))
 }
 
 /// Names for readers, and what the results call them.
@@ -252,7 +252,7 @@ fn crowd(results: &Results) -> Result<String, String> {
         machine.versions(&["tokio"])?
     );
     let heads = ["", "hairspring", "with `Alarm::Timerfd`", "`tokio::time`"];
-    Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &rows)))
+    Ok(captioned(&sentence, &heads, &rows))
 }
 
 const WORLDS_SHOWN: [(&str, &str); 6] = [
@@ -297,7 +297,7 @@ fn worlds(results: &Results) -> Result<String, String> {
     let versions: Vec<_> = ["tokio", "OpenJDK", "Netty", "Kafka", "Go"].iter().filter_map(version).collect();
     let (system, versions, date) = (machine.system(), versions.join(", "), machine.date);
     let place = format!("Among 0 / 1,000 / 1,000,000 others: {system}, {versions}; {date}; `benches/worlds/run`.");
-    Ok(format!("{}\n\n{}", fill(&place), table(&heads, &rows)))
+    Ok(captioned(&place, &heads, &rows))
 }
 
 /// What the soak printed, and the last part of it, which is its report.

@@ -31,6 +31,11 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     lines.into_iter().chain(rows.iter().map(|row| line(row))).collect::<Vec<_>>().join("\n")
 }
 
+/// A table below what it shows.
+pub(crate) fn captioned(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+    format!("{}\n\n{}", fill(caption), table(head, rows))
+}
+
 /// In lines of the width that the documents have.
 pub(crate) fn fill(sentences: &str) -> String {
     const WIDTH: usize = 120;

@@ -156,22 +156,13 @@ impl IdleDetector {
     fn steps(&self) -> Option<u64> {
         let mut sum = 0;
         for worker in 0..self.metrics.num_workers() {
-            let count = self.parks(worker);
+            let count = parks::count(&self.metrics, worker);
             if count % 2 == 0 {
                 return None;
             }
             sum += count;
         }
         Some(sum)
-    }
-
-    fn is_parked(&self, worker: usize) -> bool {
-        self.parks(worker) % 2 == 1
-    }
-
-    /// How often a worker parked and unparked so far.
-    fn parks(&self, worker: usize) -> u64 {
-        parks::count(&self.metrics, worker)
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
@@ -218,7 +209,8 @@ impl IdleDetector {
 
     /// What the runtime does, as far as can be seen.
     fn describe(&mut self, threads: &Threads) -> String {
-        let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(|&worker| !self.is_parked(worker)).collect();
+        let runs = |worker: &usize| !parks::is_parked(&self.metrics, *worker);
+        let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
         if !workers.is_empty() {
             return format!("a task runs on worker {}", list(&workers));
         }

@@ -1,7 +1,7 @@
 //! What limits cost a service.
 
 use super::{HAIRSPRING, TOKIO};
-use crate::figures::{about, fill, table, whole};
+use crate::figures::{about, captioned, whole};
 use crate::results::{Results, SERVICE, Table};
 
 const ACTORS: &str = "actors, a limit on each answer";
@@ -54,7 +54,7 @@ pub(super) fn actors(results: &Results) -> Result<String, String> {
         machine.date
     );
     let heads = ["", "2 workers", "of none", "processor", "1 worker", "of none", "processor"];
-    Ok(format!("{}\n\n{}", fill(&sentence), table(&heads, &actors)))
+    Ok(captioned(&sentence, &heads, &actors))
 }
 
 /// Of all services, what hairspring takes beside tokio.
@@ -81,5 +81,5 @@ pub(super) fn services(results: &Results) -> Result<String, String> {
         machine.date
     );
     let ratios = ["", "2 workers: requests", "processor", "1 worker: requests", "processor"];
-    Ok(format!("{}\n\n{}", fill(&beside), table(&ratios, &services)))
+    Ok(captioned(&beside, &ratios, &services))
 }
