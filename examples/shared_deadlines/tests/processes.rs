@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{Handled, Server, Workers, all_acknowledged, schedule, wait};
 use hairspring::sleep;
-use shared_deadlines::{Batch, Worker};
+use shared_deadlines::{Batch, Queue, Worker};
 use tokio::sync::Notify;
 
 const fn ms(number: u64) -> Duration {
@@ -69,18 +69,21 @@ async fn each_job_is_handled_once_and_none_early() {
     println!("{JOBS} jobs, 3 workers, one of which left: each handled once, {late:.1?} late at most");
 }
 
+/// Schedules a job every 10 ms, each after a delay of its own. Returns the queue.
+async fn produce(queue: Queue, delay: fn(usize) -> Duration) -> Queue {
+    for job in 0..JOBS {
+        schedule(&queue, job, delay(job)).await;
+        sleep(ms(10)).await;
+    }
+    queue
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_loses_no_job_and_repeats_none_while_the_workers_live() {
     let mut server = Server::start();
     let queue = server.queue(FOREVER);
     let workers = Workers::start(&server, 2, FOREVER, ms(5));
-    let producer = tokio::spawn(async move {
-        for job in 0..JOBS {
-            schedule(&queue, job, ms(500)).await;
-            sleep(ms(10)).await;
-        }
-        queue
-    });
+    let producer = tokio::spawn(produce(queue, |_| ms(500)));
     for count in [30, 100, 200] {
         wait(async || workers.handled().len() > count).await;
         server.kill();
@@ -99,13 +102,7 @@ async fn killed_workers_and_a_killed_server_lose_no_job() {
     let mut server = Server::start();
     let queue = server.queue(LEASE);
     let mut workers = Workers::start(&server, 4, LEASE, ms(20));
-    let producer = tokio::spawn(async move {
-        for job in 0..JOBS {
-            schedule(&queue, job, ms(job as u64 * 11 % 1_500)).await;
-            sleep(ms(10)).await;
-        }
-        queue
-    });
+    let producer = tokio::spawn(produce(queue, |job| ms(job as u64 * 11 % 1_500)));
     let mut killed = 0;
     while !producer.is_finished() {
         wait(async || !workers.lines(killed).is_empty() || producer.is_finished()).await;
