@@ -19,10 +19,9 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "size" => results.table(RIVALS)?.number(&size(HAIRSPRING), "median").map(whole),
         "soak" => soak(results),
         "soak-stops" => soak_stops(results),
-        "soak-memory" => soak_memory(results),
         "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
         _ => Err("there is no such block; there are service, services, arm, population, late, price, crowd, worlds, \
-                  size, soak, soak-stops, soak-memory, machine-schemes"
+                  size, soak, soak-stops, machine-schemes"
             .to_owned()),
     }
 }
@@ -319,17 +318,4 @@ fn soak_stops(results: &Results) -> Result<String, String> {
     let (_, report) = soak_parts(results)?;
     let stops = report.split(" stops; ").next().and_then(|before| before.rsplit(' ').next());
     Ok(stops.unwrap_or_default().to_owned())
-}
-
-/// The least and the most that was resident after a wave, from the seventh on: then the allocator has what it keeps.
-fn soak_memory(results: &Results) -> Result<String, String> {
-    let (lines, _) = soak_parts(results)?;
-    // `149.8s wave 12  cancelled  21654992 registered, ...; late p50 205µs, p99 48.2ms, max 127.7ms; 167 MiB`
-    let is_end = |line: &&str| [" cancelled  ", " all fired  ", " dropped  "].iter().any(|end| line.contains(end));
-    let memory = |line: &str| line.strip_suffix(" MiB")?.rsplit(' ').next()?.parse::<u32>().ok();
-    let after: Vec<u32> = lines.lines().filter(is_end).skip(6).filter_map(memory).collect();
-    match (after.iter().min(), after.iter().max()) {
-        (Some(least), Some(most)) => Ok(format!("{least} and {most} MiB")),
-        _ => Err(format!("{SOAK}: no memory is told after seven waves")),
-    }
 }

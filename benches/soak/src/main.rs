@@ -3,9 +3,9 @@
 //!
 //! A few tasks hold most of the sleeps in vectors and poll them by hand, as a server holds its connections; others await
 //! sleeps and timeouts. A ledger of the program's own says how many timers there have to be. Every few seconds all stand
-//! still, and the timer's metrics have to agree with it to the last one. No sleep may end early, none may fire later
-//! than a bound, and the memory has to be back at the end. The program prints a line at each of these points and a
-//! report.
+//! still, and the timer's metrics have to agree with it to the last one. No sleep may end early, and none may fire later
+//! than a bound. Whenever none is pending, their memory has to be free. The program prints a line at each of these
+//! points and a report.
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/Cargo.toml -p soak -- --minutes 10
@@ -13,6 +13,7 @@
 
 mod awaiters;
 mod ledger;
+mod memory;
 mod report;
 mod set;
 mod waves;

@@ -8,6 +8,7 @@ use hairspring::timer::Lateness;
 use tools::machine::waited;
 
 use crate::ledger::Counts;
+use crate::memory::{ALLOWED, Memory};
 use crate::set::Done;
 use crate::waves::Soak;
 
@@ -25,28 +26,6 @@ impl Faults {
 
     fn count(&self) -> usize {
         self.0.load(Relaxed)
-    }
-}
-
-/// Resident memory in the course of the run, in bytes; zero on systems that do not tell.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Memory {
-    pub(crate) start: u64,
-    /// After the first three waves.
-    pub(crate) warm: u64,
-    pub(crate) peak: u64,
-    pub(crate) end: u64,
-}
-
-impl Memory {
-    /// The most that is allowed at the end: what was after the first waves, a quarter of that, and 16 MiB.
-    ///
-    /// What is resident after a wave is what the allocator keeps of the memory that was freed, and how much that is
-    /// differs from wave to wave: a hundred megabytes of some 200, at a peak of a million sleeps. It does not grow with
-    /// the number of waves, as a leak would: one in a hundred of the sleeps, lost in each wave, is more than this in
-    /// forty waves.
-    pub(crate) fn most_at_end(&self) -> u64 {
-        self.warm + self.warm / 4 + (16 << 20)
     }
 }
 
@@ -85,13 +64,10 @@ impl Display for Soak {
         if let Some(waited) = waited() {
             writeln!(f, "                threads waited {waited:.1?} for a processor, all together")?;
         }
-        let Memory { start, warm, peak, end } = self.memory;
-        if start > 0 {
-            let most = self.memory.most_at_end();
-            let [start, warm, peak, end, most] = [start, warm, peak, end, most].map(mebibytes);
-            writeln!(f, "memory          {start} at the start, {warm} after three waves, {peak} at most,")?;
-            writeln!(f, "                {end} at the end; allowed {most}")?;
-        }
+        let Memory { held, left, resident } = self.memory;
+        let [held, left, allowed, resident] = [held, left, ALLOWED, resident].map(mebibytes);
+        writeln!(f, "memory          {held} held at most, {left} while none was pending; allowed {allowed}")?;
+        writeln!(f, "                {resident} resident at most")?;
         match self.faults.count() {
             0 => writeln!(f, "good: all counts agreed, none was early, none was later than the bound"),
             count => writeln!(f, "BAD: {count} did not hold, see above"),

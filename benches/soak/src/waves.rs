@@ -11,12 +11,12 @@ use std::time::Duration;
 use hairspring::{Instant, Timer};
 use tokio::task::{JoinSet, coop};
 use tools::Rng;
-use tools::machine::resident;
 
 use crate::Options;
 use crate::awaiters::{Awaited, Awaiters};
 use crate::ledger::{Counts, Ledger};
-use crate::report::{Faults, Memory, in_words, mebibytes};
+use crate::memory::{ALLOWED, Memory};
+use crate::report::{Faults, in_words, mebibytes};
 use crate::set::{Set, Way};
 
 const SETS: usize = 4;
@@ -24,8 +24,6 @@ const SETS: usize = 4;
 const WAVES: u32 = 10;
 const LONGEST_CHURN: Duration = Duration::from_secs(5);
 const WAYS: [(Way, &str); 3] = [(Way::Cancel, "cancelled"), (Way::Fire, "all fired"), (Way::Drop, "dropped")];
-/// The memory at the end is compared with what it was after so many waves: one for each way that they go down.
-const WARM: usize = WAYS.len();
 /// How long the last wake-ups may take to reach the ledger.
 const SETTLING: Duration = Duration::from_secs(2);
 const WATCH_EVERY: Duration = Duration::from_millis(50);
@@ -33,7 +31,6 @@ const WATCH_EVERY: Duration = Duration::from_millis(50);
 pub(crate) async fn run(options: Options) -> Soak {
     println!("{options}");
     let (mut random, ledger) = (Rng::with_seed(options.seed), Arc::default());
-    let start = resident().unwrap_or(0);
     let mut soak = Soak {
         options,
         start: Instant::now(),
@@ -46,17 +43,13 @@ pub(crate) async fn run(options: Options) -> Soak {
         waves: 0,
         stops: 0,
         peak: 0,
-        memory: Memory { start, ..Memory::default() },
+        memory: Memory::default(),
     };
     let watch = tokio::spawn(watch(soak.timer.clone(), soak.faults.clone()));
-    while soak.waves <= WARM || soak.start.elapsed() < options.length() {
+    while soak.waves <= WAYS.len() || soak.start.elapsed() < options.length() {
         soak.wave().await;
-        if soak.waves == WARM {
-            soak.memory.warm = resident().unwrap_or(0);
-        }
     }
     watch.abort();
-    soak.memory.end = resident().unwrap_or(0);
     soak.check_run();
     soak
 }
@@ -128,15 +121,19 @@ impl Soak {
             self.faults.add(&format!("the ledger has {} pending, the sets have {members}", ledger.pending));
         }
         self.peak = self.peak.max(metrics.pending());
-        let memory = resident().unwrap_or(0);
-        self.memory.peak = self.memory.peak.max(memory);
+        let memory = Memory::now(ledger.pending > 0);
+        self.memory = self.memory.max(memory);
         println!(
-            "{:>7.1?} wave {:<3} {what:<10} {counts}; late {}; {}",
+            "{:>7.1?} wave {:<3} {what:<10} {counts}; late {}; {} held, {} resident",
             self.start.elapsed(),
             self.waves,
             in_words(metrics.lateness()),
-            mebibytes(memory),
+            mebibytes(memory.held),
+            mebibytes(memory.resident),
         );
+        if memory.left > ALLOWED {
+            self.faults.add(&format!("none is pending, and {} bytes are held; {ALLOWED} are allowed", memory.left));
+        }
     }
 
     fn check_empty(&self) {
@@ -165,10 +162,6 @@ impl Soak {
         let counted = metrics.lateness().count();
         if counted != metrics.fired() {
             self.faults.add(&format!("{} timers fired, and of {counted} it was counted how late", metrics.fired()));
-        }
-        if self.memory.end > self.memory.most_at_end() {
-            let [end, warm] = [self.memory.end, self.memory.warm].map(mebibytes);
-            self.faults.add(&format!("{end} are resident at the end; after three waves it was {warm}"));
         }
     }
 }
