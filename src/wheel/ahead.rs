@@ -36,14 +36,12 @@ impl<T> Wheel<T> {
         if self.spreads == 0 {
             return None;
         }
-        // A row ahead is for the level below that of its slot.
-        let level = if place.row() > AHEAD { place.row() - AHEAD + LOWEST - 1 } else { place.row() };
-        level.checked_sub(LOWEST).filter(|&n| self.spread.get(n) == Some(&Some(place)))
+        level_of(place).checked_sub(LOWEST).filter(|&n| self.spread.get(n) == Some(&Some(place)))
     }
 
     /// Where entries of this deadline go that are spread from a slot.
     pub(super) fn ahead_of(&self, place: Place, deadline: Tick) -> Option<Place> {
-        self.spread_of(place).map(|n| Place((AHEAD + n) * SLOTS + digit(deadline, LOWEST + n - 1)))
+        self.spread_of(place).map(|n| place_ahead(n, deadline))
     }
 
     /// The earliest list ahead that has entries of a slot.
@@ -53,11 +51,16 @@ impl<T> Wheel<T> {
         (occupied != 0).then(|| Place(row * SLOTS + occupied.trailing_zeros() as usize))
     }
 
+    /// Whether all entries of a slot are ahead.
+    #[inline]
+    pub(super) fn is_only_ahead(&self, place: Place) -> bool {
+        self.spreads > 0 && self.is_occupied(place) && self.lists[place].is_empty()
+    }
+
     /// Where a new entry goes that belongs in this slot.
     pub(super) fn end_of_spread(&self, mut place: Place, deadline: Tick) -> Place {
-        while self.lists[place].is_empty() {
-            let Some(ahead) = self.ahead_of(place, deadline) else { break };
-            place = ahead;
+        while self.is_only_ahead(place) {
+            place = place_ahead(level_of(place) - LOWEST, deadline);
         }
         place
     }
@@ -119,7 +122,7 @@ impl<T> Wheel<T> {
         let mut entries = [(0, Tick::ZERO); BLOCK];
         let count = self.lists[place].take_block(&mut self.store, &mut entries);
         for &(index, deadline) in &entries[..count] {
-            self.link(Place((AHEAD + n) * SLOTS + digit(deadline, LOWEST + n - 1)), index, deadline);
+            self.link(place_ahead(n, deadline), index, deadline);
         }
         self.cascaded += count as u64;
         true
@@ -177,6 +180,19 @@ impl<T> Wheel<T> {
             self.vacate(place);
         }
     }
+}
+
+/// The level of a slot, or the one that it is ahead for.
+#[inline]
+fn level_of(place: Place) -> usize {
+    // A row ahead is for the level below that of the slot that is spread.
+    if place.row() > AHEAD { place.row() - AHEAD + LOWEST - 1 } else { place.row() }
+}
+
+/// Where entries of this deadline go that are spread from level `LOWEST + n`.
+#[inline]
+fn place_ahead(n: usize, deadline: Tick) -> Place {
+    Place((AHEAD + n) * SLOTS + digit(deadline, LOWEST + n - 1))
 }
 
 #[cfg(test)]

@@ -35,9 +35,10 @@ impl At {
         At { block: NIL, position: list }
     }
 
+    /// The number of its list, if it is the only one there.
     #[inline]
-    pub(super) fn is_alone(self) -> bool {
-        self.block == NIL
+    pub(super) fn list_if_alone(self) -> Option<u32> {
+        (self.block == NIL).then_some(self.position)
     }
 }
 
@@ -51,9 +52,11 @@ impl Block {
         u32::BITS - self.occupied.leading_zeros()
     }
 
+    /// The first entry, and its position.
     #[inline]
-    pub(super) fn first(&self) -> u32 {
-        self.entries[self.occupied.trailing_zeros() as usize % BLOCK]
+    pub(super) fn first(&self) -> (u32, u32) {
+        let position = self.occupied.trailing_zeros();
+        (position, self.entries[position as usize % BLOCK])
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {

@@ -28,9 +28,8 @@ impl<T> Wheel<T> {
             assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
         }
         for (place, list) in self.lists.iter() {
-            let marked = self.occupied[place.row()] & (1 << place.slot()) != 0;
             let ahead = self.spread_of(place).is_some_and(|n| self.occupied[AHEAD + n] != 0);
-            assert_eq!(!list.is_empty() || ahead, marked, "the bit of {place:?}");
+            assert_eq!(!list.is_empty() || ahead, self.is_occupied(place), "the bit of {place:?}");
             let here = list.check(&self.store, self.lists.number(place));
             (count, blocks) = (count + here.0, blocks + here.1);
             let mut before = Tick::ZERO;
@@ -51,11 +50,10 @@ impl<T> Wheel<T> {
         self.store.check(blocks);
         assert_eq!(self.spreads, self.spread.iter().flatten().count(), "those that are spread are counted");
         for place in self.spread.iter().flatten() {
-            assert!(
-                !self.is_sorted(*place) && self.occupied[place.row()] & (1 << place.slot()) != 0,
-                "{place:?} is spread"
-            );
+            assert!(!self.is_sorted(*place) && self.is_occupied(*place), "{place:?} is spread");
         }
+        let last = self.current().iter().map(|current| current.last).max();
+        assert_eq!(self.current[0].last, last.unwrap_or(Tick::ZERO), "the outermost ends last");
         for current in self.current() {
             assert!(!self.lists[current.place].is_empty(), "a slot is current as long as it has entries");
         }

@@ -37,9 +37,14 @@ impl List {
         self.tail == NIL
     }
 
+    /// The first entry, and where it is. `list` is the list's number.
     #[inline]
-    pub(super) fn first<T>(self, store: &Store<T>) -> u32 {
-        if self.head == NIL { self.tail } else { store.blocks[self.head].first() }
+    pub(super) fn first<T>(self, store: &Store<T>, list: u32) -> (At, u32) {
+        if self.head == NIL {
+            return (At::alone(list), self.tail);
+        }
+        let (position, index) = store.blocks[self.head].first();
+        (At { block: self.head, position }, index)
     }
 
     /// The deadline of the entry that came last, even if it has left.
@@ -123,16 +128,8 @@ impl List {
         }
     }
 
-    /// Takes out the entry that is alone, or the last of its block.
-    pub(super) fn shorten<T>(&mut self, store: &mut Store<T>, at: At) {
-        if at.is_alone() {
-            *self = List::EMPTY;
-        } else {
-            self.drop_block(store, at.block);
-        }
-    }
-
-    fn drop_block<T>(&mut self, store: &mut Store<T>, number: u32) {
+    /// Takes out a block that has no entries left.
+    pub(super) fn drop_block<T>(&mut self, store: &mut Store<T>, number: u32) {
         let Block { prev, next, .. } = store.blocks[number];
         store.drop_block(number);
         match prev {

@@ -88,7 +88,7 @@ pub use tick::{Tick, Ticks};
 #[derive(Clone)]
 pub struct Wheel<T> {
     elapsed: Tick,
-    /// Outermost first: each one's span lies within that of the one before it.
+    /// Outermost first: each one's span lies within that of the one before it. If there is none, the first ends at zero.
     current: [Current; LEVELS],
     depth: usize,
     /// One bit a row: has it an occupied list?
@@ -140,7 +140,7 @@ impl<T> Wheel<T> {
     pub fn starting_at(elapsed: Tick) -> Self {
         Wheel {
             elapsed,
-            current: [Current { place: Place(0), last: Tick::ZERO }; LEVELS],
+            current: [Current::NONE; LEVELS],
             depth: 0,
             rows_occupied: 0,
             occupied: [0; ROWS],

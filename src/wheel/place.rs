@@ -57,26 +57,28 @@ pub(super) struct Current {
     pub(super) last: Tick,
 }
 
+impl Current {
+    pub(super) const NONE: Current = Current { place: Place(0), last: Tick::ZERO };
+}
+
 impl<T> Wheel<T> {
     /// Puts a new entry behind the others of its tick, even if those are in a slot that is current or spread. Returns
     /// where it is in its list.
     #[inline]
     pub(super) fn push_new(&mut self, index: u32, deadline: Tick) -> At {
         let place = self.place_of(deadline);
-        if self.depth == 0 && (self.spreads == 0 || !self.lists[place].is_empty()) {
+        if deadline > self.current[0].last && !self.is_only_ahead(place) {
             self.push(place, index, deadline)
         } else {
             self.push_while_current(place, index, deadline)
         }
     }
 
-    /// While a slot is current or spread.
+    /// In the span of a slot that is current, or into one that is spread.
     #[inline(never)]
     fn push_while_current(&mut self, place: Place, index: u32, deadline: Tick) -> At {
-        let mut place = self.end_of_spread(place, deadline);
-        if self.depth > 0 {
-            place = self.place_while_current(place, deadline);
-        }
+        let place = self.end_of_spread(place, deadline);
+        let place = self.place_while_current(place, deadline);
         self.push(place, index, deadline)
     }
 
@@ -125,14 +127,20 @@ impl<T> Wheel<T> {
     }
 
     #[inline]
+    pub(super) fn is_occupied(&self, place: Place) -> bool {
+        self.occupied[place.row()] & (1 << place.slot()) != 0
+    }
+
+    #[inline]
     pub(super) fn is_sorted(&self, place: Place) -> bool {
         self.sorted[place.row()] & (1 << place.slot()) != 0
     }
 
+    /// The first entry of a list that has some, and where it is.
     #[inline]
-    pub(super) fn first_in_order(&self, place: Place) -> (Tick, u32) {
-        let index = self.lists[place].first(&self.store);
-        (self.store.cell(index).deadline, index)
+    pub(super) fn head_of(&self, place: Place) -> (At, u32) {
+        let number = self.lists.number(place);
+        self.lists[number].first(&self.store, number)
     }
 
     pub(super) fn has_due(&self) -> bool {
@@ -169,9 +177,18 @@ impl<T> Wheel<T> {
     /// Takes an entry out of its list, given what its cell says of it.
     #[inline]
     pub(super) fn unlink(&mut self, at: At) {
-        let Some(number) = self.store.leave_block(at) else { return };
+        if let Some(number) = at.list_if_alone() {
+            self.lists[number] = List::EMPTY;
+            self.vacate(self.lists.place(number));
+        } else if let Some(number) = self.store.leave_block(at) {
+            self.drop_block(number, at.block);
+        }
+    }
+
+    #[inline(never)]
+    fn drop_block(&mut self, number: u32, block: u32) {
         let list = &mut self.lists[number];
-        list.shorten(&mut self.store, at);
+        list.drop_block(&mut self.store, block);
         if list.is_empty() {
             self.vacate(self.lists.place(number));
         }
@@ -189,7 +206,8 @@ impl<T> Wheel<T> {
     /// While a slot is current or spread.
     #[inline(never)]
     fn vacate_while_current(&mut self, place: Place) {
-        if self.has_entries_ahead(place) {
+        // A slot that is spread is not sorted.
+        if !self.is_sorted(place) && self.has_entries_ahead(place) {
             return;
         }
         self.mark_empty(place);
@@ -204,6 +222,9 @@ impl<T> Wheel<T> {
         if let Some(at) = self.current().iter().position(|current| current.place == place) {
             self.current.copy_within(at + 1..self.depth, at);
             self.depth -= 1;
+            if self.depth == 0 {
+                self.current[0] = Current::NONE;
+            }
         }
     }
 

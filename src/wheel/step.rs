@@ -2,7 +2,7 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::block::BLOCK;
+use super::block::{At, BLOCK};
 use super::place::{Current, Place};
 use super::{Key, Tick, Wheel};
 
@@ -77,7 +77,7 @@ impl<T> Wheel<T> {
 
     fn first_in_list(&self, place: Place) -> Option<Tick> {
         if self.is_sorted(place) {
-            return Some(self.first_in_order(place).0);
+            return Some(self.store.cell(self.head_of(place).1).deadline);
         }
         let mut entries = self.lists[place].iter(&self.store);
         let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
@@ -109,11 +109,12 @@ impl<T> Wheel<T> {
     pub fn step(&mut self, now: Tick) -> Step<T> {
         loop {
             let first = self.first_of_current();
-            if let Some((_, _, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
-                return self.fire(index);
+            if let Some((_, at, index)) = first.filter(|&(deadline, ..)| deadline <= self.elapsed) {
+                return self.fire(at, index);
             }
             if self.has_due() {
-                return self.fire(self.lists[Place::DUE].first(&self.store));
+                let (at, index) = self.head_of(Place::DUE);
+                return self.fire(at, index);
             }
             let innermost = self.current().last().map(|current| current.place);
             if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
@@ -130,9 +131,9 @@ impl<T> Wheel<T> {
                         return Step::Cascaded;
                     }
                 }
-                (Some((deadline, _, index)), _) if deadline <= now => {
+                (Some((deadline, at, index)), _) if deadline <= now => {
                     self.elapsed = deadline;
-                    return self.fire(index);
+                    return self.fire(at, index);
                 }
                 _ => break,
             }
@@ -202,19 +203,21 @@ impl<T> Wheel<T> {
 
     /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was inserted first.
     #[inline]
-    pub(super) fn first_of_current(&self) -> Option<(Tick, Place, u32)> {
+    pub(super) fn first_of_current(&self) -> Option<(Tick, At, u32)> {
         let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
         let firsts = sorted.map(|place| {
-            let (deadline, index) = self.first_in_order(place);
-            (deadline, place, index)
+            let (at, index) = self.head_of(place);
+            (self.store.cell(index).deadline, at, index)
         });
         firsts.min_by_key(|&(deadline, ..)| deadline)
     }
 
+    /// Hands out an entry. If the entry itself were asked where it is, each firing would wait until the entry before it
+    /// has come from memory.
     #[inline]
-    fn fire(&mut self, index: u32) -> Step<T> {
+    fn fire(&mut self, at: At, index: u32) -> Step<T> {
         let (key, cell) = self.store.take_at(index);
-        self.unlink(cell.at);
+        self.unlink(at);
         Step::Fired { key, deadline: cell.deadline, value: cell.value }
     }
 

@@ -110,13 +110,10 @@ impl<T> Store<T> {
         (Key { generation: cell.generation, index }, cell)
     }
 
-    /// An entry leaves its block. Returns the number of its list if that has to be
-    /// [shortened](super::list::List::shorten): the block has no other, or the entry was alone.
+    /// An entry leaves its block. Returns the number of its list if the block has to
+    /// [leave](super::list::List::drop_block) that, as it has no other.
     #[inline]
     pub(super) fn leave_block(&mut self, at: At) -> Option<u32> {
-        if at.is_alone() {
-            return Some(at.position);
-        }
         let block = &mut self.blocks[at.block];
         block.occupied &= !(1 << at.position);
         (block.occupied == 0 && (block.next != NIL || block.prev == NIL)).then_some(block.list)

@@ -6,7 +6,7 @@
 //! Must not know: more than the rest of the wheel does.
 
 use super::lists::Lists;
-use super::place::{AHEADS, Place, ROWS};
+use super::place::{AHEADS, Current, Place, ROWS};
 use super::{Key, Step, Tick, Wheel};
 
 impl<T> Wheel<T> {
@@ -27,12 +27,13 @@ impl<T> Wheel<T> {
         // it came after those that have moved down. `min_by_key` takes the first it meets.
         let current = || self.current().iter().map(|current| current.place);
         let overdue = self.first_of_current().filter(|&(deadline, ..)| deadline <= self.elapsed);
-        let places = overdue.map(|(_, place, _)| place).into_iter();
-        let places = places.chain(self.has_due().then_some(Place::DUE));
+        let overdue = overdue.map(|(.., index)| (self.elapsed, index));
+        let places = self.has_due().then_some(Place::DUE).into_iter();
         let places = places.chain(current().filter(|&place| self.is_sorted(place)));
         let places = places.chain(self.earliest());
         let places = places.chain(current().filter(|&place| !self.is_sorted(place)));
-        let first = places.filter_map(|place| self.first_of(place)).min_by_key(|&(due, _)| due);
+        let firsts = overdue.into_iter().chain(places.filter_map(|place| self.first_of(place)));
+        let first = firsts.min_by_key(|&(due, _)| due);
         first.map(|(_, index)| self.store.key_of(index))
     }
 
@@ -87,7 +88,7 @@ impl<T> Wheel<T> {
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
     /// ```
     pub fn clear(&mut self) {
-        self.depth = 0;
+        (self.current[0], self.depth) = (Current::NONE, 0);
         (self.spread, self.spreads) = ([None; AHEADS], 0);
         self.rows_occupied = 0;
         self.occupied = [0; ROWS];
