@@ -231,4 +231,21 @@ mod tests {
         stayed.sort_by_key(|&n| deadline(n));
         assert_eq!(fired, stayed);
     }
+
+    #[test]
+    fn what_is_ahead_stays_if_the_rest_of_its_slot_is_cancelled() {
+        const COUNT: usize = 1_500;
+        let mut wheel = Wheel::new();
+        for n in 0..COUNT {
+            wheel.insert(Tick((1 << 40) + (1 << 31) + (n * 7_919 % COUNT) as u64), n);
+        }
+        let half = wheel.spread.iter().flatten().find(|&&place| !wheel.lists[place].is_empty());
+        let rest: Vec<_> = wheel.lists[*half.expect("half of a slot is spread")].iter(&wheel.store).collect();
+        for index in &rest {
+            assert!(wheel.remove(wheel.store.key_of(*index)).is_some());
+            wheel.check();
+        }
+        let fired = std::iter::from_fn(|| wheel.pop(Tick::MAX)).count();
+        assert!(fired > 0 && fired + rest.len() == COUNT, "{fired} have fired, and {} were cancelled", rest.len());
+    }
 }

@@ -14,6 +14,8 @@ use crate::target::Target;
 
 /// Up to this many entries, a wheel at rest says exactly when the next one is due.
 const FEW: usize = 16;
+/// The most entries in a round that has crowds, which a wheel spreads ahead.
+const CROWD: usize = 5_000;
 /// Up to this many entries, the first is compared after every operation: the wheel may look at all of a slot for it.
 const SMALL: usize = 256;
 
@@ -21,7 +23,11 @@ const SMALL: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     Insert(Tick),
+    /// So many inserts, at deadlines that a seed gives.
+    InsertCrowd(u32, u64),
     Remove(u32),
+    /// Removes all but one in so many.
+    RemoveCrowd(u32),
     Reset(u32, Tick),
     Get(u32),
     Change(u32, u64),
@@ -84,9 +90,9 @@ impl Target for Pair {
     fn new(random: &mut Random) -> Pair {
         let start = start(random);
         // Thousands of entries take thousands of operations, so that they are not too rare either.
-        let limit = if random.one_in(100) { 5_000 } else { random.pick(&[1, 4, 16, 48, 200]) };
+        let limit = if random.one_in(100) { CROWD } else { random.pick(&[1, 4, 16, 48, 200]) };
         let check_every = match limit {
-            5_000 => 1_000,
+            CROWD => 1_000,
             200 => 100,
             _ if random.one_in(50) => 1,
             _ => 100,
@@ -118,6 +124,13 @@ impl Target for Pair {
     }
 
     fn generate(&mut self, random: &mut Random) -> Op {
+        if self.limit == CROWD && random.one_in(400) {
+            return if self.entries.len() < CROWD / 2 && random.one_in(2) {
+                Op::InsertCrowd(random.pick(&[500, 1_500, 2_500]), random.next())
+            } else {
+                Op::RemoveCrowd(random.pick(&[2, 20, u32::MAX]))
+            };
+        }
         if self.entries.len() < self.limit && random.below(16) < self.inserts {
             return Op::Insert(self.deadline(random));
         }
@@ -147,6 +160,14 @@ impl Target for Pair {
         self.operations += 1;
         match *op {
             Op::Insert(deadline) => self.insert(deadline),
+            Op::InsertCrowd(count, seed) => self.insert_crowd(count, &mut Random::new(seed)),
+            Op::RemoveCrowd(left) => {
+                // From the back, as the last takes the place of one that is removed.
+                for at in (0..self.entries.len()).rev().filter(|&at| at % left as usize > 0) {
+                    self.apply_to(at, Op::Remove(0));
+                }
+                self.wheel.check();
+            }
             Op::Step(now) => {
                 self.step(now);
             }
@@ -252,6 +273,17 @@ impl Pair {
         let rank = (deadline.max(self.wheel.elapsed()), self.armed);
         self.order.insert(rank, self.entries.len());
         self.entries.push(Entry { key, deadline, value, rank });
+    }
+
+    /// In no order, most of them within reach of the present or of a time far ahead.
+    fn insert_crowd(&mut self, count: u32, random: &mut Random) {
+        let far = Ticks(if random.one_in(2) { random.up_to_bits(60) } else { 0 });
+        for _ in 0..count {
+            let anywhere = self.wheel.elapsed() + far + Ticks(random.below(1 << self.reach));
+            let deadline = if random.one_in(8) { self.deadline(random) } else { anywhere };
+            self.insert(deadline);
+        }
+        self.wheel.check();
     }
 
     /// An entry is gone from the wheel and from `order`.
