@@ -16,9 +16,9 @@ const CONTENDERS: [(&str, &str); 4] = [
 
 const SERVICES: [(&str, &str); 4] = [
     ("actors, a timeout on each answer", ACTORS),
-    ("TCP echo, four timeouts for each request", "TCP echo, four limits"),
-    ("HTTP server, one for the header and one for the request", "HTTP, header and request limit"),
-    ("connection pool, one for each acquisition", "pool, a limit on each acquisition"),
+    ("TCP echo, four timeouts per request", "TCP echo, four limits"),
+    ("HTTP server, one timeout for the header and one for the request", "HTTP, header and request limit"),
+    ("connection pool, a timeout on each acquisition", "pool, a limit on each acquisition"),
 ];
 
 /// A figure in the middle of all rounds, and its quartiles.
@@ -46,14 +46,14 @@ pub(super) fn actors(results: &Results) -> Result<String, String> {
         actors.push(row);
     }
     let sentence = format!(
-        "256 clients ask eight actors, each time under a timeout of 30 s, on all workers of a runtime: answers a second, \
-         how many that is of those without timeouts, and processor time for each; in the middle of all rounds and the \
-         quartiles ({}, {}; {}; repeat it with `benches/report/run service`):",
+        "256 clients call eight actors, each call under a timeout of 30 s, with all workers of the runtime busy: answers \
+         per second, their share of the rate without timeouts, and processor time per answer; medians, with quartiles in \
+         brackets ({}, {}; {}; repeat it with `benches/report/run service`):",
         machine.system(),
         machine.versions(&["tokio"])?,
         machine.date
     );
-    let heads = ["", "2 workers", "of none", "processor", "1 worker", "of none", "processor"];
+    let heads = ["", "2 workers: answers", "share", "processor", "1 worker: answers", "share", "processor"];
     Ok(captioned(&sentence, &heads, &actors))
 }
 
@@ -74,8 +74,8 @@ pub(super) fn services(results: &Results) -> Result<String, String> {
         services.push(row);
     }
     let beside = format!(
-        "The requests and the processor time of four kinds of service, how many times those of the same with tokio's \
-         timers, in the same rounds; no difference if 1 is within the quartiles ({}; {}; repeat it with \
+        "Requests per second, and processor time per request, as a multiple of the same service's with tokio's timers: \
+         medians, with quartiles in brackets; \"no difference\" if 1 is within the quartiles ({}; {}; repeat it with \
          `benches/report/run service`):",
         machine.system(),
         machine.date
