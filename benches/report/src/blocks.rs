@@ -73,8 +73,8 @@ fn arm(results: &Results) -> Result<String, String> {
         rows.push(row);
     }
     let sentence = format!(
-        "Nanoseconds to arm a timer of 30 to 40 s and cancel it, in the tasks of a runtime with 2 workers, with an \
-         earlier timer standing as on any busy server; medians of {} rounds ({}, {}; repeat it with \
+        "Nanoseconds to arm a timer of 30 to 40 s and cancel it, in tasks of a runtime with 2 workers, while an earlier \
+         timer is pending, as on any busy server; medians of {} rounds ({}, {}; repeat it with \
          `benches/report/run arm`):",
         rivals.cell(&arming(HAIRSPRING, 0, "0"), "rounds")?,
         machine.system(),
@@ -101,9 +101,9 @@ fn population(results: &Results) -> Result<String, String> {
         most = most.max((many / rivals.number(&arming(HAIRSPRING, place, "0"), "median")? - 1.0).abs());
     }
     Ok(fill(&format!(
-        "With 1,000,000 other timers pending it is the same within {} %. A pending timer takes {} bytes, the `Sleep` \
-         of {} included (tokio's, boxed: {}, of which {}). Firing a million costs {} ns each in one tick and {} ns over \
-         50 ms (tokio: {} and {}).",
+        "With 1,000,000 other timers pending these figures change by {} % at most. A pending timer takes {} bytes, of \
+         which {} are the `Sleep` (tokio's, boxed: {}, of which {}). Firing a million takes {} ns each if all are due in \
+         one tick, and {} ns if they are due over 50 ms (tokio: {} and {}).",
         whole((100.0 * most).ceil()),
         among_a_million("memory: pending", "hairspring, in a Vec")?,
         rivals.number(&size(HAIRSPRING), "median").map(whole)?,
@@ -156,8 +156,8 @@ fn late(results: &Results) -> Result<String, String> {
         }
     }
     let what = format!(
-        "How late sleeps of 1 to 10 ms end, in the middle and at the 99th percentile, and what processor time that \
-         takes, beside tokio's ({place}; the chart below is of {} run; repeat both with `benches/report/run late`):",
+        "How late sleeps of 1 to 10 ms end (median / 99th percentile), and the processor time that they take, as a \
+         multiple of tokio's ({place}; the chart below is of {} run; repeat both with `benches/report/run late`):",
         if is_drawn { "the same" } else { "another" }
     );
     let processor = |who| late.number(&lateness(1, who), "processor percent").map(two_digits);
@@ -212,8 +212,8 @@ fn price(results: &Results) -> Result<String, String> {
         rows.push(row(label, &|scenario| Ok(format!("{:.2}x", of(scenario, HAIRSPRING, column)?)))?);
     }
     let sentence = format!(
-        "Processor time for each timer that fires, beside tokio's, if so many tasks sleep 1 to 10 ms again and again, \
-         and how late hairspring's are in the middle and at the 99th percentile, beside tokio's ({}, {}; repeat it with \
+        "Tasks sleep 1 to 10 ms again and again: processor time per timer that fires, and the median and 99th \
+         percentile of hairspring's lateness. A figure with x is a multiple of tokio's ({}, {}; repeat it with \
          `benches/report/run price`):",
         machine.system(),
         machine.versions(&["tokio", "async-io"])?
@@ -228,10 +228,10 @@ const CROWD_SHOWN: [(&str, &str); 7] = [
     ("processor time, s", "processor s"),
     ("bystander late, p50, ms", "late p50 ms"),
     ("bystander late, p99, ms", "late p99 ms"),
-    ("bystander late at most, ms", "late most ms"),
+    ("bystander late, most, ms", "late most ms"),
     ("slowest arm and cancel, ms", "slowest arm+cancel ms"),
-    ("a thread without timers late at most, ms", "thread late most ms"),
-    ("bytes for each that is pending", "bytes each"),
+    ("thread without timers late, most, ms", "thread late most ms"),
+    ("bytes per pending timer", "bytes each"),
 ];
 
 fn crowd(results: &Results) -> Result<String, String> {
@@ -243,9 +243,9 @@ fn crowd(results: &Results) -> Result<String, String> {
     });
     let rows = rows.into_iter().collect::<Result<Vec<_>, String>>()?;
     let sentence = format!(
-        "A crowd: 1,000,000 sleeps on 2 workers, due at random over 5 s; a bystander that sleeps 1 ms again and again; \
-         each millisecond a task that arms and cancels; and a thread that sleeps by itself, to show what the machine \
-         does to anybody. The middle of 5 rounds, the least and the most ({}, {}; repeat it with \
+        "1,000,000 sleeps on 2 workers, due at random over 5 s. Beside them are a bystander, which sleeps 1 ms again and \
+         again; each millisecond a task that arms and cancels; and a thread that sleeps without timers, to show how late \
+         the machine makes anybody. Medians of 5 rounds, with the least and the most in brackets ({}, {}; repeat it with \
          `benches/report/run crowd`):",
         machine.system(),
         machine.versions(&["tokio"])?
@@ -273,7 +273,7 @@ fn worlds(results: &Results) -> Result<String, String> {
         ("processor, ns", "processor ns, 2 threads"),
         ("late, p50", "late p50"),
         ("late, p99", "late p99"),
-        ("processor, fired, us", "processor ns, fired"),
+        ("processor per timer fired, us", "processor ns, fired"),
     ];
     let mut rows = Vec::new();
     // A machine may not have all.
@@ -295,7 +295,10 @@ fn worlds(results: &Results) -> Result<String, String> {
     let version = |name: &&str| machine.versions(&[name]).ok();
     let versions: Vec<_> = ["tokio", "OpenJDK", "Netty", "Kafka", "Go"].iter().filter_map(version).collect();
     let (system, versions, date) = (machine.system(), versions.join(", "), machine.date);
-    let place = format!("Among 0 / 1,000 / 1,000,000 others: {system}, {versions}; {date}; `benches/worlds/run`.");
+    let place = format!(
+        "Each cell has the figures with 0 / 1,000 / 1,000,000 other timers pending ({system}, {versions}; {date}; repeat \
+         it with `benches/worlds/run`):"
+    );
     Ok(captioned(&place, &heads, &rows))
 }
 
