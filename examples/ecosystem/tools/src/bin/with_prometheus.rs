@@ -70,14 +70,14 @@ fn check() -> Result<()> {
 
     // Each with what the answer has to be.
     let checks = [
-        ("on time", "<= 1".to_owned()),
-        ("quantile", "> 0".to_owned()),
-        ("waiting", format!(">= {KEPT}")),
-        ("fired", "< 1".to_owned()),
-        ("turns", "> 0".to_owned()),
-        ("entries", format!(">= {SESSIONS}")),
-        ("expired", "> 0".to_owned()),
-        ("stuck", "== 1".to_owned()),
+        ("On time", "<= 1".to_owned()),
+        ("Quantile", "> 0".to_owned()),
+        ("Waiting", format!(">= {KEPT}")),
+        ("Fired", "< 1".to_owned()),
+        ("Turns", "> 0".to_owned()),
+        ("Entries", format!(">= {SESSIONS}")),
+        ("Expired", "> 0".to_owned()),
+        ("Stuck", "== 1".to_owned()),
     ];
     let queries = queries();
     assert!(queries.iter().map(|(name, _)| name).eq(checks.iter().map(|(name, _)| name)), "{queries:?}");
@@ -117,7 +117,7 @@ async fn work() {
     }
 }
 
-/// The page's queries, each after a heading such as `### waiting`.
+/// The page's queries, each after a heading such as `### Waiting`.
 fn queries() -> Vec<(&'static str, &'static str)> {
     let sections = PAGE.split("\n### ").skip(1);
     let found = sections.filter_map(|section| {
