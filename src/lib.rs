@@ -10,9 +10,9 @@
 //! # }
 //! ```
 //!
-//! Timers wait in hierarchical timing wheels, one for each worker thread, which a tokio task turns. Registering and
-//! cancelling a timer takes the same time whatever the number of threads and timers. A timer fires a fraction of a
-//! millisecond after its deadline, and never before it.
+//! Timers wait in hierarchical timing wheels, one for each worker thread. One tokio task per runtime fires them.
+//! Registering and cancelling a timer takes the same time whatever the number of threads and timers. A timer fires a
+//! fraction of a millisecond after its deadline, and never before it.
 //!
 //! # Overview
 //!
@@ -27,7 +27,7 @@
 //! | get values back when they are due | [`DelayQueue`] |
 //! | let keys expire unless they are touched | [`DeadlineMap`] |
 //! | limit a connection | [`io::TimeoutStream`] |
-//! | hand a budget of time through calls | [`Deadline`] |
+//! | pass a budget of time through calls | [`Deadline`] |
 //! | configure, measure, limit or end a timer | [`Timer`], [`Timer::builder`] |
 //! | test without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
 //! | build a timer of your own | [`wheel::Wheel`] |
@@ -39,7 +39,7 @@
 //! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry,
 //!   cancellation, graceful shutdown.
 //! - [With other crates](guide::ecosystem): those that can use these timers, and how.
-//! - Testing with time: the module `test_util`.
+//! - Testing with time: the module `test_util`, with the feature `test-util`.
 //!
 //! # Features
 //!

@@ -1,4 +1,4 @@
-//! [`TryInterval`]: an interval whose ticks are errors in cases in which others panic.
+//! [`TryInterval`]: an interval that returns errors in cases in which others panic.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};

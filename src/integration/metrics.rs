@@ -39,7 +39,7 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 /// | `hairspring_pending` | gauge | timers that wait now |
 /// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
 /// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |
-/// | `hairspring_cascaded_total` | counter | moves of a waiting timer to a finer level of its wheel |
+/// | `hairspring_cascaded_total` | counter | moves of a waiting timer, down a level or within a slot of its wheel |
 ///
 /// Each has the label `timer`, with the name given to the reporter. [`Metrics`] has the same values under the same
 /// names.
@@ -245,7 +245,7 @@ fn describe() {
         "Timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down."
     );
     describe_counter!(TURNS, Unit::Count, "Turns: looks for due timers.");
-    describe_counter!(CASCADED, Unit::Count, "Moves of a waiting timer to a finer level of its wheel.");
+    describe_counter!(CASCADED, Unit::Count, "Moves of a waiting timer, down a level or within a slot of its wheel.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
     // Without a unit: exporters that add it to the name would repeat it.
     describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");

@@ -37,11 +37,11 @@ pub use throttle::Throttle;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
-/// Adds limits in time to every stream, as tokio-stream does, on the timers of this crate.
+/// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
 ///
 /// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and
-/// [`debounce`](StreamExt::debounce) comes on top. Import `futures::StreamExt` for `next`, `map` and the like: a
-/// program that imports tokio-stream's trait beside this one has to say which `timeout` it means.
+/// there is also [`debounce`](StreamExt::debounce). Import `futures::StreamExt` for `next`, `map` and the like: a
+/// program that imports both tokio-stream's trait and this one has to say which `timeout` it means.
 ///
 /// The streams are `Unpin` if the inner stream is. They can be made and polled anywhere, like
 /// [`sleep`](crate::sleep()). Polling panics in the same cases as a sleep does.

@@ -49,7 +49,7 @@ const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 /// assert_eq!(passed, Duration::from_secs(86_400));
 /// ```
 ///
-/// A wait for what never comes fails, and does not hang:
+/// A future that waits for what never comes makes the bubble fail, and does not hang:
 ///
 /// ```should_panic
 /// hairspring::test_util::bubble(|| async {
@@ -136,11 +136,11 @@ impl Bubble {
     /// Runs `code` and the future that it returns, and returns the output. The bubble has a current-thread runtime of
     /// its own, whose clock, which is tokio's, is paused from the start.
     ///
-    /// When the future has ended, time stands still. The tasks that are left must end without any time passing: abort
-    /// those that would go on.
+    /// When the future has ended, no more time passes. The tasks that are left must end without that: abort those that
+    /// would go on.
     ///
-    /// **Order.** A bubble leaves some order to chance, so that a test that depends on it fails one day. Each run takes
-    /// a new seed, and if the bubble fails, it prints that. With `HAIRSPRING_SEED` set to it, all bubbles take that
+    /// **Order.** A bubble leaves some order to chance, so a test that depends on it fails sooner or later. Each run has a
+    /// new seed, and prints it if the bubble fails. With `HAIRSPRING_SEED` set to that seed, all bubbles repeat the
     /// order. The seed decides in which order timers of the runtime's own fire that are due at the same instant, up to
     /// 64 of them at a time; and how often tokio, between tasks, polls the bubble's own future, looks for sockets, and
     /// continues tasks that yield. It decides which branch `tokio::select!` polls first if tokio is built with `--cfg
@@ -180,8 +180,8 @@ impl Bubble {
     /// The same as [`run`](Bubble::run) on a runtime that you made, such as one with several workers. The bubble pauses
     /// its clock, unless it is paused, and shuts the runtime down at the end.
     ///
-    /// Of the order, the seed decides only that of timers due at the same instant. On several workers, the tasks that
-    /// they wake run side by side. On a multi-thread runtime a sleep of tokio's own takes real time, and counts as
+    /// The seed decides only the order of timers that are due at the same instant. On several workers, the tasks that
+    /// they wake run in parallel. On a multi-thread runtime a sleep of tokio's own takes real time, and counts as
     /// something outside, which needs [`patience`](Bubble::patience).
     ///
     /// # Panics

@@ -45,12 +45,12 @@ impl Pause {
 
     /// Sets for how long nothing may run in the runtime, in real time, before the clock moves to the next deadline.
     ///
-    /// In that time something may come from where the clock does not see it: another process, a server, a thread of
-    /// your own. Each move of the clock takes that long, so a test should have few of them. Where you can, hold the
-    /// clock with [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
+    /// In that time something may come that the clock cannot foresee: from another process, a server, a thread of your
+    /// own. Each move of the clock takes that long, so a test should have few of them. If you can, hold the clock with
+    /// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
     ///
-    /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire once it has
-    /// come to a deadline of this crate's after theirs.
+    /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to
+    /// the next deadline of this crate after their own.
     ///
     /// ```
     /// # use hairspring::{Duration, sleep, test_util::Pause};

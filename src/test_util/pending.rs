@@ -39,7 +39,7 @@ impl Pending {
     /// Returns where the code that uses this crate made the timer: the call of `sleep`, `timeout` or `interval`, or for
     /// a queue or a map the call that made that.
     ///
-    /// It is a place in this crate if the timer began to wait before places were recorded, see [`pending`], or if another
+    /// It is a place in this crate if the timer began to wait before places were recorded (see [`pending`]), or if another
     /// thread is just beginning to wait.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {

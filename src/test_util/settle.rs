@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;
 /// tasks that were spawned have run until they wait; timers that are due have fired. How many tasks there are, and how
-/// many steps they take, does not matter. The [module](crate::test_util) says what counts as idle, and what cannot be seen. The
-/// clock need not be paused; blocking work that began before the first `settle` or `pause` of a runtime is not seen
-/// then.
+/// many steps they take, does not matter. The [module](crate::test_util) says what counts as idle, and what cannot be
+/// seen. The clock need not be paused, but blocking work that began before the first `settle` or `pause` of a runtime is
+/// not seen.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says with what. Tasks that
 /// wake each other for ever never settle. Several tasks may settle at the same time: each returns once the others wait.
@@ -70,7 +70,7 @@ pub async fn settle() {
 /// The clock moves to the next deadline, fires what is due there, and waits until the runtime has
 /// [settled](settle()) before it moves on. [`advance`](crate::advance()) fires everything before it lets any task run.
 /// A [`hold`](crate::test_util::hold()) does not keep this from moving the clock. Tokio's own timers do not stop the
-/// clock: they fire once it has come to a deadline of this crate's after theirs, or to the end.
+/// clock: they fire when it comes to the next deadline of this crate after their own, or to the end.
 ///
 /// # Cancel safety
 /// If the future is dropped, the clock stays where it is.

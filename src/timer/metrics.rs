@@ -150,7 +150,7 @@ impl Metrics {
         self.turns
     }
 
-    /// Returns how often an entry moved down a level of a wheel.
+    /// Returns how often an entry was moved: to a lower level of its wheel, or to its place in the order of its slot.
     ///
     /// Timers that are registered in the order of their deadlines, such as timers of one length, mostly do not move.
     ///

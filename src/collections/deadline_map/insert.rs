@@ -14,8 +14,8 @@ const DISCARDED: usize = 2;
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
-    /// and deadline, and the old value is returned. So it is if that entry's deadline has passed but the stream has not
-    /// returned it yet: then it does not come out of the stream.
+    /// and deadline, and the old value is returned. This is also so if that entry's deadline has passed but the stream
+    /// has not returned it yet: then it does not come out of the stream.
     ///
     /// Wakes the consumer if this entry expires before all others.
     ///

@@ -24,16 +24,16 @@
 //! | macOS, iOS | the one that goes on, `CLOCK_MONOTONIC` there | the same |
 //! | others | that of [`std::time::Instant`] | whatever that does: on Windows it goes on as well |
 //!
-//! Where the system does not tell of a suspension, one thread looks at the clocks once a second as long as something
-//! waits on them, and no task is woken unless a clock has jumped. A virtual machine that its host stops without telling
-//! it has no clock that goes on.
+//! If the system does not report a suspension, one thread looks at the clocks once a second while something waits on
+//! them, and no task is woken unless a clock has jumped. If the host of a virtual machine stops it without telling it,
+//! none of its clocks goes on.
 //!
 //! A timer here costs more than an ordinary one: it also keeps a place in one list of the process, behind a lock. It
 //! needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
 //!
 //! # In tests
-//! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::suspend` lets the machine
-//! sleep.
+//! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::suspend`
+//! simulates a suspension.
 
 mod interval;
 mod sleep;
