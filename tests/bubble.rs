@@ -299,6 +299,15 @@ fn there_is_no_bubble_inside_a_runtime() {
     assert!(message.contains("use a plain `#[test]`"), "{message}");
 }
 
+/// It hung: nothing moves that clock, and the bubble's timers were taken for what would.
+#[test]
+fn a_current_thread_runtime_without_enable_time_is_refused() {
+    let [current_thread, multi_thread] = common::bare();
+    let message = must_end(|| panic_message(|| Bubble::new().run_on(current_thread, || sleep(HOUR))));
+    assert!(message.contains("without `enable_time`"), "{message}");
+    must_end(|| Bubble::new().run_on(multi_thread, || sleep(HOUR)));
+}
+
 /// The order in which tasks run that sleep until the same instant.
 fn order(kind: Kind, bubble: Bubble) -> Vec<usize> {
     let ran = Arc::<Mutex<Vec<usize>>>::default();

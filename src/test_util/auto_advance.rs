@@ -100,7 +100,7 @@ struct Advancer {
     grace: Duration,
     quiet: Quiet,
     stopped: Arc<AtomicBool>,
-    /// When the clock last moved, or the runtime was last found busy.
+    /// When the clock last moved, or had no reason to.
     still_since: Instant,
     has_reported: bool,
     patience: Duration,
@@ -134,8 +134,10 @@ impl Advancer {
             let moved = self.watch.lets_time_pass() && clock.holds().is_empty() && self.advance(clock);
             if moved || self.watch.blocking_thread().is_none() {
                 self.quiet = Quiet::begin();
+            }
+            if moved {
                 self.start_over();
-                return moved;
+                return true;
             }
         }
         if self.still_since.elapsed() < self.patience || self.has_reported {
@@ -145,7 +147,7 @@ impl Advancer {
             self.start_over();
         } else {
             self.has_reported = true;
-            (self.print)(&report(clock, self.patience, self.watch.blocking_thread()));
+            (self.print)(&report(clock, self.patience, &self.watch));
         }
         false
     }
@@ -160,20 +162,18 @@ impl Advancer {
 }
 
 /// Says why a clock does not move.
-fn report(clock: &ManualClock, patience: Duration, blocking: Option<u32>) -> String {
-    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: ");
-    let holds = clock.holds();
-    match blocking {
-        _ if !holds.is_empty() => text.push_str("it is held.\n"),
-        Some(thread) => {
-            let _ = writeln!(text, "blocking work runs on thread {thread} of this process.");
-        }
-        None => text.push_str("every task waits, and no timer is left to wake one.\n"),
-    }
+fn report(clock: &ManualClock, patience: Duration, watch: &Watch) -> String {
+    let (holds, next) = (clock.holds(), clock.next());
+    let why = match next {
+        _ if !holds.is_empty() => "it is held".into(),
+        Some(_) => watch.describe(),
+        None => "every task waits, and no timer is left to wake one".into(),
+    };
+    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
     for place in holds {
         let _ = writeln!(text, "  a hold taken at {place} is alive");
     }
-    if let Some(next) = clock.next() {
+    if let Some(next) = next {
         let next = clock::instant_of(next) - clock.now();
         let waiting = clock.waiting();
         let _ = writeln!(text, "  timers waiting: {}, the next is due in {next:?}", waiting.len());
@@ -185,10 +185,11 @@ fn report(clock: &ManualClock, patience: Duration, blocking: Option<u32>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
     use std::sync::mpsc;
     use std::task::{Context, Waker};
 
-    use crate::Timer;
+    use crate::{Sleep, Timer};
 
     const SOON: Duration = Duration::from_millis(20);
 
@@ -222,10 +223,31 @@ mod tests {
         report
     }
 
+    /// A clock on which something waits for seven seconds.
+    fn clock_of_a_sleep() -> (ManualClock, (Timer, Sleep)) {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        let mut sleep = timer.sleep(Duration::from_secs(7));
+        assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        (clock, (timer, sleep))
+    }
+
     #[test]
     fn a_clock_that_nothing_can_move_is_reported() {
         let report = wait_for_report(&ManualClock::new(), |_| ());
         assert!(report.contains("every task waits, and no timer is left"), "{report}");
+    }
+
+    #[test]
+    fn a_task_that_blocks_its_thread_is_reported_with_the_timers_that_wait() {
+        let (clock, _sleep) = clock_of_a_sleep();
+        let (release, released) = mpsc::channel::<()>();
+        let report = wait_for_report(&clock, |runtime| {
+            runtime.spawn(async move { released.recv() });
+        });
+        drop(release);
+        assert!(report.contains("a task runs on worker 0."), "{report}");
+        assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
     }
 
     #[cfg(target_os = "linux")]
@@ -234,10 +256,7 @@ mod tests {
         if !crate::util::waits::are_known() {
             return; // Under an emulator.
         }
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).build().unwrap();
-        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let (clock, _sleep) = clock_of_a_sleep();
         let ended = Arc::<AtomicBool>::default();
         let (ends, (sender, number)) = (ended.clone(), mpsc::channel());
         let report = wait_for_report(&clock, |runtime| {
@@ -256,10 +275,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_is_never_released_is_reported_with_its_place_and_the_timers_that_wait() {
-        let clock = ManualClock::new();
-        let timer = Timer::builder().clock(&clock).build().unwrap();
-        let mut sleep = std::pin::pin!(timer.sleep(Duration::from_secs(7)));
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let (clock, _sleep) = clock_of_a_sleep();
         let (_hold, line) = (clock.hold(), line!());
         let report = wait_for_report(&clock, |_| ());
         let taken = format!("taken at {}:{line}:", file!());

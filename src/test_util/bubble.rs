@@ -22,6 +22,7 @@ use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
 use crate::test_util::waiting::{Spawned, Waiting};
+use crate::util::enabled;
 use crate::util::random::Random;
 
 /// The environment variable with the seed of all bubbles.
@@ -185,7 +186,8 @@ impl Bubble {
     /// something outside, which needs [`patience`](Bubble::patience).
     ///
     /// # Panics
-    /// As [`run`](Bubble::run) does, but never with the places of tasks.
+    /// As [`run`](Bubble::run) does, but never with the places of tasks, and if a current-thread runtime was built
+    /// without `enable_time`.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
@@ -203,6 +205,7 @@ impl Bubble {
     /// ```
     #[track_caller]
     pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
+        assert!(!lacks_time(&runtime), "the bubble's runtime was built without `enable_time`: nothing moves its clock");
         let seed = self.chosen_seed();
         self.run_seeded(seed, runtime, &Spawned::default(), code)
     }
@@ -289,6 +292,13 @@ async fn unless_given_up<F: Future>(
         Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(Waiting::here(spawned))),
     })
     .await
+}
+
+/// Whether this is a runtime whose clock only tokio's timers move, and which has none.
+fn lacks_time(runtime: &Runtime) -> bool {
+    let _inside = runtime.enter();
+    let is_tokios = paused::here().is_none() && enabled::may_guess();
+    is_tokios && enabled::silently(|| enabled::with_time(|| tokio::time::sleep(Duration::ZERO))).is_err()
 }
 
 /// In 32 bits: short to print and to type.

@@ -380,6 +380,10 @@ impl timer::Builder {
     /// Such a timer has one shard by default. It needs neither a runtime nor a driver: advancing the clock fires what
     /// is due. [`alarm`](timer::Builder::alarm) has no effect on it.
     ///
+    /// If you [install](timer::Builder::install) it, [`sleep`](crate::sleep()) and the like wait on it as well, but count
+    /// from [`Instant::now`], which shows the runtime's clock. Call the timer's own methods, or compute deadlines from
+    /// [`ManualClock::now`].
+    ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
     /// let clock = ManualClock::new();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::clock::source::one_is_held;
 use crate::core::{by_hand, registry};
 use crate::test_util::by_tokio;
 use crate::test_util::grace;
@@ -86,6 +87,8 @@ impl Pause {
             } else {
                 grace::pause(self.grace);
             }
+            // From now on no thread relies on the timer that it remembers, which may be that of a runtime around this.
+            one_is_held();
             by_tokio::look_at_the_clock();
             return;
         };

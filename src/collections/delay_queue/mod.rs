@@ -52,9 +52,10 @@ use crate::wheel::Wheel;
 /// come out behind others that were due. Inserting, removing and resetting take a few nanoseconds besides reading the
 /// clock, whatever the number of entries, and do not allocate for each entry.
 ///
-/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]. The stream ends when the queue is empty, and
-/// continues when something is inserted. The task that polled last is woken if there is a reason to poll: an entry is
-/// due, an entry was inserted before all others, or the queue has become empty or is no longer empty.
+/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]; `next` is a method of `futures::StreamExt`, and of
+/// tokio-stream's. The stream ends when the queue is empty, and continues when something is inserted. The task that
+/// polled last is woken if there is a reason to poll: an entry is due, an entry was inserted before all others, or the
+/// queue has become empty or is no longer empty.
 ///
 /// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
 /// [`sleep`](crate::sleep()) does.
