@@ -125,6 +125,23 @@ fn every_alarm_follows_a_clock_that_is_paused() {
     }
 }
 
+/// A timer with a `timerfd` did not notice the pause: its sleeps took real time.
+#[cfg(feature = "test-util")]
+#[test]
+fn every_alarm_follows_a_clock_that_is_paused_in_mid_run() {
+    for alarm in alarms() {
+        common::must_end(move || {
+            current_thread().block_on(async {
+                let timer = Timer::builder().alarm(alarm).build().unwrap();
+                let nap = tokio::spawn(timer.sleep(HOUR));
+                hairspring::sleep(ms(1)).await;
+                tokio::time::pause();
+                nap.await.unwrap();
+            });
+        });
+    }
+}
+
 #[test]
 fn an_alarm_that_the_runtime_lacks_something_for_is_refused_by_name() {
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -60,7 +60,8 @@ pub enum Alarm {
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and saves a thread switch in each turn.
     /// Linux only; the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the
-    /// timer continues with `Thread` and reports nothing.
+    /// timer continues with `Thread` and reports nothing. With the feature `test-util` a timer on a current-thread runtime
+    /// uses `Thread`, so that a test can pause the clock while timers wait.
     Timerfd,
     /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
