@@ -1,5 +1,5 @@
 //! The wheel under operations of all kinds: random operations compared with a sorted map, which must return the same
-//! entries in the same order, and cancelling and resetting at every point of an entry's life.\
+//! entries in the same order, and cancelling and resetting at every point of an entry's life.
 //!
 //! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
 //! seed. A round that fails prints its seed.
@@ -44,7 +44,7 @@ impl Drop for NameOnPanic {
     }
 }
 
-/// The position of an entry in the order: first the tick at which it can fire, then first in, first out.\
+/// The position of an entry in the order: first the tick at which it can fire, then first in, first out.
 ///
 /// That tick is the deadline. If the wheel had already passed the deadline when the entry came, it is the wheel's tick
 /// at that time.

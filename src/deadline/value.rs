@@ -42,8 +42,8 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now. A duration of more than 500 years is treated as 500
-    /// years. With a zero duration, the deadline has already passed.
+    /// Returns the deadline `duration` from now. A duration of more than 500 years is treated as 500 years. With a zero
+    /// duration, the deadline has already passed.
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};

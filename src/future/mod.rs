@@ -1,6 +1,5 @@
 //! The futures: [`Sleep`], [`Timeout`] and [`Interval`], those that return errors ([`TrySleep`], [`TryTimeout`],
-//! [`TryInterval`]), and the functions that make them. Those on other clocks
-//! are in [`boot`] and [`wall`].
+//! [`TryInterval`]), and the functions that make them. Those on other clocks are in [`boot`] and [`wall`].
 
 pub mod boot;
 mod ext;

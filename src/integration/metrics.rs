@@ -34,8 +34,7 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 /// |---|---|---|
 /// | `hairspring_registered_total` | counter | timers that were registered |
 /// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
-/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their
-/// deadlines by a poll, or shut down |
+/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
 /// | `hairspring_pending` | gauge | timers that wait now |
 /// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
 /// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |

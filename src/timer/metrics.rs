@@ -14,10 +14,10 @@ use crate::wheel::Tick;
 ///
 /// Each registered timer is either fired or cancelled in the end: `registered() == fired() + cancelled() + pending()`
 /// holds in every snapshot. Timers that a shutdown ended count as cancelled. A sleep that was ready at its first poll
-/// was never registered.\
+/// was never registered.
 ///
 /// The shards are read one after the other. While threads use the timer, the sums may therefore be ones that never
-/// existed, for example with more pending timers than the capacity.\
+/// existed, for example with more pending timers than the capacity.
 ///
 /// You can read the metrics of a timer that you built as long as you have a handle on it, even after a shutdown. The
 /// metrics of a runtime's own timer are all zero once the runtime has ended and another timer has reused its memory.
@@ -182,7 +182,7 @@ impl Metrics {
         &self.snapshot.lateness
     }
 
-    /// Returns which slots of the wheels are occupied, for each level from the finest up. Bit `n` is set if slot `n` of
+    /// Returns which slots of the wheels are occupied, for each level from the lowest up. Bit `n` is set if slot `n` of
     /// the level has entries in any of the timer's shards.
     ///
     /// A slot of level `n` spans 64^`n` ticks of a nanosecond. The level of an entry is the highest base 64 digit in
