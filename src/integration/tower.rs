@@ -56,7 +56,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TimeoutLayer {
-    limit: Capacity,
+    limit: Limit,
 }
 
 impl TimeoutLayer {
@@ -69,7 +69,7 @@ impl TimeoutLayer {
     /// ```
     #[must_use]
     pub const fn new(duration: Duration) -> TimeoutLayer {
-        TimeoutLayer { limit: Capacity { duration, timer: None } }
+        TimeoutLayer { limit: Limit { duration, timer: None } }
     }
 
     /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
@@ -151,7 +151,7 @@ impl<S> Layer<S> for TimeoutLayer {
 #[derive(Debug, Clone)]
 pub struct Timeout<S> {
     inner: S,
-    limit: Capacity,
+    limit: Limit,
 }
 
 impl<S> Timeout<S> {
@@ -169,7 +169,7 @@ impl<S> Timeout<S> {
     /// ```
     #[must_use]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, limit: Capacity { duration, timer: None } }
+        Timeout { inner, limit: Limit { duration, timer: None } }
     }
 
     /// Uses the given timer for this service.
@@ -395,15 +395,15 @@ where
 
 /// What a layer and its services share.
 #[derive(Debug, Clone)]
-struct Capacity {
+struct Limit {
     duration: Duration,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
 }
 
-impl Capacity {
-    fn with_timer(self, timer: &Timer) -> Capacity {
-        Capacity { timer: Some(timer.clone()), ..self }
+impl Limit {
+    fn with_timer(self, timer: &Timer) -> Limit {
+        Limit { timer: Some(timer.clone()), ..self }
     }
 
     fn start<F: Future>(&self, response: F) -> future::Timeout<F> {
