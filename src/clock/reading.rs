@@ -38,16 +38,20 @@ impl Reading {
 
     /// How long after `earlier` this is, or zero. Saturates.
     pub(crate) fn since(self, earlier: Reading) -> Duration {
-        let nanos = self.0.saturating_sub(earlier.0).max(0).unsigned_abs();
-        let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        let nanos = u32::try_from(nanos).expect("less than a second");
-        u64::try_from(seconds).map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos))
+        duration_of_nanos(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
     }
 }
 
 /// A duration in nanoseconds.
 pub(crate) fn nanos_in(duration: Duration) -> i128 {
     duration.as_nanos().try_into().expect("less than 2^94")
+}
+
+/// The inverse of [`nanos_in`]. Saturates.
+pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
+    let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    let nanos = u32::try_from(nanos).expect("less than a second");
+    u64::try_from(seconds).map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! [`Interval`]: periodic ticks.
-
+//
 // Invariants
 // 1. A tick returns the instant that it was scheduled for.
 // 2. No task is woken for a tick that it has not polled for.
@@ -13,6 +13,7 @@ use futures_core::Stream;
 
 use crate::clock;
 use crate::clock::Instant;
+use crate::clock::reading::duration_of_nanos;
 use crate::core::place::Kind;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
@@ -79,8 +80,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, except for the 5 ms that do not
-/// count as late |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period less 5 ms apart |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// ```
@@ -99,18 +99,14 @@ pub enum MissedTickBehavior {
 }
 
 impl MissedTickBehavior {
-    /// How long after a tick the next one is scheduled, if the tick was polled `late`.
-    pub(crate) fn after_late_tick(self, late: Duration, period: Duration) -> Duration {
+    /// How long after a tick the next one is scheduled, if the tick was polled so late.
+    pub(crate) fn pause(self, late: Duration, period: Duration) -> Duration {
         match self {
+            _ if late <= ON_TIME => period,
             Self::Burst => period,
             Self::Delay => late.saturating_add(period),
             Self::Skip => {
-                let beyond = late.as_nanos() % period.as_nanos();
-                // The remainder is less than `period`, but both may exceed `u64` nanoseconds.
-                let beyond = Duration::new(
-                    u64::try_from(beyond / 1_000_000_000).unwrap_or(u64::MAX),
-                    u32::try_from(beyond % 1_000_000_000).unwrap_or(0),
-                );
+                let beyond = duration_of_nanos(late.as_nanos() % period.as_nanos());
                 late.saturating_add(period.saturating_sub(beyond))
             }
         }
@@ -197,10 +193,7 @@ impl Interval {
     pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
         ready!(self.delay.poll_elapsed(cx))?;
         let scheduled = self.delay.deadline();
-        let now = self.now();
-        let late = now - scheduled;
-        let pause =
-            if late > ON_TIME { self.missed_tick_behavior.after_late_tick(late, self.period) } else { self.period };
+        let pause = self.missed_tick_behavior.pause(self.now() - scheduled, self.period);
         self.delay.reset_idle(clock::tick_of(scheduled.deadline_after(pause)));
         Poll::Ready(Ok(scheduled))
     }

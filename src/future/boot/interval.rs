@@ -102,10 +102,9 @@ impl Interval {
         ready!(Pin::new(&mut self.delay).poll(cx));
         let scheduled = self.delay.deadline();
         let late = self.delay.now() - scheduled;
-        let is_late = late > ON_TIME;
-        let missed = if is_late { late.as_nanos() / self.period.as_nanos() } else { 0 };
+        let missed = if late > ON_TIME { late.as_nanos() / self.period.as_nanos() } else { 0 };
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
-        let pause = if is_late { self.missed_tick_behavior.after_late_tick(late, self.period) } else { self.period };
+        let pause = self.missed_tick_behavior.pause(late, self.period);
         self.delay.reset_to(scheduled + pause);
         Poll::Ready(scheduled)
     }

@@ -110,7 +110,6 @@ impl Interval {
     pub fn with_phase(mut self, phase: Duration) -> Interval {
         self.schedule.phase = phase;
         self.schedule.last = None;
-        self.schedule.last = None;
         self.delay.reset(self.schedule.aligned(self.delay.now()));
         self
     }
