@@ -123,7 +123,7 @@ pub(super) fn align(timer: &Shards, now: Tick) {
 
 /// Whether tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
 fn is_idle() -> bool {
-    parks::is_parked(&Handle::current().metrics(), 0)
+    parks::while_parked(&Handle::current().metrics(), 0).is_some()
 }
 
 /// Moves the clock without letting other tasks run.

@@ -5,10 +5,9 @@ use tokio::runtime::RuntimeMetrics;
 /// Whether tokio counts: not on processors without 64-bit atomics.
 pub(crate) const ARE_COUNTED: bool = cfg!(target_has_atomic = "64");
 
-/// Whether the worker is parked; `false` if tokio does not count.
-#[cfg(feature = "test-util")]
-pub(crate) fn is_parked(metrics: &RuntimeMetrics, worker: usize) -> bool {
-    count(metrics, worker) % 2 == 1
+/// [`count`] of a worker that is parked; `None` if it is not, or if tokio does not count.
+pub(crate) fn while_parked(metrics: &RuntimeMetrics, worker: usize) -> Option<u64> {
+    Some(count(metrics, worker)).filter(|parks| parks % 2 == 1)
 }
 
 /// How often the worker has parked and unparked so far; zero if tokio does not count.

@@ -141,14 +141,13 @@ mod system {
         }
 
         fn is_in_driver(&self, index: usize, thread: Thread) -> bool {
-            // Odd while it is parked.
-            let parks = parks::count(&self.metrics, index);
-            if parks % 2 == 0 || (self.may_move && parks != thread.parks + 1) {
+            let parks = parks::while_parked(&self.metrics, index);
+            if parks.is_none() || (self.may_move && parks != Some(thread.parks + 1)) {
                 return false;
             }
             let Ok(doing) = fs::read(waits::file_of(thread.number)) else { return false };
             let waits_for_files = waits::wait(&doing).is_some_and(|wait| wait.on == On::Files);
-            waits_for_files && parks == parks::count(&self.metrics, index)
+            waits_for_files && parks == parks::while_parked(&self.metrics, index)
         }
     }
 }

@@ -154,15 +154,7 @@ impl IdleDetector {
 
     /// How often workers parked and unparked so far; `None` if one is not parked.
     fn steps(&self) -> Option<u64> {
-        let mut sum = 0;
-        for worker in 0..self.metrics.num_workers() {
-            let count = parks::count(&self.metrics, worker);
-            if count % 2 == 0 {
-                return None;
-            }
-            sum += count;
-        }
-        Some(sum)
+        (0..self.metrics.num_workers()).map(|worker| parks::while_parked(&self.metrics, worker)).sum()
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
@@ -209,7 +201,7 @@ impl IdleDetector {
 
     /// What the runtime does, as far as can be seen.
     fn describe(&mut self, threads: &Threads) -> String {
-        let runs = |worker: &usize| !parks::is_parked(&self.metrics, *worker);
+        let runs = |worker: &usize| parks::while_parked(&self.metrics, *worker).is_none();
         let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
         if !workers.is_empty() {
             return format!("a task runs on worker {}", list(&workers));
