@@ -80,8 +80,7 @@ impl Shards {
     /// From now on timers of one instant fire in an order that comes from a seed.
     pub(crate) fn leave_order_to_chance(&self, seed: u64) {
         for (number, shard) in (0..).zip(self.all()) {
-            let address = std::ptr::from_ref::<Shard>(shard).addr();
-            shard.lock().order = Order::by_chance(address, seed.wrapping_add(number));
+            shard.lock().order = Order::by_chance(shard.address(), seed.wrapping_add(number));
         }
     }
 

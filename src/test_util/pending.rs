@@ -165,10 +165,9 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
     let mut found = Vec::new();
     for timer in timers {
         for shard in timer.all() {
-            let address = std::ptr::from_ref::<crate::core::shard::Shard>(shard).addr();
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
             found.extend(entries.into_iter().map(|(key, deadline)| Pending {
-                place: places.get(address, key),
+                place: places.get(shard.address(), key),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));

@@ -119,20 +119,15 @@ impl ShardLease {
         self.shard.holds(self.epoch(), key, deadline)
     }
 
-    /// The shard's address, which names it.
+    /// See [`Shard::address`].
     #[inline]
     pub(crate) fn address(self) -> usize {
-        std::ptr::from_ref(self.shard).addr()
+        self.shard.address()
     }
 
     /// See [`Shard::drives_clock`].
     #[inline]
     pub(crate) fn drives_clock(self) -> bool {
         self.shard.drives_clock()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn shard(self) -> &'static Shard {
-        self.shard
     }
 }

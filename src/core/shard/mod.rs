@@ -29,8 +29,7 @@ use crate::util::fair_mutex::FairMutex;
 use crate::util::sync::MutexGuard;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(crate) use crate::wheel::Key;
-use crate::wheel::Tick;
-use crate::wheel::{Step, Wheel};
+use crate::wheel::{Step, Tick, Wheel};
 
 /// Wakers taken out per hold of the lock, at most.
 const WAKES: usize = 64;
@@ -320,7 +319,7 @@ impl Shard {
             self.next.publish(None);
             return 0;
         }
-        let address = std::ptr::from_ref(self).addr();
+        let address = self.address();
         let State { wheel, lateness, order, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
         let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
@@ -342,6 +341,12 @@ impl Shard {
         state.fired += wakes.wakers.len() as u64;
         drop(state);
         wakes.wake_all()
+    }
+
+    /// Names this shard.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     pub(crate) fn was_opened_for(&self, epoch: Epoch) -> bool {
