@@ -28,6 +28,7 @@ use crate::wheel::{Tick, Ticks};
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
+
 /// How often one poll looks, if earlier deadlines are registered while it does.
 const LOOKS: usize = 8;
 
@@ -58,8 +59,8 @@ pub struct Driver {
     is_a_task: bool,
 }
 
-/// Fires what is due from inside tokio's own drivers, then makes the timer's driver set the next alarm. A worker that
-/// fires there wakes another worker once for all, not once for each timer as a task would.
+/// Fires what is due from inside tokio's own drivers, and wakes the timer's driver only if that has to do the rest. A
+/// worker that fires there wakes another worker once for all, not once for each timer as a task would.
 struct FireInline {
     timer: TimerHold,
 }

@@ -33,12 +33,13 @@ struct Jumps {
 
 #[derive(Default)]
 struct State {
-    waiting: BTreeMap<u64, Place>,
+    waiting: BTreeMap<u64, Task>,
     /// What is booked, if anything is.
     booked: Option<Booked>,
 }
 
-struct Place {
+/// A task that waits.
+struct Task {
     /// Where it was polled: what a test does to the clocks of one runtime concerns no other.
     #[cfg(feature = "test-util")]
     runtime: Option<runtime::Id>,
@@ -79,8 +80,8 @@ impl Jumps {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the tasks in the places that are meant.
-    fn wake(&self, is_meant: impl Fn(&Place) -> bool) {
+    /// Wakes the tasks that are meant.
+    fn wake(&self, is_meant: impl Fn(&Task) -> bool) {
         let mut from = 0;
         loop {
             let mut wakers = Vec::with_capacity(BATCH);
@@ -89,10 +90,10 @@ impl Jumps {
             if batch.peek().is_none() {
                 return;
             }
-            for (&number, place) in batch {
+            for (&number, task) in batch {
                 from = number + 1;
-                if is_meant(place) {
-                    wakers.extend(place.waker.take());
+                if is_meant(task) {
+                    wakers.extend(task.waker.take());
                 }
             }
             drop(state);
@@ -125,7 +126,7 @@ impl Booker for Jumps {
 /// Wakes the tasks that wait on a runtime, or outside all, because a test has made a clock jump there.
 #[cfg(feature = "test-util")]
 pub(crate) fn wake_on(runtime: Option<runtime::Id>) {
-    jumps().wake(|place| place.runtime == runtime);
+    jumps().wake(|task| task.runtime == runtime);
 }
 
 /// The current runtime, if there is one.
@@ -134,7 +135,7 @@ pub(crate) fn here() -> Option<runtime::Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
-/// The place of a task that waits. It leaves when this is dropped.
+/// Names a task that waits. It waits no more when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     number: Option<u64>,
@@ -147,13 +148,13 @@ impl Waiter {
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
         let jumps = jumps();
-        let place = Place {
+        let task = Task {
             #[cfg(feature = "test-util")]
             runtime: here(),
             waker: Some(waker.clone()),
         };
         let mut state = jumps.lock();
-        let before = state.waiting.insert(number, place);
+        let before = state.waiting.insert(number, task);
         if state.booked.is_none() {
             state.booked = Some(Booked::next(jumps));
         }

@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 use super::Timer;
 use crate::clock;
 use crate::core::alarm::{Alarm, Unfit};
-
 use crate::core::driver::Driver;
 use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
 use crate::core::shards::TimerLease;
@@ -80,10 +79,6 @@ impl BuildError {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
-        Builder::default()
-    }
-
     /// Sets the number of shards, from 1 to 1024. A shard is a wheel behind a lock, and each thread uses one shard.
     ///
     /// The default is one shard for each worker of the current runtime. It is one shard on a current-thread runtime,

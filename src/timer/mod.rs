@@ -84,7 +84,7 @@ impl Timer {
     /// # let _ = timer;
     /// ```
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 
     /// Returns the timer that sleeps created here wait on: the timer of the current runtime. Outside a runtime, and on

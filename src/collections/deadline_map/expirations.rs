@@ -1,5 +1,5 @@
 //! [`Expirations`]: the stream of expired entries.
-
+//
 // Invariants
 // 1. Never early: an entry that is handed out was due at a time that the clock has shown, and was not touched since.
 // 2. Due entries are taken out one at a time, as they are handed out. So nothing is lost when the stream is dropped,

@@ -12,7 +12,7 @@
 //! assert_eq!(expirations.recv().await, Some((7, "ann")));
 //! # }
 //! ```
-
+//
 // Keys are spread by hash over shards, each with a lock, a hash table and timers. The hot operation is a touch that
 // puts a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
 //

@@ -13,7 +13,7 @@
 //! assert_eq!((due.key(), due.into_inner()), (key, "ping"));
 //! # }
 //! ```
-
+//
 // Invariants
 // 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
 //    which the sleep has completed.

@@ -43,7 +43,7 @@ const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 /// How long a driver may take to turn once it was woken, before a stand-in turns in its place.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// The same if the driver's own alarm fires what is due, so that only the next alarm waits for the driver.
+/// How late a driver's own alarm may go off, before a stand-in turns in the driver's place.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
 /// How often the alarm thread checks the driver's own alarm, as long as it is not late.
@@ -94,7 +94,7 @@ pub(crate) enum WakesBy {
     Thread,
     /// The alarm thread, or tokio's alarm if a test pauses the clock meanwhile.
     ThreadOrTokio,
-    /// An alarm of the driver's own, which only the driver can set earlier. The alarm thread checks that it goes off.
+    /// An alarm of the driver's own, which any thread can set. The alarm thread checks that it goes off.
     OwnAlarm,
     /// The alarm thread, now and then: the clock is not the system's, and the driver has no alarm for it.
     NowAndThen,
