@@ -1,5 +1,6 @@
 //! Checks what the documents say about the repository.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -117,4 +118,29 @@ fn the_crates_whose_tests_are_run_are_in_the_table() {
 fn the_test_that_readme_shows_is_one_that_is_run() {
     let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a line on what it is comes first");
     assert!(include_str!("../README.md").contains(test));
+}
+
+/// DESIGN.md names functions, types and fields as they are in the code.
+#[test]
+fn what_the_design_names_is_in_the_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut folders, mut sources) = (vec![root.join("src")], fs::read_to_string(root.join("Cargo.toml")).unwrap());
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                sources += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let is_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
+    let words: HashSet<&str> = sources.split(|c| !is_of_a_name(c)).collect();
+    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
+    let prose = outside_of_blocks(&design).join("\n");
+    let named: Vec<&str> = prose.split('`').skip(1).step_by(2).collect();
+    let is_path = |name: &&&str| name.chars().all(|c| is_of_a_name(c) || c == ':');
+    let paths: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
+    let gone: Vec<_> = paths.iter().filter(|name| !words.contains(*name)).collect();
+    assert!(paths.len() > 300 && gone.is_empty(), "{} names, not in src: {gone:?}", paths.len());
 }
