@@ -28,7 +28,7 @@ mod system;
 mod threads;
 mod watch;
 
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
@@ -218,6 +218,10 @@ impl IdleDetector {
         }
         "tasks go on being woken".into()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn list(numbers: &[usize]) -> String {

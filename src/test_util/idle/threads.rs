@@ -3,8 +3,10 @@
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems that
 //! is not known, and the threads count as waiting.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{self, ThreadId};
+
+use super::lock;
 
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
@@ -39,10 +41,6 @@ impl Threads {
         });
         any_runs
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(target_os = "linux")]

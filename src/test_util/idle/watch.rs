@@ -5,12 +5,12 @@
 // 2. While anything settles, no clock that follows the runtime moves by itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use super::{IdleDetector, Occupied, Root, Threads};
+use super::{IdleDetector, Occupied, Root, Threads, lock};
 use crate::test_util::runtime_end::at_end_of;
 use crate::util::sync::Counter;
 
@@ -208,8 +208,4 @@ fn forget(runtime: runtime::Id) {
     let gone = watches.iter().position(|(id, _)| *id == runtime).map(|at| watches.swap_remove(at));
     drop(watches);
     drop(gone);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,14 +16,14 @@ mod call;
 mod member;
 mod stranger;
 
+use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use super::LONGEST_LOOK;
 use super::system::{self, On, Thread};
+use super::{LONGEST_LOOK, lock};
 use call::Call;
 use member::{Member, Missed, PAGE, Place, State, settled};
 use stranger::{Strange, Stranger};
@@ -340,10 +340,6 @@ impl Pool {
         }
         None
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
