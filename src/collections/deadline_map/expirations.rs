@@ -166,7 +166,7 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        // The sleep may be with the map, for a thread that postpones an entry.
+        // The sleep may be with the map, for a thread that puts an entry off.
         let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
         sleep.wait_for(until);
         if until == Tick::MAX {

@@ -219,10 +219,7 @@ impl<'a, K, V> Shard<'a, K, V> {
         let deadline = term.end(timers);
         let found = table.find_mut(hash, |entry| entry.key == key);
         let (replaced, registered) = if let Some(entry) = found {
-            if self.drives_clock() {
-                timers.reset(entry.timer, deadline);
-            }
-            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers))
+            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers, self.drives_clock()))
         } else if self.shards.capacity.take().is_err() {
             // The caller drops them outside the lock.
             return Err((key, value));
@@ -250,10 +247,7 @@ impl<'a, K, V> Shard<'a, K, V> {
         let State { table, timers, .. } = &mut *guard;
         let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
         let deadline = term.end(timers);
-        if self.drives_clock() {
-            timers.reset(entry.timer, deadline);
-        }
-        let registered = entry.move_to(deadline, timers);
+        let registered = entry.move_to(deadline, timers, self.drives_clock());
         self.unlock(guard, registered.then_some(deadline), waits);
         true
     }

@@ -89,9 +89,13 @@ impl<K, V> Entry<K, V> {
         self.deadline <= now
     }
 
-    /// Gives this another deadline. Returns whether its timer was set earlier.
+    /// Gives this another deadline, which its timer follows `at_once` or as invariant 2 says. Returns whether the timer
+    /// was set earlier for that.
     #[inline]
-    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers, at_once: bool) -> bool {
+        if at_once {
+            timers.reset(self.timer, deadline);
+        }
         let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
         self.deadline = deadline;
         earlier

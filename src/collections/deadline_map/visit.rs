@@ -41,10 +41,7 @@ impl<K, V> Shard<'_, K, V> {
         };
         let Some(term) = term else { return Some(result) };
         let deadline = term.end(timers);
-        if self.drives_clock() {
-            timers.reset(entry.timer, deadline);
-        }
-        let registered = entry.move_to(deadline, timers);
+        let registered = entry.move_to(deadline, timers, self.drives_clock());
         self.unlock(guard, registered.then_some(deadline), waits);
         Some(result)
     }

@@ -155,7 +155,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry that was due at `before` was removed or postponed. If the sleep drives a clock, it must not still wait
+    /// An entry that was due at `before` was removed or put off. If the sleep drives a clock, it must not still wait
     /// for this entry.
     #[inline]
     pub(super) fn put_off(&mut self, before: Tick) {
