@@ -30,7 +30,7 @@ use instant::FAR;
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// [`FAR`] in ticks.
-const FAR_TICKS: u64 = FAR.as_secs() * 1_000_000_000;
+const FAR_TICKS: Ticks = Ticks(FAR.as_secs() * 1_000_000_000);
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
 
@@ -49,7 +49,7 @@ pub(crate) fn after(duration: Duration) -> Tick {
 /// The deadline of a timer that is made at a tick: `duration` later, but at most 500 years.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
-    now + Ticks(ticks_in(duration).0.min(FAR_TICKS))
+    now + ticks_in(duration).min(FAR_TICKS)
 }
 
 #[inline]

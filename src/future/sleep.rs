@@ -266,8 +266,7 @@ impl Sleep {
 
     /// Sets a new deadline. Nothing is registered until the next poll.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
-        let place = self.leave();
-        self.cancel();
+        let place = self.cancel();
         self.set_deadline(deadline);
         self.stage = Stage::Idle(place);
     }
@@ -301,15 +300,15 @@ impl Sleep {
         }
     }
 
-    /// Removes this from its shard, if it is in one. Leaves the stage as it is.
+    /// Removes this from its shard, if it is in one, and returns where it was made. Leaves the stage as it is.
     #[inline]
-    fn cancel(&mut self) {
+    fn cancel(&mut self) -> Place {
         if let Some((lease, key)) = self.entry() {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);
             }
-            Place::of_former(|| lease.address(), key);
         }
+        self.leave()
     }
 
     /// Where this was made. It waits no more. Leaves the stage as it is.
