@@ -7,10 +7,8 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-
-use tokio::runtime::Handle;
 
 use crate::clock::Instant;
 use crate::clock::{
@@ -20,7 +18,6 @@ use crate::clock::{
 use crate::core::settings::ShowsTime;
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
-use crate::test_util::idle::{Occupied, Watch};
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
@@ -78,44 +75,6 @@ struct State {
     auto_advances: bool,
     /// How often it was given a rate.
     course: u64,
-}
-
-/// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
-/// [`test_util::hold`](crate::test_util::hold()).
-///
-/// ```
-/// use hairspring::{Duration, Timer, test_util::ManualClock};
-///
-/// # #[tokio::main]
-/// # async fn main() {
-/// let clock = ManualClock::new();
-/// clock.auto_advance();
-/// let timer = Timer::builder().clock(&clock).build().unwrap();
-/// let (start, hold) = (clock.now(), clock.hold());
-/// let sleep = tokio::spawn(timer.sleep(Duration::from_secs(60)));
-/// hairspring::sleep(Duration::from_millis(5)).await; // on the runtime's own clock
-/// assert_eq!(clock.now(), start, "it is held");
-/// drop(hold);
-/// sleep.await.unwrap();
-/// assert_eq!(clock.now() - start, Duration::from_secs(60));
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "the clock is held only as long as this lives"]
-pub struct Hold {
-    holds: Holds,
-    /// Counts it, if it holds tokio's clock.
-    _counted: Option<Arc<()>>,
-}
-
-#[derive(Debug)]
-#[allow(dead_code)] // A sender holds as long as it exists.
-enum Holds {
-    Manual(ManualClock, u64),
-    /// Tokio's own clock, by a blocking task that waits until this is dropped.
-    Pool(Occupied),
-    /// The same, if the system does not show blocking work.
-    Task(mpsc::Sender<()>),
 }
 
 impl State {
@@ -224,31 +183,6 @@ impl ManualClock {
         self.inner.pending()
     }
 
-    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
-    /// hand.
-    ///
-    /// Use this for work that [`auto_advance`](Self::auto_advance) and [`pause`](crate::pause()) cannot see from
-    /// outside the runtime: a thread of your own, or another process that will answer.
-    ///
-    /// ```
-    /// # use hairspring::test_util::ManualClock;
-    /// let clock = ManualClock::new();
-    /// let hold = clock.hold();
-    /// std::thread::spawn(move || {
-    ///     // ... work that takes time, and then
-    ///     drop(hold);
-    /// });
-    /// ```
-    #[track_caller]
-    pub fn hold(&self) -> Hold {
-        let mut state = self.lock();
-        state.next_hold += 1;
-        let number = state.next_hold;
-        state.holds.push((number, Location::caller()));
-        drop(state);
-        Hold { holds: Holds::Manual(self.clone(), number), _counted: None }
-    }
-
     /// A thread advances this from now on. Returns `false` if one does already.
     pub(super) fn begin_auto_advance(&self) -> bool {
         !std::mem::replace(&mut self.lock().auto_advances, true)
@@ -269,6 +203,20 @@ impl ManualClock {
     /// Whether it was given no other rate since.
     pub(super) fn is_on_course(&self, course: u64) -> bool {
         self.lock().course == course
+    }
+
+    /// Adds a hold, taken at `place`. Returns its number.
+    pub(super) fn begin_hold(&self, place: &'static Location<'static>) -> u64 {
+        let mut state = self.lock();
+        state.next_hold += 1;
+        let number = state.next_hold;
+        state.holds.push((number, place));
+        number
+    }
+
+    /// Takes a hold away.
+    pub(super) fn end_hold(&self, number: u64) {
+        self.lock().holds.retain(|(held, _)| *held != number);
     }
 
     /// Where the live holds were taken.
@@ -403,38 +351,6 @@ pub(crate) struct WeakClock(Weak<Inner>);
 impl WeakClock {
     pub(crate) fn upgrade(&self) -> Option<ManualClock> {
         self.0.upgrade().map(|inner| ManualClock { inner })
-    }
-}
-
-impl Hold {
-    /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
-    pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        let watch = Watch::of(runtime);
-        Hold { holds: Holds::of_tokio(runtime, &watch), _counted: Some(watch.held()) }
-    }
-
-    /// The same for what moves the clock itself, after a grace.
-    pub(crate) fn graced(runtime: &Handle, watch: &Watch) -> Hold {
-        Hold { holds: Holds::of_tokio(runtime, watch), _counted: Some(watch.graced()) }
-    }
-}
-
-impl Holds {
-    fn of_tokio(runtime: &Handle, watch: &Watch) -> Holds {
-        if let Some(occupied) = watch.occupy_pool() {
-            return Holds::Pool(occupied);
-        }
-        let (sender, gone) = mpsc::channel();
-        runtime.spawn_blocking(move || gone.recv());
-        Holds::Task(sender)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if let Holds::Manual(clock, number) = &self.holds {
-            clock.lock().holds.retain(|(held, _)| held != number);
-        }
     }
 }
 

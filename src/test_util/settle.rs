@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use crate::clock::{duration_of, instant};
 use crate::test_util::by_tokio;
+use crate::test_util::hold::Hold;
 use crate::test_util::idle::{Settling, Watch};
-use crate::test_util::manual::Hold;
 use crate::test_util::nap::{self, Nap};
 use crate::test_util::paused;
 

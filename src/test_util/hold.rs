@@ -1,0 +1,102 @@
+//! [`Hold`]: keeps a clock from advancing by itself.
+
+use std::panic::Location;
+use std::sync::{Arc, mpsc};
+
+use tokio::runtime::Handle;
+
+use crate::test_util::idle::{Occupied, Watch};
+use crate::test_util::manual::ManualClock;
+
+/// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
+/// [`test_util::hold`](crate::test_util::hold()).
+///
+/// ```
+/// use hairspring::{Duration, Timer, test_util::ManualClock};
+///
+/// # #[tokio::main]
+/// # async fn main() {
+/// let clock = ManualClock::new();
+/// clock.auto_advance();
+/// let timer = Timer::builder().clock(&clock).build().unwrap();
+/// let (start, hold) = (clock.now(), clock.hold());
+/// let sleep = tokio::spawn(timer.sleep(Duration::from_secs(60)));
+/// hairspring::sleep(Duration::from_millis(5)).await; // on the runtime's own clock
+/// assert_eq!(clock.now(), start, "it is held");
+/// drop(hold);
+/// sleep.await.unwrap();
+/// assert_eq!(clock.now() - start, Duration::from_secs(60));
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the clock is held only as long as this lives"]
+pub struct Hold {
+    holds: Holds,
+    /// Counts it, if it holds tokio's clock.
+    _counted: Option<Arc<()>>,
+}
+
+#[derive(Debug)]
+#[allow(dead_code)] // A sender holds as long as it exists.
+enum Holds {
+    Manual(ManualClock, u64),
+    /// Tokio's own clock, by a blocking task that waits until this is dropped.
+    Pool(Occupied),
+    /// The same, if the system does not show blocking work.
+    Task(mpsc::Sender<()>),
+}
+
+impl ManualClock {
+    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
+    /// hand.
+    ///
+    /// Use this for work that [`auto_advance`](Self::auto_advance) and [`pause`](crate::pause()) cannot see from
+    /// outside the runtime: a thread of your own, or another process that will answer.
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// let clock = ManualClock::new();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     // ... work that takes time, and then
+    ///     drop(hold);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        let number = self.begin_hold(Location::caller());
+        Hold { holds: Holds::Manual(self.clone(), number), _counted: None }
+    }
+}
+
+impl Hold {
+    /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
+    pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
+        let watch = Watch::of(runtime);
+        Hold { holds: Holds::of_tokio(runtime, &watch), _counted: Some(watch.held()) }
+    }
+
+    /// The same for what moves the clock itself, after a grace.
+    pub(crate) fn graced(runtime: &Handle, watch: &Watch) -> Hold {
+        Hold { holds: Holds::of_tokio(runtime, watch), _counted: Some(watch.graced()) }
+    }
+}
+
+impl Holds {
+    fn of_tokio(runtime: &Handle, watch: &Watch) -> Holds {
+        if let Some(occupied) = watch.occupy_pool() {
+            return Holds::Pool(occupied);
+        }
+        let (sender, gone) = mpsc::channel();
+        runtime.spawn_blocking(move || gone.recv());
+        Holds::Task(sender)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Holds::Manual(clock, number) = &self.holds {
+            clock.end_hold(*number);
+        }
+    }
+}
