@@ -38,7 +38,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Lateness { counts: [0; BUCKETS], max: Ticks(0) }
     }
 

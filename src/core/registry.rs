@@ -96,7 +96,7 @@ pub(crate) fn own() -> TimerLease {
     alarm::start_for_this_thread();
     *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Settings::with_shards(shards).make_driverless()
+        TimerLease::open_driverless(Settings::with_shards(shards).wanted)
     })
 }
 

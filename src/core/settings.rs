@@ -43,11 +43,7 @@ impl Settings {
         Settings { wanted, alarm: Alarm::Auto }
     }
 
-    /// Makes a timer that needs no driver.
-    pub(crate) fn make_driverless(&self) -> TimerLease {
-        TimerLease::open_driverless(self.wanted)
-    }
-
+    /// Makes a timer and its driver.
     pub(crate) fn make(&self) -> (TimerLease, Driver) {
         let lease = TimerLease::open(self.wanted);
         (lease, Driver::new(lease, self.alarm))

@@ -226,6 +226,7 @@ impl TimerLease {
         timer
     }
 
+    /// Takes memory for a timer, and opens its shards. Nothing turns it yet.
     pub(crate) fn make(wanted: Wanted) -> TimerLease {
         // Powers of two, so that timers of similar sizes can reuse memory.
         let room = wanted.shards.next_power_of_two();

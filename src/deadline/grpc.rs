@@ -15,8 +15,8 @@ const UNITS: [(char, Duration); 6] = [
     ('H', Duration::from_secs(3_600)),
 ];
 
+/// The most digits that the format has, and the largest number of so many.
 const DIGITS: usize = 8;
-/// What has so many digits.
 const MOST: u128 = 99_999_999;
 
 impl Deadline {

@@ -80,7 +80,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period less 5 ms apart |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, less up to 5 ms |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// ```

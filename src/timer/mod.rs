@@ -150,7 +150,7 @@ impl Timer {
         clock::instant_of(self.now_tick())
     }
 
-    /// Returns the time on this timer's clock.
+    /// [`now`](Timer::now), as a tick.
     pub(crate) fn now_tick(&self) -> Tick {
         self.lease.parking.clock.now()
     }

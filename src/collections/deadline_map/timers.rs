@@ -1,6 +1,6 @@
 //! The timers of a shard's entries: a few in a row that is searched, many in a wheel.
 //!
-//! A wheel takes eleven kilobytes for its first entry, and there may be a map for each connection. To search a short
+//! A wheel takes 12 kilobytes for its first entry, and there may be a map for each connection. To search a short
 //! row takes no longer than a wheel does.
 //
 // Invariants

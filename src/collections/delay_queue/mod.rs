@@ -85,7 +85,7 @@ use crate::wheel::Wheel;
 /// # }
 /// ```
 pub struct DelayQueue<T> {
-    // Six kilobytes of lists.
+    // Seven kilobytes, most of them lists.
     wheel: Box<Wheel<T>>,
     sleep: Sleep,
     /// The clock's time when a poll last looked; tick 0 before the first.

@@ -175,6 +175,7 @@ impl Parking {
         self.certain.store(u64::MAX, SeqCst);
     }
 
+    /// Begins a timer on the clock of its runtime.
     fn prepare(&self, booker: &'static dyn Booker, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.booker.get_or_init(|| {
             thread::list(booker);
@@ -187,6 +188,7 @@ impl Parking {
         self.begin(coalesce)
     }
 
+    /// Opens the plan, as if a look had begun.
     pub(super) fn begin(&self, coalesce: Ticks) -> Locked<'_, Plan> {
         let mut plan = self.parker.lock();
         plan.look();
@@ -269,6 +271,7 @@ impl Parking {
         }
     }
 
+    /// Wakes the driver, and makes the alarm thread check that it turns.
     pub(super) fn wake_up(&self, mut plan: Locked<'_, Plan>) {
         // If the driver sleeps until a tick, the booking for that tick checks whether it turns.
         let is_booked = plan.phase() == Phase::Parked && self.next_wake() < Tick::MAX;

@@ -22,8 +22,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) const fn empty() -> Self {
-        let counts = Counts { registered: 0, fired: 0, pending: 0, cascaded: 0 };
-        Snapshot { counts, lateness: Lateness::new(), occupancy: [0; LEVELS] }
+    pub(crate) fn empty() -> Self {
+        Snapshot { counts: Counts::default(), lateness: Lateness::new(), occupancy: [0; LEVELS] }
     }
 }
