@@ -1,7 +1,7 @@
 //! An interval that takes samples, and what it does about the ticks it missed.
 //!
 //! A gauge is to be read every 50 ms, but the second reading takes 180 ms, so that the ticks at 100, 150 and 200 ms are
-//! missed. Each of the three behaviours goes on from there in its own way. Exits with 1 where one does not do what its
+//! missed. Each of the three behaviours goes on from there in its own way. Exits with 1 if one does not do what its
 //! documentation says.
 //!
 //! ```text
@@ -42,7 +42,7 @@ async fn sample(behavior: MissedTickBehavior) -> Vec<Reading> {
     let start = interval.tick().await;
     let mut readings = vec![Reading { due: Duration::ZERO, began: start.elapsed() }];
     for number in 2..=READINGS {
-        // A tick is the instant that it was due at, even where it comes late.
+        // A tick is the instant that it was due at, even if it comes late.
         let due = interval.tick().await;
         readings.push(Reading { due: due - start, began: Instant::now() - start });
         if number == 2 {

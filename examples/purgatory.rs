@@ -2,7 +2,7 @@
 //! one of these satisfies them or their time is up, whichever is first.
 //!
 //! A fetch of a Kafka broker waits until enough bytes have come on any of its partitions, for half a second at most. So
-//! an operation stands in a watch list for each of its keys, and in a [`DelayQueue`] for its deadline. Each has to be
+//! an operation is in a watch list for each of its keys, and in a [`DelayQueue`] for its deadline. Each has to be
 //! completed exactly once, and then to vanish from all of these, or the lists of quiet keys grow without end. Exits
 //! with 1 if that went wrong.
 //!
@@ -65,7 +65,7 @@ impl Purgatory {
         done
     }
 
-    /// Waits for the next fetch whose time is up. For ever where there is none: something may be inserted.
+    /// Waits for the next fetch whose time is up. For ever if there is none: something may be inserted.
     async fn expired(&mut self) -> Id {
         let Some(expired) = self.deadlines.next().await else { return std::future::pending().await };
         self.forget(*expired.get_ref());

@@ -1,7 +1,7 @@
 //! Retransmission over UDP: every datagram has a timer, which its acknowledgement takes away, and which sends it again
 //! when it expires.
 //!
-//! All timers stand in one [`DelayQueue`], by sequence number. A timer that has expired doubles its timeout. One whose
+//! All timers are in one [`DelayQueue`], by sequence number. A timer that has expired doubles its timeout. One whose
 //! datagram may be on its way still is put off when an acknowledgement shows that the path is alive (`reset`). The
 //! network is loopback, with losses made by the receiver: it ignores some datagrams, and keeps some acknowledgements to
 //! itself. Exits with 1 if something did not arrive.

@@ -1,7 +1,7 @@
 //! A sleep in `tokio::select!`, awaited again and again as `&mut sleep`, without pinning, and moved on activity.
 //!
 //! A worker takes messages until none has come for a while. The sleep is made once: each message moves it. Exits with 1
-//! where a message was lost or the worker gave up too early.
+//! if a message was lost or the worker gave up too early.
 //!
 //! ```text
 //! cargo run --release --example select
@@ -42,7 +42,7 @@ async fn work_until_quiet(mut receiver: Receiver<u32>) -> Work {
     let mut quiet = sleep(QUIET_LIMIT);
     loop {
         tokio::select! {
-            // In this order: a message that has come counts, even where the limit has passed as well.
+            // In this order: a message that has come counts, even if the limit has passed as well.
             biased;
             Some(message) = receiver.recv() => {
                 last = Instant::now();

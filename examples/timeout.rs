@@ -1,7 +1,7 @@
 //! A limit on a request, to a server that is sometimes slow.
 //!
 //! The server is a task here, on loopback. It answers at once, except for each third request. The client gives every
-//! request two seconds. Exits with 1 where an answer came that should have been too late, or the reverse.
+//! request two seconds. Exits with 1 if an answer came that should have been too late, or the reverse.
 //!
 //! ```text
 //! cargo run --release --example timeout

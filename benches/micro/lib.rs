@@ -25,7 +25,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// `None` where nothing was measured: `-- --test` runs each operation just once.
+    /// `None` if nothing was measured: `-- --test` runs each operation just once.
     fn median(&self) -> Option<f64> {
         let mut sorted = self.nanos.clone();
         sorted.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 //! The peer is a mutex around tokio-util's `DelayQueue` and a `HashMap` from keys to those of the queue.
 //!
 //! - `touch`: puts the deadline of one of many keys off, in no order;
-//! - `insert_remove`: puts an entry in that is not there, and takes it out again, beside those that stand;
+//! - `insert_remove`: puts an entry in that is not there, and takes it out again, beside those that are there;
 //! - `heartbeats`: touches every key once a second of a paused clock, with a limit of ten seconds and a consumer that
 //!   polls each second: what a touch costs with all that the consumer has to do for it later;
 //! - `drain`: hands out what has expired; the cost of one entry, without its insertion.
@@ -11,7 +11,7 @@
 //! # Where
 //! On one thread or on two at once, which have entered a runtime with a worker; with two, the time is an operation's as
 //! each thread sees it. In the first two a consumer waits on the runtime. Deadlines are ten minutes away, so that it has
-//! nothing to do, and a timer of the runtime's stands earlier, without which tokio's costs more.
+//! nothing to do, and an earlier timer of the runtime's is pending, without which tokio's costs more.
 //!
 //! A machine that does something else has the two threads take turns, and shows the ratio of one.
 //!
@@ -38,7 +38,7 @@ use tokio_util::time::{DelayQueue, delay_queue};
 const AWAY: Duration = Duration::from_mins(10);
 const EARLIER: Duration = Duration::from_mins(5);
 
-/// How many entries are made at a time where it is their expiring that is measured.
+/// How many entries are made at a time if their expiry is measured.
 const BATCH: u64 = 20_000;
 /// Over how many milliseconds their deadlines are spread.
 const SPREAD: u64 = 20;
@@ -155,7 +155,7 @@ fn bench(
     compare(criterion, row, &mut [(<DeadlineMap<_, _> as Map>::NAME, &mut ours), (Locked::NAME, &mut theirs)]);
 }
 
-/// A map with entries standing in it, and a consumer that waits.
+/// A map with entries, and a consumer that waits.
 struct Stood<M> {
     runtime: Runtime,
     map: M,
@@ -257,7 +257,7 @@ fn heartbeats<M: Map>(keys: u64) -> impl FnMut(u64) -> Duration {
     }
 }
 
-/// Always in full batches, and taken as a share of them: an expiry costs more where there are few.
+/// Always in full batches, and taken as a share of them: an expiry costs more if there are few.
 fn drain<M: Map>(iters: u64) -> Duration {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let batches = iters.div_ceil(BATCH);

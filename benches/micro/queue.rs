@@ -2,11 +2,11 @@
 //!
 //! - `insert_remove`: puts an entry in, 30 to 40 s ahead, and takes it out again, with 0, 10,000 or 1,000,000 others in
 //!   the queue, of which some are due before it;
-//! - `insert_remove_first`: the same where all others are due later, so that the entry is the first while it is in;
+//! - `insert_remove_first`: the same if all others are due later, so that the entry is the first while it is in;
 //! - `reset`: gives one of 1, 10,000 or 1,000,000 entries, taken in no order, another deadline 30 to 40 s ahead;
 //! - `expire`: hands out 10,000 or 1,000,000 entries that are all due, with deadlines over 50 ms that came in their order
 //!   (`in_order`, as entries of one length do) or in none (`scattered`); the cost of one entry, without its insertion. Here
-//!   the task has no budget, or both would be told every 128 entries to let others run;
+//!   the task has no budget, or both would have to let others run every 128 entries;
 //! - `fill`: puts those entries in, at instants, so that no clock is read.
 //!
 //! All of it in a task of a runtime with two workers, within one poll of the task. A queue that has entries was polled

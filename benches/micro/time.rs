@@ -158,7 +158,7 @@ async fn repeat<O: Operation>(operation: &mut O, iters: u64) -> Duration {
             operation(cx, i);
         }
         let taken = start.elapsed();
-        // A task without budget is told "pending" before the timer is looked at. Polls that are not ready spend none.
+        // A task without budget gets "pending" before the timer is looked at. Polls that are not ready spend none.
         assert!(task::coop::has_budget_remaining(), "the operations were real ones");
         Poll::Ready(taken)
     })

@@ -7,7 +7,7 @@
 //! Ticks are nanoseconds, as in the rest of this crate. What a tick costs in which few entries fire is in `schemes`.
 //!
 //! - `insert_remove`: puts an entry in, 30 to 40 s ahead, and takes it out again, in a wheel that is otherwise empty or
-//!   has a million entries standing;
+//!   has a million entries;
 //! - `one_tick`: fires many entries of the very same tick, the next one (`near`) or one 30 s ahead (`far`, which
 //!   cascades); the cost of one entry, without its insertion.
 //!
@@ -25,7 +25,7 @@ const SECOND: u64 = 1_000_000_000;
 
 const STANDING: u64 = 1_000_000;
 
-/// How many entries are made at a time where it is their firing that is measured.
+/// How many entries are made at a time if their firing is measured.
 const BATCH: u64 = 100_000;
 
 /// What both contenders can do.

@@ -72,7 +72,7 @@ fn span_of(level: u32) -> Duration {
     Duration::from_nanos(1 << (DIGIT * level))
 }
 
-/// The level on which a deadline so far away stands, unless it is just beyond a slot of a coarser one.
+/// The level on which a deadline so far away is, unless it is just beyond a slot of a higher one.
 fn level_of(away: Duration) -> u32 {
     u64::try_from(away.as_nanos()).unwrap_or(u64::MAX).max(1).ilog2() / DIGIT
 }

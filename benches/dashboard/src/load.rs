@@ -55,7 +55,7 @@ impl Load {
         quits
     }
 
-    /// Fails where the task has ended: it goes on for ever, unless it panics.
+    /// Fails if the task has ended: it goes on for ever, unless it panics.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.task.is_finished() { Err("the load has panicked") } else { Ok(()) }
     }
@@ -193,7 +193,7 @@ impl Holder {
         let deadline = Instant::now() + BEFORE_BURST;
         let armed = |_| {
             let mut sleep = self.timer.sleep_until(deadline);
-            // Nobody has to be told when it ends.
+            // Nobody waits for its end.
             let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
             sleep
         };

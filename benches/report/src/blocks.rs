@@ -94,7 +94,7 @@ fn population(results: &Results) -> Result<String, String> {
     let among_a_million = |workload: &str, rival: &str| {
         rivals.number(&[("workload", workload), ("rival", rival), ("population", MILLION)], "median").map(whole)
     };
-    // By how many per cent a million timers change what it takes to arm one, where that is the most.
+    // By how many per cent a million timers change what it takes to arm one, at most.
     let mut most = 0_f64;
     for place in 0..PLACES.len() {
         let many = rivals.number(&arming(HAIRSPRING, place, MILLION), "median")?;

@@ -1,6 +1,6 @@
 //! Arming and cancelling: a timer of 30 to 40 s is made, polled once and dropped, in the tasks of a runtime.
 //!
-//! All rivals stand ready at the same time, each with a runtime of its own, and take turns: a load that comes and goes
+//! All rivals are ready at the same time, each with a runtime of its own, and take turns: a load that comes and goes
 //! meets them all.
 
 use std::future;
@@ -24,11 +24,11 @@ pub const WORKLOAD: &str = "arm+cancel";
 /// share is 1 ns of each figure.
 const OPS_PER_POLL: u32 = 1_000;
 
-/// How far away the timer is that stands earlier than those that are armed.
+/// How far away the earlier timer is, which is pending while others are armed.
 const EARLIER: Duration = Duration::from_secs(20);
 
 /// A rival by its name, and what measures it: nanoseconds for an operation, as each of so many tasks sees it, with an
-/// earlier timer standing or not.
+/// earlier timer pending or not.
 type Contender = (&'static str, Box<dyn FnMut(usize, bool, Duration) -> f64>);
 
 /// Measures all rivals, on all runtimes, at all populations, with an earlier timer and without.
@@ -36,7 +36,7 @@ pub fn run(options: &Options, record: &mut Record) {
     for runtime in [RuntimeKind::Workers, RuntimeKind::CurrentThread] {
         for &population in options.populations() {
             let mut contenders = contenders(options, runtime, population);
-            // First without: a timer that stood earlier may leave an alarm behind.
+            // First without: an earlier timer may leave an alarm behind.
             for standing in [false, true] {
                 for tasks in 1..=runtime.most_tasks() {
                     take_turns(options, record, case(runtime, tasks, standing, population), &mut contenders);
@@ -124,13 +124,13 @@ enum Work {
 }
 
 impl<R: Rival> Site<R> {
-    /// Nanoseconds for an operation, as each of so many tasks sees it, with an earlier timer standing or not.
+    /// Nanoseconds for an operation, as each of so many tasks sees it, with an earlier timer pending or not.
     pub fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64 {
         let standers = if R::SHARED { 1 } else { tasks };
         if standing {
             self.in_tasks(standers, Work::Stand);
         }
-        // The workers go to sleep and take note of what stands.
+        // The workers go to sleep and take note of what is pending.
         thread::sleep(Duration::from_millis(1));
         let figure = self.in_tasks(tasks, Work::Measure(length));
         if standing {
@@ -233,7 +233,7 @@ impl<R: Rival> Seat<R> {
             for _ in 0..operations {
                 self.rival.arm_cancel(self.durations.next(), cx);
             }
-            // A task that has used up its budget is told "pending" before any timer is armed.
+            // A task that has used up its budget gets "pending" before any timer is armed.
             assert!(task::coop::has_budget_remaining(), "the operations were real ones");
             Poll::Ready(())
         })

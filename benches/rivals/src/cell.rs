@@ -230,7 +230,7 @@ fn numbers(printed: &str) -> Vec<u64> {
 /// How late a sleep was; `None` for one that ended before its deadline.
 pub type Late = Option<Duration>;
 
-/// What is told of a contender; ratios are to tokio, if it takes part.
+/// What is reported of a contender; ratios are to tokio, if it takes part.
 const COLUMNS: [&str; 16] = [
     "contender",
     "sleeps a second",

@@ -159,7 +159,7 @@ fn in_words(time: Duration) -> String {
 
 /// How much is measured.
 impl Options {
-    /// hairspring always takes part: all is told as a ratio to it.
+    /// hairspring always takes part: all figures are ratios to its own.
     fn takes<R: Rival>(&self) -> bool {
         let named = |part: &String| R::NAME.to_lowercase().contains(&part.to_lowercase());
         self.only.is_empty() || R::NAME == Hairspring::NAME || self.only.iter().any(named)

@@ -39,14 +39,14 @@ pub struct Case {
     pub workload: &'static str,
     pub runtime: RuntimeKind,
     pub tasks: usize,
-    /// Whether an earlier timer stood; `None` where that makes no difference.
+    /// Whether an earlier timer was pending; `None` if that makes no difference.
     pub standing: Option<bool>,
     /// Timers that are pending, or that fire.
     pub population: usize,
 }
 
 impl Case {
-    /// One that is the same whether an earlier timer stands or not.
+    /// One that is the same whether an earlier timer is pending or not.
     pub fn of(workload: &'static str, population: usize) -> Case {
         Case { workload, runtime: RuntimeKind::Workers, tasks: 1, standing: None, population }
     }

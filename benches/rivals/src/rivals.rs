@@ -104,7 +104,7 @@ sleeps! {
 }
 
 sleeps! {
-    /// One heap of timers for the process, kept by a thread that is told of each change.
+    /// One heap of timers for the process, kept by a thread that hears of each change.
     FuturesTimer(), "futures-timer", new: FuturesTimer(), sleep: |_rival, duration| futures_timer::Delay::new(duration)
 }
 

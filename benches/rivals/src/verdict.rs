@@ -11,7 +11,7 @@ const TOKIO_ALT: &str = "tokio, alternative";
 pub fn print(options: &Options, record: &Record) {
     let ours = |case| record.median(case, Hairspring::NAME);
     println!("what is promised");
-    // Two tasks that share nothing slow each other down only where there are no two free cores.
+    // Two tasks that share nothing slow each other down only if there are no two free cores.
     if let (Some(one), Some(two)) =
         (record.median(workers(1, true, 0), Floor::NAME), record.median(workers(2, true, 0), Floor::NAME))
     {
@@ -63,7 +63,7 @@ pub fn print(options: &Options, record: &Record) {
     }
 }
 
-/// Two cases were not measured in turns, so what the floor took beside them tells how much is the machine's.
+/// Two cases were not measured in turns, so what the floor took beside them shows how much is the machine's.
 fn between(record: &Record, what: &str, [case, base]: [Case; 2], most: f64) {
     let beside = match [case, base].map(|case| record.median(case, Floor::NAME)) {
         [Some(figure), Some(base)] => format!(" (the floor: {:.2})", figure / base),

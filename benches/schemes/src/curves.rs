@@ -22,7 +22,7 @@ pub(crate) struct Point {
     pub(crate) scheme: &'static str,
     pub(crate) shape: Shape,
     pub(crate) size: u32,
-    /// None where the point was left out as it would take too long.
+    /// None if the point was left out as it would take too long.
     samples: Vec<Sample>,
 }
 
@@ -95,7 +95,7 @@ fn samples<S: Scheme>(time: Duration, size: u32, shape: Shape, seed: u64, clock:
     let intervals = Intervals { shape, mean: MEAN, stops: 1.0 };
     let mut run = Run::new(Population::<S>::new(size, intervals, seed, clock));
     let end = Instant::now() + time;
-    // The first turn warms up caches and branch predictors; where it took all the time there is, it has to do.
+    // The first turn warms up caches and branch predictors. If it took all the time, it has to do.
     let mut samples = vec![run.turn(end)];
     while Instant::now() < end {
         samples.push(run.turn(end));

@@ -19,7 +19,7 @@ pub(crate) enum Shape {
 pub(crate) struct Intervals {
     pub(crate) shape: Shape,
     pub(crate) mean: u32,
-    /// How often each timer would be stopped in `mean` ticks: 0 where all of them fire.
+    /// How often each timer would be stopped in `mean` ticks: 0 if all of them fire.
     pub(crate) stops: f64,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Population<S: Scheme> {
     clock: Duration,
     /// The ids of the timers that are outstanding, in no order.
     outstanding: Vec<u32>,
-    /// For each id, where it stands in `outstanding`.
+    /// For each id, where it is in `outstanding`.
     place: Vec<u32>,
     handles: Vec<Option<S::Handle>>,
     spare: Vec<u32>,
@@ -175,7 +175,7 @@ impl<S: Scheme> Population<S> {
     pub(crate) fn tick(&mut self, ticks: u32) -> Duration {
         let mut fired = std::mem::take(&mut self.fired);
         fired.clear();
-        // All may fire, where the population is small.
+        // All may fire if the population is small.
         fired.reserve(self.outstanding.len());
         let begin = Instant::now();
         for _ in 0..ticks {

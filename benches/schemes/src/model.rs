@@ -19,7 +19,7 @@ fn interval(random: &mut Rng, longest: u32) -> u32 {
     near.clamp(1, longest)
 }
 
-/// Panics where the scheme fires another set of timers than the model does.
+/// Panics if the scheme fires another set of timers than the model does.
 pub(crate) fn hold<S: Scheme>(mut scheme: S, seed: u64, ticks: u64) {
     let mut random = Rng::with_seed(seed);
     let mut model: BTreeMap<u64, Vec<(u32, S::Handle)>> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub(crate) fn hold<S: Scheme>(mut scheme: S, seed: u64, ticks: u64) {
             }
         }
         if random.u32(..2) == 0 && outstanding > 0 {
-            // The timers around some moment; the last where there are none so late.
+            // The timers around some moment; the last if there are none so late.
             let moment = now + u64::from(interval(&mut random, S::LONGEST));
             let mut at = model.range_mut(moment..).next();
             if at.is_none() {

@@ -3,7 +3,7 @@
 //! While a timer lives, scheme 6 counts it down once in each turn of its wheel of M slots: with a mean interval of T, T
 //! / M times, at a cost of c6 each. Scheme 7 moves it down a level at most once for each of its m levels, at c7 each.
 //! What both do once a timer, starting and firing it, leaves the choice alone. So scheme 6 is the cheaper one as long
-//! as T / M * c6 < m * c7: where intervals are short for the memory one has.
+//! as T / M * c6 < m * c7: if intervals are short for the memory one has.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl Rule {
         self.crossing(|row| (row.per_tick[0], row.per_tick[1]))
     }
 
-    /// The same by the rule as it stands.
+    /// The same by the rule as the paper gives it.
     pub(crate) fn by_bounds(&self) -> f64 {
         f64::from(SLOTS) * f64::from(LEVELS) * self.c7 / self.c6
     }

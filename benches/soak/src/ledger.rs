@@ -5,7 +5,7 @@
 //! 2. When a sleep ends or gets another token, that is said to its old one, before or after it is woken. Either way the
 //!    ledger is right once both have happened, or once it is certain that one of them will not.
 //!
-//! The metrics count a timer as cancelled where it was neither fired nor is pending. Here it is counted by what was done.
+//! The metrics count a timer as cancelled if it was neither fired nor is pending. Here it is counted by what was done.
 
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};

@@ -44,8 +44,8 @@ struct Options {
     load: u8,
     /// How late a sleep may fire, in milliseconds
     ///
-    /// A timer by itself fires within a millisecond. But here a million fire within two seconds, having stood in no
-    /// order, 50,000 of them in one nanosecond; the tasks that arm and reset run beside the driver; and if other
+    /// A timer by itself fires within a millisecond. But here a million fire within two seconds, registered in
+    /// no order, 50,000 of them in one nanosecond; the tasks that arm and reset run beside the driver; and if other
     /// programs have the processors, all that waits.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     bound_ms: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Memory {
     pub(crate) held: u64,
     /// Held while no sleep was pending.
     pub(crate) left: u64,
-    /// Zero on systems that do not tell.
+    /// Zero on systems that do not say.
     pub(crate) resident: u64,
 }
 

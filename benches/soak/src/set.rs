@@ -19,7 +19,7 @@ use tools::{Rng, between};
 use crate::awaiters::Watched;
 use crate::ledger::{Inbox, Ledger, Token};
 
-/// No thread is thought to be held up for so long between two lines.
+/// Longer than any thread is held up between two lines.
 const CALM: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_mins(1);
@@ -33,7 +33,7 @@ const SHORTS_END: Duration = Duration::from_millis(100);
 const STEP: usize = 2_000;
 const DISTURBED: usize = 500;
 const PAUSE: Duration = Duration::from_millis(1);
-/// When the members fire that a set is emptied of by firing, and how many of them in a single nanosecond: one in so many.
+/// If a set is emptied by firing, when its members fire, and that one in so many do so in a single nanosecond.
 const EMPTIED_FROM: Duration = Duration::from_millis(500);
 const EMPTIED_BY: Duration = Duration::from_millis(2_500);
 const AT_ONCE_ONE_IN: usize = 20;

@@ -19,8 +19,8 @@ impl Gate {
 
     /// Returns in all tasks at once, each on a thread of its own.
     ///
-    /// So it holds on to the thread: tasks that were suspended could all go on on one. Only now and then does it let
-    /// go, should another task stand in line behind this one.
+    /// So it keeps the thread: tasks that were suspended could all continue on one. Now and then it yields, in case
+    /// another of the tasks is queued behind this one.
     pub async fn meet(&self) {
         loop {
             self.inside.fetch_add(1, SeqCst);

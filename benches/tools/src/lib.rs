@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use table::table;
 
-/// A bar on standard error that says how far a run is; nothing where that is no terminal.
+/// A bar on standard error that says how far a run is; nothing if that is no terminal.
 pub fn progress(what: &str, steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {elapsed}");
     ProgressBar::new(steps).with_style(style.expect("the template is valid")).with_message(what.to_owned())
@@ -31,7 +31,7 @@ pub fn thousands(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }
 
-/// The number between which and the least so much of the numbers is, from 0 for the least to 1 for the most.
+/// The number below which so large a share of the numbers is: from 0, for the least, to 1, for the greatest.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let below = place.floor() as usize;

@@ -36,7 +36,7 @@ pub fn versions(names: &[&str]) -> String {
     names.iter().map(version).collect::<Vec<_>>().join(", ")
 }
 
-/// Memory that the process has resident, in bytes; `None` on systems that do not tell.
+/// Memory that the process has resident, in bytes; `None` on systems that do not say.
 pub fn resident() -> Option<u64> {
     // Exact, unlike the counters in /proc/self/statm.
     let all = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
@@ -56,7 +56,7 @@ struct Times {
 pub struct Meter(HashMap<OsString, Times>);
 
 impl Meter {
-    /// `None` on systems that do not tell.
+    /// `None` on systems that do not say.
     pub fn start() -> Option<Self> {
         threads().map(Meter)
     }

@@ -120,7 +120,7 @@ fn compare<S: Service>(options: &Options, workers: u16, lines: &mut Vec<Vec<Stri
     }
 }
 
-/// What is told of a contender, with how many decimals: each figure in the middle of all rounds, and its quartiles.
+/// What is reported of a contender, with how many decimals: each figure in the middle of all rounds, and its quartiles.
 const FIGURES: [(&str, usize); 6] = [
     ("requests a second", 0),
     ("percent of none", 1),

@@ -33,7 +33,7 @@ impl Hierarchical {
         Self::list_on(level, deadline)
     }
 
-    /// The list that stands for `tick` on a level.
+    /// The list of `tick` on a level.
     fn list_on(level: u32, tick: u64) -> u32 {
         level * LEVEL_SLOTS + (tick >> (level * DIGIT)) as u32 % LEVEL_SLOTS
     }

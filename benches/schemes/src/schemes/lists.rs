@@ -16,7 +16,7 @@ struct Cell<T> {
 pub(super) struct Lists<T> {
     cells: Vec<Cell<T>>,
     heads: u32,
-    /// The first vacant cell; 0, which is always a head, where there is none.
+    /// The first vacant cell; 0, which is always a head, if there is none.
     vacant: u32,
 }
 

@@ -44,7 +44,7 @@ pub(crate) trait Scheme {
     fn per_tick(&mut self, fired: &mut impl FnMut(u32));
 
     /// How often a timer was touched without firing: looked at or counted down (scheme 6), moved down a level (scheme 7
-    /// and ours). The others do not count; only these three stand in the check of the paper's rule.
+    /// and ours). The others do not count; only these three are in the check of the paper's rule.
     fn touched(&self) -> u64 {
         0
     }

@@ -1,6 +1,6 @@
 //! Scheme 1: all timers in one list, in no order. A tick counts every one of them down.
 //!
-//! Scheme 6: as scheme 5, but the timers of a slot stand in no order and carry the number of rounds that the wheel has
+//! Scheme 6: as scheme 5, but the timers of a slot are in no order and carry the number of rounds that the wheel has
 //! still to make. Starting one is a push; a tick counts down every timer of one slot.
 
 use super::Scheme;
