@@ -89,7 +89,7 @@ fn a_crowd_is_fired_together_and_all_of_it() {
             let after = timer.metrics();
             (after.turns() - before.turns()) * 20 < after.registered() - before.registered()
         };
-        // Once more where the driver comes so late that the alarm thread, which does not wait, fires in its place.
+        // Once more if the driver comes so late that the alarm thread, which does not wait, fires in its place.
         for _ in 0..20 {
             if is_gathered().await {
                 return;
@@ -283,7 +283,7 @@ fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
             tokio::task::yield_now().await;
         }
         let turns = timer.metrics().turns();
-        // More than three where the alarm thread, which takes the driver to be late, joins in.
+        // More than three if the alarm thread, which takes the driver to be late, joins in.
         assert!(turns < 100, "{turns} turns, though nothing was due");
     });
 }

@@ -54,7 +54,7 @@ fn anchors(document: &str) -> Vec<String> {
 
 /// The targets of a document's links and images.
 fn links(document: &str) -> Vec<String> {
-    // What stands between backticks is code.
+    // What is between backticks is code.
     let prose: Vec<String> =
         outside_of_blocks(document).iter().map(|line| line.split('`').step_by(2).collect()).collect();
     let targets = prose.join("\n");

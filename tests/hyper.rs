@@ -197,7 +197,7 @@ fn hyper_utils_server_of_both_versions_takes_it() {
             closed(&mut slow).await;
             assert_eq!(start.elapsed(), LIMIT);
 
-            // With a client that says nothing, it waits without limit for bytes that tell the version, where that is open.
+            // With a client that says nothing, it waits without limit for bytes that show the version, if that is open.
             let (mut silent, io) = duplex(4096);
             serve(&builder.http1_only(), io);
             let start = Instant::now();

@@ -13,53 +13,53 @@ use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 /// What was reported under each name since the last snapshot.
-type Told = HashMap<String, DebugValue>;
+type Reported = HashMap<String, DebugValue>;
 
 /// Runs `code` with a recorder of its own, and passes it that recorder's snapshots.
 fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
     let recorder = DebuggingRecorder::new();
-    let told = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || code(&told))
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || code(&snapshotter))
 }
 
 /// What the timer with the given name reported.
-fn told(recorder: &Snapshotter, timer: &str) -> Told {
-    told_of(recorder, ("timer", timer))
+fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
+    reported_of(recorder, ("timer", timer))
 }
 
 /// What was reported with the given label.
-fn told_of(recorder: &Snapshotter, label: (&str, &str)) -> Told {
-    let mut told = Told::new();
+fn reported_of(recorder: &Snapshotter, label: (&str, &str)) -> Reported {
+    let mut reported = Reported::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
         let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
         if labels == [label] {
-            told.insert(key.key().name().to_owned(), value);
+            reported.insert(key.key().name().to_owned(), value);
         }
     }
-    told
+    reported
 }
 
-fn count(told: &Told, name: &str) -> u64 {
-    match told[name] {
+fn count(reported: &Reported, name: &str) -> u64 {
+    match reported[name] {
         DebugValue::Counter(count) => count,
         ref other => panic!("{name} is {other:?}"),
     }
 }
 
-fn pending(told: &Told) -> f64 {
-    gauge(told, "hairspring_pending")
+fn pending(reported: &Reported) -> f64 {
+    gauge(reported, "hairspring_pending")
 }
 
-fn gauge(told: &Told, name: &str) -> f64 {
-    match told[name] {
+fn gauge(reported: &Reported, name: &str) -> f64 {
+    match reported[name] {
         DebugValue::Gauge(pending) => pending.0,
         ref other => panic!("{other:?}"),
     }
 }
 
 /// In seconds.
-fn lateness(told: &Told) -> Vec<f64> {
-    match &told["hairspring_lateness_seconds"] {
+fn lateness(reported: &Reported) -> Vec<f64> {
+    match &reported["hairspring_lateness_seconds"] {
         DebugValue::Histogram(values) => values.iter().map(|value| value.0).collect(),
         other => panic!("{other:?}"),
     }
@@ -81,7 +81,7 @@ fn counts_and_the_gauge_are_those_of_the_timer() {
     recorded(|recorder| {
         let mut reporter = timer.reporter("by hand");
         reporter.publish();
-        let first = told(recorder, "by hand");
+        let first = reported(recorder, "by hand");
         let counts =
             ["registered", "fired", "cancelled"].map(|what| count(&first, &format!("hairspring_{what}_total")));
         assert_eq!(counts, [10, 3, 1]);
@@ -91,7 +91,7 @@ fn counts_and_the_gauge_are_those_of_the_timer() {
 
         clock.advance(ms(6));
         reporter.publish();
-        let second = told(recorder, "by hand");
+        let second = reported(recorder, "by hand");
         assert_eq!(count(&second, "hairspring_fired_total"), 9, "a total, not what came on top");
         assert!(pending(&second).abs() < 1e-9);
     });
@@ -107,10 +107,10 @@ fn each_lateness_is_told_once_in_seconds() {
             assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
             clock.advance(ms(1));
             reporter.publish();
-            assert_eq!(lateness(&told(recorder, "late")), [0.0; 5], "round {round}: a clock by hand is never late");
+            assert_eq!(lateness(&reported(recorder, "late")), [0.0; 5], "round {round}: a clock by hand is never late");
         }
         reporter.publish();
-        assert_eq!(lateness(&told(recorder, "late")), [0.0; 0]);
+        assert_eq!(lateness(&reported(recorder, "late")), [0.0; 0]);
     });
 }
 
@@ -125,7 +125,7 @@ fn a_lateness_is_told_to_a_sixteenth() {
             advance(Duration::from_secs(10)).await;
             settle().await;
             timer.reporter("late").publish();
-            let mut late = lateness(&told(recorder, "late"));
+            let mut late = lateness(&reported(recorder, "late"));
             late.sort_by(f64::total_cmp);
             assert_eq!(late.len(), 4);
             for (late, exact) in late.into_iter().zip([9.6, 9.7, 9.8, 9.9]) {
@@ -141,11 +141,11 @@ fn timers_are_told_apart_by_name() {
         let [(_left_clock, left), (_right_clock, right)] = [timer_by_hand(), timer_by_hand()];
         let mut nap = right.sleep(HOUR);
         assert!(poll(&mut nap).is_pending());
-        // To look takes what was told.
+        // A snapshot takes out what was reported.
         left.reporter("left").publish();
-        assert_eq!(count(&told(recorder, "left"), "hairspring_registered_total"), 0);
+        assert_eq!(count(&reported(recorder, "left"), "hairspring_registered_total"), 0);
         right.reporter("right").publish();
-        assert_eq!(count(&told(recorder, "right"), "hairspring_registered_total"), 1);
+        assert_eq!(count(&reported(recorder, "right"), "hairspring_registered_total"), 1);
     });
 }
 
@@ -177,7 +177,7 @@ fn buckets_for_the_lateness_reach_from_what_is_usual_to_what_is_wrong() {
     assert!(bounds[0] <= 0.000_05 && bounds[bounds.len() - 1] >= 1.0, "in seconds: {bounds:?}");
     recorded(|recorder| {
         timer_by_hand().1.reporter("named").publish();
-        assert!(told(recorder, "named").contains_key(Reporter::LATENESS));
+        assert!(reported(recorder, "named").contains_key(Reporter::LATENESS));
     });
 }
 
@@ -188,7 +188,7 @@ fn reports_come_at_the_period_until_the_timer_has_ended() {
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
             settle().await;
-            let registered = || count(&told(recorder, "periodic"), "hairspring_registered_total");
+            let registered = || count(&reported(recorder, "periodic"), "hairspring_registered_total");
             assert_eq!(registered(), 0, "the first at once");
             let mut nap = timer.sleep(HOUR);
             assert!(poll(&mut nap).is_pending());
@@ -200,7 +200,7 @@ fn reports_come_at_the_period_until_the_timer_has_ended() {
             assert_eq!(registered(), 1);
             assert_eq!(timer.shutdown(), 1);
             reports.await.unwrap();
-            let last = told(recorder, "periodic");
+            let last = reported(recorder, "periodic");
             assert_eq!(count(&last, "hairspring_cancelled_total"), 1, "the last after the end");
             assert!(pending(&last).abs() < 1e-9);
         });
@@ -235,19 +235,19 @@ fn a_reporter_without_a_name_takes_the_timers() {
     recorded(|recorder| {
         let timer = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
         timer.reporter("").publish();
-        assert_eq!(count(&told(recorder, "requests"), "hairspring_registered_total"), 0);
+        assert_eq!(count(&reported(recorder, "requests"), "hairspring_registered_total"), 0);
         timer.reporter("another").publish();
-        assert!(told(recorder, "another").contains_key("hairspring_registered_total"));
+        assert!(reported(recorder, "another").contains_key("hairspring_registered_total"));
         timer_by_hand().1.reporter("").publish();
-        assert!(told(recorder, "").contains_key("hairspring_registered_total"), "it has none");
+        assert!(reported(recorder, "").contains_key("hairspring_registered_total"), "it has none");
     });
 }
 
 #[test]
 fn maps_and_queues_report_what_became_of_their_entries() {
-    let counts = |told: &Told| {
-        let count = |what| count(told, &format!("hairspring_entries_{what}_total"));
-        (["inserted", "expired", "removed"].map(count), gauge(told, "hairspring_entries").to_string())
+    let counts = |reported: &Reported| {
+        let count = |what| count(reported, &format!("hairspring_entries_{what}_total"));
+        (["inserted", "expired", "removed"].map(count), gauge(reported, "hairspring_entries").to_string())
     };
     recorded(|recorder| {
         paused().block_on(async {
@@ -263,10 +263,10 @@ fn maps_and_queues_report_what_became_of_their_entries() {
             }
             std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
             map.metrics().publish("");
-            assert_eq!(counts(&told_of(recorder, ("of", "sessions"))), ([10, 3, 1], "6".to_owned()));
+            assert_eq!(counts(&reported_of(recorder, ("of", "sessions"))), ([10, 3, 1], "6".to_owned()));
             queue.clear();
             queue.metrics().publish("retries");
-            assert_eq!(counts(&told_of(recorder, ("of", "retries"))), ([10, 1, 9], "0".to_owned()));
+            assert_eq!(counts(&reported_of(recorder, ("of", "retries"))), ([10, 1, 9], "0".to_owned()));
         });
     });
 }

@@ -131,7 +131,7 @@ fn arm(timer: &Timer, stop: &Arc<AtomicBool>) {
             arm(&for_later, &stop_for_later);
         }
     });
-    // Ready at once where that has passed already: then another is armed, longer, as the machine is slow.
+    // Ready at once if that has passed already: then another, longer one is registered, as the machine is slow.
     while poll_with(&mut next, &waker).is_ready() {
         short *= 2;
         next = timer.sleep(short);
@@ -391,6 +391,6 @@ fn what_the_alarm_thread_fired_is_not_early_by_a_clock_that_was_paused_meanwhile
             true
         })
     };
-    // Again where the machine was slow. A clock that was paused once is not the system's any more.
+    // Again if the machine was slow. A clock that was paused once is not the system's any more.
     while !in_time() {}
 }

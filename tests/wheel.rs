@@ -260,7 +260,7 @@ fn polling_more_or_less_often_than_every_tick_misses_nothing() {
 fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
     // In nanoseconds, with the power of two that is next to an hour.
     let (hour, millisecond) = (1 << 42, 1_000_000);
-    // The wheel was told that the hour has passed, or was not.
+    // The wheel knows that the hour has passed, or does not.
     for elapsed in [0, hour] {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.step(Tick(elapsed)), Step::Done);

@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// Opens where too much has failed in a row, so that a server in trouble is left alone for a while.
+/// Opens if too much has failed in a row, so that a server in trouble is left alone for a while.
 #[derive(Default)]
 struct Breaker {
     failures: u32,
@@ -178,10 +178,10 @@ impl Breaker {
 
 struct Answer;
 
-/// Requests to the server. Each is the sender of its answer, dropped where the server refuses.
+/// Requests to the server. Each is the sender of its answer, dropped if the server refuses.
 type Server = mpsc::Sender<oneshot::Sender<Answer>>;
 
-/// `None` where the server refuses.
+/// `None` if the server refuses.
 async fn ask(server: &Server) -> Option<Answer> {
     let (sender, answer) = oneshot::channel();
     server.send(sender).await.ok()?;
