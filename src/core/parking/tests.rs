@@ -1,3 +1,5 @@
+use std::task::Waker;
+
 use super::*;
 use crate::clock;
 
