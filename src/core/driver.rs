@@ -13,8 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::clock;
-use crate::clock::{instant, source};
+use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};

@@ -1,7 +1,5 @@
 //! Where `test_util` installs itself, when a test first takes hold of a clock.
 
-#[cfg(feature = "test-util")]
-use std::pin::Pin;
 use std::sync::OnceLock;
 
 use tokio::runtime::{self, Handle};
@@ -29,7 +27,7 @@ pub(crate) fn timer_here(timer: TimerLease) {
 
 /// Waits until the current runtime is idle and its clock may move. Tokio does not move that clock as long as this lives.
 #[cfg(feature = "test-util")]
-pub(super) type Quiet = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+pub(super) type Quiet = std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// For a current-thread runtime, whose clock tokio has paused.
 #[cfg(feature = "test-util")]

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::clock;
-use crate::clock::Instant;
 use crate::clock::reading::duration_of_nanos;
+use crate::clock::{self, Instant};
 use crate::core::place::Kind;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};

@@ -4,7 +4,8 @@
 // 1. Never early: ready only if a clock was read at or after the deadline, here or by whoever turned the wheel.
 // 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies
 //    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most.
-// 3. A sleep that finds no runtime, or one that was shut down, waits on the process's own timer.
+// 3. A sleep whose timer nobody chose finds one anywhere. Outside a runtime it is the one that it was on before, or else
+//    the process's own, which also serves on a runtime that was shut down.
 // 4. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
 // 5. Only a poll that is ready spends the task's budget.
 
@@ -17,8 +18,7 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
-use crate::clock;
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::core::place::{Kind, Place};
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, ShardLease};

@@ -6,10 +6,9 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant};
-use crate::core::approach;
-use crate::core::by_hand;
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerLease, TurnBudget};
+use crate::core::{approach, by_hand};
 use crate::wheel::Tick;
 
 /// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.

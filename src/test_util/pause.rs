@@ -5,9 +5,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::clock::source::one_is_held;
 use crate::core::{by_hand, registry};
-use crate::test_util::by_tokio;
-use crate::test_util::grace;
-use crate::test_util::paused;
+use crate::test_util::{by_tokio, grace, paused};
 
 /// Pauses the clock of a runtime, with settings. [`pause`](crate::pause()) is the same without any.
 ///

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::clock;
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::core::lateness::Lateness;
 use crate::core::shard::Snapshot;
 use crate::core::shards::TimerLease;

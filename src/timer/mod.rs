@@ -27,8 +27,7 @@ pub use crate::core::lateness::Lateness;
 
 use std::sync::Arc;
 
-use crate::clock;
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::core::registry;
 use crate::core::shards::{TimerHold, TimerLease};
 use crate::util::error::Error;

@@ -7,8 +7,7 @@
 // 1. Every key passed in names an entry that is here; the shard ensures that.
 // 2. A place of the row whose deadline is `Tick::MAX` is vacant: no entry has that deadline.
 
-use crate::wheel::Tick;
-use crate::wheel::{Key, Step, Wheel};
+use crate::wheel::{Key, Step, Tick, Wheel};
 
 /// The maximum number of entries in a row, which take 256 bytes.
 const FEW: usize = 16;

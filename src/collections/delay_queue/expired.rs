@@ -4,10 +4,8 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::vec;
 
-use crate::clock;
-use crate::clock::Instant;
-use crate::wheel;
-use crate::wheel::Tick;
+use crate::clock::{self, Instant};
+use crate::wheel::{self, Tick};
 
 /// Identifies an entry of a [`DelayQueue`](super::DelayQueue) while it is in the queue.
 ///

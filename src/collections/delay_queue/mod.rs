@@ -36,14 +36,12 @@ use std::time::Duration;
 pub use self::expired::{Drain, Expired, Key};
 use self::waiting::LastPoll;
 pub use super::metrics::Metrics;
-use crate::clock;
-use crate::clock::Instant;
 use crate::clock::source::wheels_begin;
+use crate::clock::{self, Instant};
 use crate::core::place::Kind;
 use crate::future::Sleep;
 use crate::timer::Timer;
-use crate::wheel::Tick;
-use crate::wheel::Wheel;
+use crate::wheel::{Tick, Wheel};
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///

@@ -129,22 +129,22 @@ impl Shard {
     pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
         // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
         // second load then finds.
-        let fired_through = self.fired_through.load(Ordering::Acquire);
-        deadline.0 <= fired_through && self.has_fired_through(epoch, deadline, fired_through)
+        let fired_through = Tick(self.fired_through.load(Ordering::Acquire));
+        deadline <= fired_through && self.has_fired_through(epoch, deadline, fired_through)
     }
 
     #[inline(never)]
-    fn has_fired_through(&self, epoch: Epoch, deadline: Tick, fired_through: u64) -> bool {
-        self.expiry(deadline).0 <= fired_through && self.serves(epoch) && !self.parking.unconfirmed.is_any()
+    fn has_fired_through(&self, epoch: Epoch, deadline: Tick, fired_through: Tick) -> bool {
+        self.expiry(deadline) <= fired_through && self.serves(epoch) && !self.parking.unconfirmed.is_any()
     }
 
     /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
     /// values do not say.
     pub(crate) fn holds(&self, epoch: Epoch, key: Key, deadline: Tick) -> bool {
-        let expiry = self.expiry(deadline).0;
+        let expiry = self.expiry(deadline);
         // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
-        let surely = expiry.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
-            && expiry >= self.next().0
+        let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
+            && expiry >= self.next()
             && self.serves(epoch)
             && !self.parking.unconfirmed.is_any();
         surely || self.lock().wheel.get(key).is_some()
