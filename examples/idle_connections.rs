@@ -1,7 +1,8 @@
 //! A TCP server that closes connections when they fall silent, and thousands of clients for it in the same process.
 //!
-//! The server reads from a `TimeoutStream`, for which a heartbeat does not touch the timer. The clients send a heartbeat about three
-//! times in the time that they may be silent; one in ten stops doing so. Exits with 1 if not just these were closed.
+//! The server reads from a `TimeoutStream`, for which a heartbeat does not touch the timer. The clients send a
+//! heartbeat about three times in the time that they may be silent; one in ten stops doing so. Exits with 1 if not just
+//! these were closed.
 //!
 //! ```text
 //! cargo run --release --example idle_connections

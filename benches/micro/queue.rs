@@ -4,18 +4,18 @@
 //!   the queue, of which some are due before it;
 //! - `insert_remove_first`: the same if all others are due later, so that the entry is the first while it is in;
 //! - `reset`: gives one of 1, 10,000 or 1,000,000 entries, taken in no order, another deadline 30 to 40 s ahead;
-//! - `expire`: hands out 10,000 or 1,000,000 entries that are all due, with deadlines over 50 ms that came in their order
-//!   (`in_order`, as entries of one length do) or in none (`scattered`); the cost of one entry, without its insertion. Here
-//!   the task has no budget, or both would have to let others run every 128 entries;
+//! - `expire`: hands out 10,000 or 1,000,000 entries that are all due, with deadlines over 50 ms that came in their
+//!   order (`in_order`, as entries of one length do) or in none (`scattered`); the cost of one entry, without its
+//!   insertion. Here the task has no budget, or both would have to let others run every 128 entries;
 //! - `fill`: puts those entries in, at instants, so that no clock is read.
 //!
 //! All of it in a task of a runtime with two workers, within one poll of the task. A queue that has entries was polled
 //! before, so that it has a timer on the runtime.
 //!
 //! # With a standing timer and with none
-//! Tokio-util's queue makes a timer whenever another entry becomes the first. What tokio takes for that depends on whether
-//! an earlier timer is pending on the runtime (`standing`, as there nearly always is in a program that uses timers) or
-//! not (`none`), so what may touch a timer is measured in both states.
+//! Tokio-util's queue makes a timer whenever another entry becomes the first. What tokio takes for that depends on
+//! whether an earlier timer is pending on the runtime (`standing`, as there nearly always is in a program that uses
+//! timers) or not (`none`), so what may touch a timer is measured in both states.
 //!
 //! # Running it
 //! `cargo bench --bench queue` in `benches`, on a machine that does nothing else. `-- reset` runs the rows with that in

@@ -1,6 +1,6 @@
-//! Reading an entry by key among a million, in no order, each of which lives for an hour: `DeadlineMap::get_with`, a mutex
-//! around a `HashMap` that knows no time, and moka's cache with `time_to_idle`, in which reading also keeps alive.
-//! `touch_with` does that here.
+//! Reading an entry by key among a million, in no order, each of which lives for an hour: `DeadlineMap::get_with`, a
+//! mutex around a `HashMap` that knows no time, and moka's cache with `time_to_idle`, in which reading also keeps
+//! alive. `touch_with` does that here.
 //!
 //! `cargo bench --bench read` in `benches`. With `-- --test` each runs once, among few.
 

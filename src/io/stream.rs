@@ -34,13 +34,13 @@ use crate::io::limits::{Limits, Side};
 /// An operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when a limit passes; the inner error is a
 /// [`LimitExceeded`](crate::io::LimitExceeded), which names the limit. The stream stays usable, and no byte is lost:
 /// - After a read or write timeout, the next operation has the whole time again.
-/// - After an idle timeout, a read that has to wait fails at once, until bytes move or a write, flush or shutdown that had
-///   to wait ends.
+/// - After an idle timeout, a read that has to wait fails at once, until bytes move or a write, flush or shutdown that
+///   had to wait ends.
 /// - After the deadline, each operation fails. Only a shutdown is still tried, and fails if it has to wait.
 ///
-/// If the timer of the runtime is [full](crate::timer::Builder::capacity) or was shut down, an operation that has to wait
-/// under a limit fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the
-/// inner error. Nothing panics.
+/// If the timer of the runtime is [full](crate::timer::Builder::capacity) or was shut down, an operation that has to
+/// wait under a limit fails with the kind [`Other`](io::ErrorKind::Other) and the timer's
+/// [`Error`](crate::error::Error) as the inner error. Nothing panics.
 ///
 /// # Cancel safety
 /// An operation is as cancel safe as that of the inner stream. Limits cannot see that an operation was dropped while it

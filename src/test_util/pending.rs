@@ -80,9 +80,9 @@ impl fmt::Display for Pending {
 /// Returns what waits on the timer of the current runtime, and if its clock is paused on a multi-thread runtime, on all
 /// timers that follow that clock. Sorted by deadline.
 ///
-/// A timer is there from its first poll until it fires or is dropped. Of a queue or a map only the first entry is. Tokio's
-/// own timers are not there, nor, unless the runtime is a multi-thread one whose clock is paused, those that you built with
-/// [`Builder::build`](crate::timer::Builder::build).
+/// A timer is there from its first poll until it fires or is dropped. Of a queue or a map only the first entry is.
+/// Tokio's own timers are not there, nor, unless the runtime is a multi-thread one whose clock is paused, those that
+/// you built with [`Builder::build`](crate::timer::Builder::build).
 ///
 /// Where a timer was made is recorded as soon as any clock of the process was paused or is moved by hand. If no test
 /// does that, it is recorded from the first call of this or of [`assert_no_timers_left`] on. Recording takes a lock each

@@ -1,5 +1,6 @@
 //! What every other folder may use: locks and atomics that loom can model, caught panics, statics that survive a fork,
-//! what a runtime has enabled, how often its workers park, what a thread waits for, names, random numbers, and the errors.
+//! what a runtime has enabled, how often its workers park, what a thread waits for, names, random numbers, and the
+//! errors.
 
 pub(crate) mod catch_panic;
 pub(crate) mod enabled;

@@ -49,10 +49,10 @@ pub(crate) fn has_threads() -> bool {
 #[non_exhaustive]
 pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, and [`Timerfd`](Alarm::Timerfd) as soon as an idle worker of the runtime was
-    /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. From then on, if all workers
-    /// are blocked, due timers fire 5 to 25 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread` for good on
-    /// systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself, and on a
-    /// current-thread runtime with the feature `test-util`.
+    /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. From then on, if all
+    /// workers are blocked, due timers fire 5 to 25 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
+    /// for good on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself,
+    /// and on a current-thread runtime with the feature `test-util`.
     #[default]
     Auto,
     /// A thread, one for the process, that sleeps until the earliest deadline of all timers. It is as precise as the

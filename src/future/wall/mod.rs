@@ -16,8 +16,8 @@
 //!
 //! # When the clock is set
 //!
-//! Every waiting timer checks the clock again. It is ready if the new time is at or after its deadline, and otherwise goes
-//! on waiting. The same happens after a suspension.
+//! Every waiting timer checks the clock again. It is ready if the new time is at or after its deadline, and otherwise
+//! goes on waiting. The same happens after a suspension.
 //!
 //! | system | a clock that was set, or a suspension |
 //! |---|---|
