@@ -3,7 +3,7 @@
 //! They wait on an ordinary sleep meanwhile, so these lists see neither deadlines nor time.
 //
 // Invariants
-// 1. Who looks at a clock after it began to wait is woken if a clock jumps after that look.
+// 1. A task that looks at a clock after it began to wait is woken if a clock jumps after that look.
 // 2. As long as nobody waits, nothing is booked; one booking may be left over from before.
 // 3. A waker is never woken, cloned or dropped under the lock.
 

@@ -240,7 +240,7 @@ impl TimerLease {
         for shard in self.all() {
             shard.open(self.epoch(), wanted.grain);
         }
-        // Last: who finds this name for an earlier timer then finds that the shards are of another.
+        // Last: whoever finds this name for an earlier timer then finds that the shards are of another.
         self.parking.set_name(wanted.name);
         self
     }
