@@ -302,7 +302,7 @@ impl Sleep {
 
     /// Removes this from its shard, if it is in one, and returns where it was made. Leaves the stage as it is.
     #[inline]
-    fn cancel(&mut self) -> Place {
+    fn cancel(&self) -> Place {
         if let Some((lease, key)) = self.entry() {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);

@@ -31,7 +31,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.insert("key", 2, Duration::from_secs(60)), Some(1));
     /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     #[track_caller]
     pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
         let hash = self.hash(&key);
@@ -53,7 +52,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.insert_at("key", 1, deadline), None);
     /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     #[track_caller]
     pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
         let hash = self.hash(&key);

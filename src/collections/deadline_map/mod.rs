@@ -205,8 +205,6 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// map.insert("key", "value", Duration::from_secs(30));
     /// assert_eq!(map.remove("key"), Some("value"));
     /// ```
-    // Not `Self` alone: a map is of no use without its stream.
-    #[allow(clippy::new_ret_no_self)]
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(Wanted::default(), RandomState::new())
@@ -246,7 +244,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert!(map.touch("key", Duration::from_secs(60)));
     /// assert!(!map.touch("no such key", Duration::from_secs(60)));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn touch<Q>(&self, key: &Q, duration: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -269,7 +266,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.remove("key"), Some("value"));
     /// assert_eq!(map.remove("key"), None);
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,

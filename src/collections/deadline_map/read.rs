@@ -93,7 +93,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(requests.update("ann", |count| *count += 1), Some(()));
     /// assert_eq!(requests.get("ann"), Some(2));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -118,7 +117,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(cache.touch_with("key", idle, |value| *value), Some("value"));
     /// assert!(cache.remaining("key") > Some(Duration::from_secs(30)));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn touch_with<Q, R>(&self, key: &Q, duration: Duration, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -140,7 +138,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert!(map.touch_at("key", Instant::now() + Duration::from_secs(60)));
     /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn touch_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,

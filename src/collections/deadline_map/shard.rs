@@ -118,7 +118,6 @@ impl<K, V> Shards<K, V> {
         Shard { shards: self, number: self.number_of(hash) }
     }
 
-    #[allow(clippy::cast_possible_truncation)] // There are few.
     #[inline]
     pub(super) fn number_of(&self, hash: u64) -> usize {
         (hash >> SHARD_BITS_FROM) as usize & (self.states.len() - 1)

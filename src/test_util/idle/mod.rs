@@ -200,7 +200,7 @@ impl IdleDetector {
     }
 
     /// What the runtime does, as far as can be seen.
-    fn describe(&mut self, threads: &Threads) -> String {
+    fn describe(&self, threads: &Threads) -> String {
         let runs = |worker: &usize| parks::while_parked(&self.metrics, *worker).is_none();
         let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
         if !workers.is_empty() {
