@@ -41,24 +41,65 @@ impl Pending {
     ///
     /// It is a place in this crate if the timer began to wait before places were recorded (see [`pending`]), or if another
     /// thread is just beginning to wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, sleep, test_util};
+    /// tokio::spawn(sleep(Duration::from_secs(60)));
+    /// test_util::settle().await;
+    /// assert_eq!(test_util::pending()[0].location().file(), file!());
+    /// # }
+    /// ```
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.place.location()
     }
 
     /// Returns what waits.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, sleep, test_util};
+    /// tokio::spawn(sleep(Duration::from_secs(60)));
+    /// test_util::settle().await;
+    /// assert_eq!(test_util::pending()[0].kind(), test_util::Kind::Sleep);
+    /// # }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.place.kind()
     }
 
     /// Returns when it fires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Instant, sleep, test_util};
+    /// let start = Instant::now();
+    /// tokio::spawn(sleep(Duration::from_secs(60)));
+    /// test_util::settle().await;
+    /// assert_eq!(test_util::pending()[0].deadline(), start + Duration::from_secs(60));
+    /// # }
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
         clock::instant_of(self.deadline)
     }
 
     /// Returns how long it still waited when it was listed, by its clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, sleep, test_util};
+    /// tokio::spawn(sleep(Duration::from_secs(60)));
+    /// test_util::settle().await;
+    /// assert_eq!(test_util::pending()[0].remaining(), Duration::from_secs(60));
+    /// # }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.remaining
@@ -141,6 +182,16 @@ pub fn assert_no_timers_left() -> NoTimersLeft {
 }
 
 /// The guard that [`assert_no_timers_left`] returns.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use hairspring::{Duration, sleep, test_util};
+/// let all_end: test_util::NoTimersLeft = test_util::assert_no_timers_left();
+/// sleep(Duration::from_secs(60)).await;
+/// drop(all_end); // fine: nothing waits any more
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "it looks for timers when it is dropped"]
 pub struct NoTimersLeft {
