@@ -6,12 +6,12 @@ use super::place::AHEAD;
 use super::{Tick, Wheel};
 
 impl<T> Wheel<T> {
-    /// Holds every invariant of this module against a plain scan of the whole population, and panics where one fails.
+    /// Holds every invariant of this module against a plain scan of the whole population, and panics if one fails.
     ///
     /// For tests and for hunting a fault: it takes time in proportion to [`len`](Wheel::len).
     ///
     /// # Panics
-    /// Where the wheel is corrupt, which would be a bug in it.
+    /// If the wheel is corrupt, which would be a bug in it.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -46,7 +46,7 @@ impl<T> Wheel<T> {
                 earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
             }
         }
-        assert_eq!(count, self.len(), "every entry stands in one list");
+        assert_eq!(count, self.len(), "every entry is in one list");
         self.store.check(blocks);
         assert_eq!(self.spreads, self.spread.iter().flatten().count(), "those that are spread are counted");
         for place in self.spread.iter().flatten() {

@@ -1,7 +1,7 @@
 //! The entries of one slot, first in, first out, by index.
 //!
 //! A list of one names its entry itself. A longer one has its indices side by side in blocks, so that the processor can
-//! fetch many entries from memory at once. Where each entry names the next, it waits for one after the other: 150 ns
+//! fetch many entries from memory at once. If each entry named the next, it would wait for one after the other: 150 ns
 //! each among a million, in place of 6.
 //!
 //! Invariants
@@ -171,7 +171,7 @@ impl List {
         alone.into_iter().chain(self.blocks(store).flat_map(Block::iter))
     }
 
-    /// Panics where the links do not agree; returns how many entries and how many blocks there are. `list` is the list's
+    /// Panics if the links do not agree; returns how many entries and how many blocks there are. `list` is the list's
     /// number.
     pub(super) fn check<T>(self, store: &Store<T>, list: u32) -> (usize, usize) {
         if self.head == NIL {

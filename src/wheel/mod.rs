@@ -75,7 +75,7 @@ pub use tick::{Tick, Ticks};
 
 /// Holds values until their deadline, in slots that make inserting and removing cheap. See the [module](self).
 ///
-/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) are told the time.
+/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) take the time.
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Wheel};
@@ -127,7 +127,7 @@ impl<T> Wheel<T> {
 
     /// An empty wheel whose time begins at `elapsed`: what is due at or before that is due at once.
     ///
-    /// Where ticks are large, as those of a clock since 1970 are, begin at the present one: what is far ahead of the
+    /// If ticks are large, as those of a clock since 1970 are, begin at the present one: what is far ahead of the
     /// wheel's time cascades through more levels.
     ///
     /// ```
@@ -158,13 +158,13 @@ impl<T> Wheel<T> {
 
     /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
     pub(crate) fn restart(&mut self) {
-        assert!(self.is_empty(), "time goes back only where nothing waits");
+        assert!(self.is_empty(), "time goes back only if nothing waits");
         (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
     /// The last tick that was processed; it never goes back.
     ///
-    /// It reaches the time that [`step`](Wheel::step) is given when that says [`Step::Done`], and may be behind it till
+    /// It reaches the time that [`step`](Wheel::step) is given when that says [`Step::Done`], and may be behind until
     /// then.
     ///
     /// ```
@@ -267,7 +267,7 @@ impl<T> Wheel<T> {
     /// Nothing is rounded, and no deadline is too far. Takes a few nanoseconds, whatever the population.
     ///
     /// # Panics
-    /// Where the wheel would hold more than 2^32 - 128 entries.
+    /// If the wheel would hold more than 2^32 - 128 entries.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -290,7 +290,7 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Takes an entry out before it fires; `None` where `key` is stale.
+    /// Takes an entry out before it fires; `None` if `key` is stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -314,9 +314,9 @@ impl<T> Wheel<T> {
         Some((cell.deadline, cell.value))
     }
 
-    /// Gives an entry another deadline and keeps its key; `false` where `key` is stale.
+    /// Gives an entry another deadline and keeps its key; `false` if `key` is stale.
     ///
-    /// The entry goes behind those that already stand at its new tick.
+    /// The entry goes behind those that are already at its new tick.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -342,7 +342,7 @@ impl<T> Wheel<T> {
         Some(before)
     }
 
-    /// The deadline of an entry, as it was given; `None` where `key` is stale.
+    /// The deadline of an entry, as it was given; `None` if `key` is stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -357,7 +357,7 @@ impl<T> Wheel<T> {
         self.store.get(key).map(|cell| cell.deadline)
     }
 
-    /// What was inserted under `key`; `None` where it is stale.
+    /// What was inserted under `key`; `None` if that is stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -372,7 +372,7 @@ impl<T> Wheel<T> {
         self.store.get(key).map(|cell| &cell.value)
     }
 
-    /// What was inserted under `key`, to change it; `None` where it is stale.
+    /// What was inserted under `key`, to change it; `None` if that is stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};

@@ -139,7 +139,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         page
     }
 
-    /// Gives an empty page's memory back, and the current one's where that is empty too. The lowest with room becomes, or
+    /// Gives an empty page's memory back, and the current one's if that is empty too. The lowest with room becomes, or
     /// stays, the current, and keeps its memory.
     #[cold]
     fn release(&mut self, page: usize) {
@@ -202,7 +202,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.table.iter().flat_map(|page| page.iter().map(|(_, value)| value))
     }
 
-    /// Panics where the pages and their bookkeeping disagree.
+    /// Panics if the pages and their bookkeeping disagree.
     pub(super) fn check(&self, len: usize) {
         assert_eq!(len, self.table.iter().map(Page::len).sum::<usize>(), "each cell is counted");
         assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
@@ -210,7 +210,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         for (number, page) in self.table.iter().enumerate() {
             assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
             let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open where it has room");
+            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
             assert!(
                 number < self.kept || number == self.current || page.capacity() == 0 || !page.is_empty(),
                 "page {number} is empty and holds memory"

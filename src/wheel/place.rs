@@ -217,7 +217,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// A slot has no more entries: where it was a current one, it is not any longer.
+    /// A slot has no more entries: if it was current, it no longer is.
     fn end_current(&mut self, place: Place) {
         if let Some(at) = self.current().iter().position(|current| current.place == place) {
             self.current.copy_within(at + 1..self.depth, at);

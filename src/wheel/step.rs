@@ -49,7 +49,7 @@ impl<T> Wheel<T> {
     /// let mut wheel = Wheel::new();
     /// assert_eq!(wheel.next_expiration(), None);
     /// wheel.insert(Tick(1_000), 'x');
-    /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "till then there is nothing to do");
+    /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "until then there is nothing to do");
     /// ```
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {

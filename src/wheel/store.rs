@@ -140,7 +140,7 @@ impl<T> Store<T> {
         }
     }
 
-    /// Takes an entry out; to take it out of its list is the caller's part. `None` where `key` is stale.
+    /// Takes an entry out; to take it out of its list is the caller's part. `None` if `key` is stale.
     #[inline]
     pub(super) fn take(&mut self, key: Key) -> Option<Cell<T>> {
         let taken = self.cells.take_if(key.index, |cell| cell.generation == key.generation)?;
@@ -200,7 +200,7 @@ impl<T> Store<T> {
         drop(std::mem::replace(self, fresh));
     }
 
-    /// Panics where the pages and their bookkeeping disagree.
+    /// Panics if the pages and their bookkeeping disagree.
     pub(super) fn check(&self, blocks: usize) {
         self.cells.check(self.len());
         self.blocks.check(blocks + usize::from(self.spare != NIL));

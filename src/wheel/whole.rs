@@ -23,7 +23,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn first(&self) -> Option<Key> {
-        // Of two entries of one tick the one further out came first, unless it stands in a slot that is cascading: then
+        // Of two entries of one tick the one further out came first, unless it is in a slot that cascades: then
         // it came after those that have moved down. `min_by_key` takes the first it meets.
         let current = || self.current().iter().map(|current| current.place);
         let overdue = self.first_of_current().filter(|&(deadline, ..)| deadline <= self.elapsed);
@@ -53,7 +53,7 @@ impl<T> Wheel<T> {
     /// and from then on it stays. What is taken beyond that is given back as the population shrinks.
     ///
     /// # Panics
-    /// Where the wheel would have room for more than 2^32 - 128 entries.
+    /// If the wheel would have room for more than 2^32 - 128 entries.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// `None` where there is no target of that name.
+/// `None` if there is no target of that name.
 fn fuzz(name: &str, settings: Settings) -> Option<bool> {
     match name {
         "wheel" => Some(run::run::<wheel::Pair>(settings)),

@@ -20,7 +20,7 @@ use crate::target::Target;
 /// How long "for ever" is in a map.
 const LONGEST: Duration = Duration::from_secs(500 * 365 * 86_400);
 
-/// How many expired entries an insert may throw away where nobody takes them.
+/// How many expired entries an insert may throw away if nobody takes them.
 const THROWN_AWAY: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub(crate) struct Pair {
     /// How often the consumer had been woken when it was told to wait.
     waits: Option<usize>,
     reach: u64,
-    /// Whether this round is one where all handles, or the consumer, may go.
+    /// Whether all handles, or the consumer, may go in this round.
     loses: bool,
     described: String,
 }
@@ -258,11 +258,11 @@ impl Pair {
                 true
             }
             Poll::Ready(None) => {
-                assert!(self.has_ended(), "it ends where there is more");
+                assert!(self.has_ended(), "it ends though there is more");
                 false
             }
             Poll::Pending => {
-                assert!(!self.is_due() && !self.has_ended(), "it waits where there is something");
+                assert!(!self.is_due() && !self.has_ended(), "it waits though there is something");
                 self.waits = Some(before);
                 false
             }

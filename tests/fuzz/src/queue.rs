@@ -287,7 +287,7 @@ impl Pair {
     fn check_deadline(entry: &Entry, told: Instant, now: Instant) {
         let asked = entry.deadline();
         let is_later = entry.was_past() && asked < told && told <= now;
-        assert!(told == asked || is_later, "{told:?}, where {asked:?} was asked for");
+        assert!(told == asked || is_later, "{told:?}, but {asked:?} was asked for");
     }
 
     /// An entry is gone from the queue and from `order`.

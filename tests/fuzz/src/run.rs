@@ -59,7 +59,7 @@ pub(crate) fn keep_panics() {
     }));
 }
 
-/// Runs at least so many operations; `false` where one fails.
+/// Runs at least so many operations; `false` if one fails.
 pub(crate) fn run<T: Target>(settings: Settings) -> bool {
     let start = Instant::now();
     let shared = Shared {
@@ -131,7 +131,7 @@ fn work<T: Target>(shared: &Shared, beat: &Beat, operations: u64) {
     }
 }
 
-/// Ends the process where a round does not end.
+/// Ends the process if a round does not end.
 fn watch(name: &str, beats: &[Beat], ended: &AtomicBool) {
     let mut seen: Vec<(u64, Instant)> = beats.iter().map(|_| (0, Instant::now())).collect();
     while !ended.load(SeqCst) {
@@ -149,7 +149,7 @@ fn watch(name: &str, beats: &[Beat], ended: &AtomicBool) {
     }
 }
 
-/// Calls `code`, and says what it said where it panics.
+/// Calls `code`, and returns what it said if it panics.
 pub(crate) fn caught(code: impl FnOnce()) -> Result<(), String> {
     panic::catch_unwind(AssertUnwindSafe(code)).map_err(|payload: Box<dyn Any + Send>| {
         // What was thrown without a message has none that was kept.

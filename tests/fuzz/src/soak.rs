@@ -3,7 +3,7 @@
 //! The load is a crowd of short timers, armed anew as they fire, and far ones. For each level of the wheel from the
 //! sixth up there is one that falls due at the last tick of the slot which that level is in, and one at the first tick
 //! of the next; for the levels below, whose slots last less than a minute, there are such as long as there is a crowd.
-//! So there are always far timers in the current slot of each level, and they fire where a power of 64 is crossed.
+//! So there are always far timers in the current slot of each level, and they fire as a power of 64 is crossed.
 //!
 //! Time moves from one firing to the next, by the wheel's or the clock's own word, so a timer that is not told of in
 //! time is late. Between bursts of load it goes to just before the next multiple of 2^36 ticks, a little more than a
@@ -37,7 +37,7 @@ const CROWD: usize = 48;
 /// How many of them at a multiple of 2^36.
 const FEW: usize = 8;
 
-/// Two more: one that falls due exactly where a power of 64 is crossed, and one a tick later, which stands there.
+/// Two more: one that falls due exactly as a power of 64 is crossed, and one a tick later, which stays.
 const BESIDE: usize = 2;
 
 /// Something with a clock that timers can be armed on. Timers are numbered.
@@ -52,7 +52,7 @@ trait Rig {
     fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>);
 }
 
-/// Runs all soaks of so many years; `false` where one fails.
+/// Runs all soaks of so many years; `false` if one fails.
 pub(crate) fn run(years: u64) -> bool {
     let span = years.saturating_mul(TICKS_A_YEAR).min(LAST);
     let before = |power: u32| (1_u64 << power) - (1 << 20).min(1 << (power - 1));
@@ -203,8 +203,8 @@ impl<R: Rig> Soak<R> {
     }
 
     fn count_crossing(&mut self, at: u64) {
-        let stands = self.deadlines[..CROWD + BESIDE].iter().any(Option::is_some);
-        assert!(stands || at == self.end, "there is no load");
+        let waits = self.deadlines[..CROWD + BESIDE].iter().any(Option::is_some);
+        assert!(waits || at == self.end, "there is no load");
         for (power, crossed) in self.counts.crossed.iter_mut().enumerate() {
             let below = DIGIT as usize * power;
             *crossed += u64::from(below < 64 && at % (1 << below) == 0);
@@ -269,14 +269,14 @@ impl<R: Rig> Soak<R> {
         }
     }
 
-    /// Lets the next timers fire, and arms them anew: the far ones, and the crowd where that is to go on.
+    /// Lets the next timers fire, and arms them anew: the far ones, and the crowd if that is to go on.
     fn step(&mut self, limit: u64, goes_on: bool) {
         let before = self.rig.now();
         let mut fired = std::mem::take(&mut self.fired);
         self.rig.advance(limit, &mut fired);
         let now = self.rig.now();
         assert!(before <= now && now <= limit, "from {before} to {now}, and the limit is {limit}");
-        assert!(!fired.is_empty() || now == limit, "time stands at {now}");
+        assert!(!fired.is_empty() || now == limit, "time stopped at {now}");
         for (timer, at) in fired.drain(..) {
             let Some(deadline) = self.deadlines[timer].take() else { panic!("timer {timer} has fired twice") };
             assert!(deadline <= at, "timer {timer} is early: at {at}, and was due at {deadline}");

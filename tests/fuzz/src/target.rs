@@ -23,9 +23,9 @@ pub(crate) trait Target: Sized {
     /// An operation that makes sense as things stand: one call on the thing under test.
     fn generate(&mut self, random: &mut Random) -> Self::Op;
 
-    /// Does it, on both; panics where they differ.
+    /// Does it, on both; panics if they differ.
     fn apply(&mut self, op: &Self::Op);
 
-    /// Brings everything to its end; panics where that is not what the model says.
+    /// Brings everything to its end; panics if that is not what the model says.
     fn finish(&mut self);
 }

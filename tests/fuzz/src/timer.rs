@@ -3,7 +3,7 @@
 //! of both kinds, and half of the timers take no more than some of them.
 //!
 //! Each firing is checked as it happens: once, at the tick that the deadline falls to, by the waker given last. A sleep
-//! is refused exactly where the model is full. After each operation the timer's counts are those of the model.
+//! is refused exactly if the model is full. After each operation the timer's counts are those of the model.
 //!
 //! The wakers find the model by their thread, and none of it is borrowed while the timer is called: it may call them.
 //!
@@ -83,7 +83,7 @@ pub(crate) struct World {
     reach: u64,
     /// Of 1000 wakers, how many do something.
     doing: u64,
-    /// Where most sleeps have the same deadline, so that more are due at a time than are fired in one go, that deadline.
+    /// The deadline that most sleeps have, if so many are due at a time that they are not fired in one go.
     meeting: Option<u64>,
     described: String,
 }
@@ -117,7 +117,7 @@ impl Target for World {
         if self.meeting.is_some_and(|meeting| meeting <= now) {
             self.meeting = Some(now.saturating_add(1 + random.up_to_bits(self.reach)));
         }
-        // Time goes more slowly where many are to meet.
+        // Time goes more slowly if many are to meet.
         let goes_on = self.meeting.is_none() || random.one_in(40);
         match random.below(if goes_on { 100 } else { 82 }) {
             0..=19 => Op::Do(make_op(slot, self.when(random), random)),

@@ -44,9 +44,9 @@ pub(crate) enum Op {
     Clone,
 }
 
-/// Where an entry stands in the order: by the tick it can fire at, then first in, first out.
+/// The place of an entry in the order: by the tick it can fire at, then first in, first out.
 ///
-/// That tick is the deadline or, where the wheel was past it already when the entry came, the tick the wheel was at.
+/// That tick is the deadline or, if the wheel was past it when the entry came, the tick of the wheel.
 type Rank = (Tick, u64);
 
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ pub(crate) struct Pair {
     wheel: Wheel<u64>,
     /// What must be in the wheel, in no order.
     entries: Vec<Entry>,
-    /// The order: where in `entries` each stands.
+    /// The order, by place in `entries`.
     order: BTreeMap<Rank, usize>,
     /// Keys of some that have fired or were removed.
     gone: Vec<Key>,
@@ -301,7 +301,7 @@ impl Pair {
         }
     }
 
-    /// One step on both; `false` where it was the last.
+    /// One step on both; `false` if it was the last.
     fn step(&mut self, now: Tick) -> bool {
         let before = self.wheel.elapsed();
         let reached = before.max(now);
@@ -321,7 +321,7 @@ impl Pair {
         !self.at_rest
     }
 
-    /// One entry out of both; `false` where none is due.
+    /// One entry out of both; `false` if none is due.
     fn pop(&mut self, now: Tick) -> bool {
         let reached = self.wheel.elapsed().max(now);
         self.latest = self.latest.max(now);
@@ -368,9 +368,9 @@ impl Pair {
             (None, None) => {}
             (Some(next), Some(earliest)) => {
                 let elapsed = wheel.elapsed();
-                assert!(elapsed <= next && next <= earliest.max(elapsed), "{next:?}, where {earliest:?} is the first");
+                assert!(elapsed <= next && next <= earliest.max(elapsed), "{next:?}, but {earliest:?} is the first");
             }
-            (next, earliest) => panic!("{next:?}, where {earliest:?} is the first"),
+            (next, earliest) => panic!("{next:?}, but {earliest:?} is the first"),
         }
         if self.at_rest && count <= FEW {
             assert_eq!(next, earliest, "with few entries the next expiration is exact");

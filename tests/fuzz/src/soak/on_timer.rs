@@ -65,7 +65,7 @@ impl Rig for OnTimer {
     fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>) {
         let next = self.sleeps.iter().flatten().map(|(sleep, _)| sleep).filter(|sleep| !sleep.is_elapsed());
         let next = next.map(Sleep::deadline).min().map_or(limit, |next| self.tick_of(next));
-        // The clock's own word where that is within the limit, which the firings are held against.
+        // What the clock says, if that is within the limit, which the firings are held against.
         if next <= limit {
             assert!(self.clock.advance_to_next().is_some(), "there is one at {next}");
         } else {

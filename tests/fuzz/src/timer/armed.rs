@@ -1,4 +1,4 @@
-//! A sleep of either kind: one that panics where its timer refuses it, or one that resolves to an error.
+//! A sleep of either kind: one that panics if its timer refuses it, or one that resolves to an error.
 //!
 //! Must not know: what is expected.
 

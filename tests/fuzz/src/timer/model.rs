@@ -102,7 +102,7 @@ pub(super) struct Model {
 pub(super) enum ToPoll {
     Ready,
     Pending,
-    /// Its timer was shut down: it says so, and may be ready where its deadline has passed.
+    /// Its timer was shut down: it says so, and may be ready if its deadline has passed.
     Refused,
     /// Its timer has as many as it may.
     Full,
@@ -201,13 +201,13 @@ impl Model {
         deadline.saturating_add(random.below(3)).saturating_sub(self.now() + 1)
     }
 
-    /// Takes a sleep out of its slot; `None` where there is none.
+    /// Takes a sleep out of its slot; `None` if there is none.
     pub(super) fn take(&mut self, slot: Slot) -> Option<(Armed, Kept)> {
         let place = &mut self.places[slot];
         Some((place.sleep.take()?, place.kept.take()))
     }
 
-    /// What to make a sleep for a slot from; `None` where there is one, or it is operated on.
+    /// What to make a sleep for a slot from; `None` if there is one, or it is operated on.
     pub(super) fn make(&mut self, slot: Slot, when: When) -> Option<(Timer, u64)> {
         if self.places[slot].state != State::Empty {
             return None;
@@ -245,7 +245,7 @@ impl Model {
         let pending = usize::try_from(self.timer.metrics().pending()).expect("few");
         assert!(
             waiting - due <= pending && pending <= waiting.min(capacity),
-            "{pending} are pending, of {waiting} of which {due} are due, where {capacity} may be"
+            "{pending} are pending, of {waiting} of which {due} are due, and {capacity} may be"
         );
         pending < capacity
     }
@@ -286,7 +286,7 @@ impl Model {
                 assert_eq!(Some(pending), self.setup.capacity, "as many are pending as may be");
             }
             (ToPoll::Refused | ToPoll::Full, Answer::Thrown) => panic!("a poll that is refused wakes or drops a waker"),
-            _ => panic!("{answer:?} at {now}, with a deadline of {deadline}, where it was to be {to_poll:?}"),
+            _ => panic!("{answer:?} at {now}, with a deadline of {deadline}, but it was to be {to_poll:?}"),
         }
         // One that was taken out, and then thrown past, may say either.
         assert!(sleep.is_elapsed() == (place.state == State::Done) || place.state == State::Fired, "has it elapsed?");
@@ -377,7 +377,7 @@ impl Model {
                 self.lost += 1;
             }
             State::Waiting { expiry, token: last } if last == token => {
-                assert!(self.firing, "woken while the clock stands still");
+                assert!(self.firing, "woken while the clock does not move");
                 assert!(expiry <= now, "early: at {now}, and was to fire at {expiry}");
                 assert!(expiry == now || self.jumped, "late: at {now}, and was to fire at {expiry}");
                 assert!(
@@ -400,7 +400,7 @@ impl Model {
     /// The clock was moved to a tick. `within` is what `before_advance` said.
     pub(super) fn after_advance(&mut self, target: u64, within: bool) {
         let now = self.now();
-        assert!(now == target || (self.jumped && now > target), "at {now}, where the clock was moved to {target}");
+        assert!(now == target || (self.jumped && now > target), "at {now}, but the clock was moved to {target}");
         if within {
             // What is on its way has not arrived.
             return;
@@ -415,7 +415,7 @@ impl Model {
         }
     }
 
-    /// The timer to shut down; `None` where that is being done.
+    /// The timer to shut down; `None` if that is being done.
     pub(super) fn before_shutdown(&mut self) -> Option<Timer> {
         self.lost = 0;
         (!std::mem::replace(&mut self.closing, true)).then(|| self.timer.clone())

@@ -12,7 +12,7 @@ use crate::random::Random;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
     grain: u32,
-    /// How many sleeps may wait, where that is limited.
+    /// How many sleeps may wait, if that is limited.
     pub(super) capacity: Option<usize>,
 }
 
@@ -27,7 +27,7 @@ impl Setup {
     }
 
     pub(super) fn build(self, clock: &ManualClock) -> Timer {
-        // All of a timer on a manual clock stands in one shard.
+        // All of a timer on a manual clock is in one shard.
         let mut builder = Timer::builder().clock(clock).shards(1);
         if self.grain > 0 {
             builder = builder.resolution(Duration::from_nanos(1 << self.grain));
@@ -38,7 +38,7 @@ impl Setup {
         builder.build().expect("good settings")
     }
 
-    /// The multiple of the resolution that a deadline falls to: at it or after; never where there is none.
+    /// The multiple of the resolution that a deadline falls to: at it or after; never if there is none.
     pub(super) fn expiry(self, deadline: u64) -> u64 {
         deadline.checked_next_multiple_of(1 << self.grain).unwrap_or(u64::MAX)
     }
