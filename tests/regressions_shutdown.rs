@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{HOUR, multi_thread, must_end, poll};
-use hairspring::Timer;
+use common::{HOUR, current_thread, inside, ms, multi_thread, must_end, poll};
+use hairspring::{Instant, Timer, sleep};
 
 /// The next timer got the memory of the previous one, which was still shutting down.
 #[test]
@@ -59,11 +59,11 @@ fn a_driver_ends_whenever_it_is_shut_down() {
 #[test]
 fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {
     must_end(|| {
-        common::current_thread().block_on(async {
+        current_thread().block_on(async {
             let timer = Timer::builder().alarm(hairspring::timer::Alarm::Timerfd).build().unwrap();
-            timer.sleep(common::ms(5)).await;
-            tokio::time::sleep(common::ms(5)).await;
-            let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(common::ms(20))));
+            timer.sleep(ms(5)).await;
+            tokio::time::sleep(ms(5)).await;
+            let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(ms(20))));
             // Blocks the runtime that is to turn the timer.
             elsewhere.join().unwrap();
         });
@@ -83,6 +83,30 @@ fn an_installed_timer_on_a_manual_clock_goes_by_that_clock_only() {
         assert!(poll(&mut nap).is_pending(), "an hour early on its clock");
         clock.advance(HOUR);
         assert!(poll(&mut nap).is_ready());
+    });
+}
+
+/// The process's own timer got the memory of a timer that had ended. A sleep that had waited there took that for its own
+/// timer, was refused, and panicked.
+#[test]
+fn sleeps_that_outlive_their_runtimes_fire_outside_of_any() {
+    must_end(|| {
+        let shards = std::thread::available_parallelism().unwrap().get(); // As many as the process's own timer has.
+        let runtimes: Vec<_> = (0..20).map(|_| current_thread()).collect();
+        let wait = |runtime| {
+            inside(runtime, || {
+                Timer::builder().shards(shards).install().unwrap();
+                let mut nap = sleep(HOUR);
+                assert!(poll(&mut nap).is_pending());
+                nap
+            })
+        };
+        let naps: Vec<_> = runtimes.iter().map(wait).collect();
+        drop(runtimes);
+        for mut nap in naps {
+            nap.reset_to(Instant::now() + ms(1));
+            futures::executor::block_on(nap);
+        }
     });
 }
 

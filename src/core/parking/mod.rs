@@ -32,7 +32,7 @@ use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::util::name::Name;
-use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
@@ -200,7 +200,7 @@ impl Parking {
     /// Whether the timer has no driver.
     #[inline]
     pub(crate) fn is_driverless(&self) -> bool {
-        self.driverless.load(Relaxed)
+        self.driverless.load(Acquire)
     }
 
     /// The timer has ended. Wakes its driver, which completes.

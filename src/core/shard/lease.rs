@@ -83,7 +83,8 @@ impl ShardLease {
     /// Whether the timer is the process's own.
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
-        self.shard.parking.is_driverless()
+        // Checked last: a shard is opened for that timer before it is found driverless, and serves it for good.
+        self.shard.parking.is_driverless() && self.shard.serves(self.epoch())
     }
 
     /// See [`Shard::insert`].
