@@ -151,3 +151,37 @@ fn without_a_grace_it_is_a_pause() {
         assert!(start.elapsed() >= HOUR);
     });
 }
+
+#[test]
+fn a_hold_that_is_kept_does_not_hold_up_the_end_of_its_runtime() {
+    for grace in [Duration::ZERO, ms(1)] {
+        must_end(move || {
+            let runtime = current_thread();
+            let holds = runtime.block_on(async {
+                Pause::new().grace(grace).begin();
+                [test_util::hold(), test_util::hold()]
+            });
+            drop(runtime); // Waits for blocking tasks.
+            drop(holds);
+        });
+    }
+}
+
+#[test]
+fn pausing_again_and_again_leaves_no_tasks_behind() {
+    const PAUSES: usize = 50;
+    on_each_runtime(|| async {
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let pause_and_resume = |grace| {
+            Pause::new().grace(grace).begin();
+            resume();
+        };
+        pause_and_resume(ms(1));
+        let before = tasks();
+        for _ in 0..PAUSES {
+            pause_and_resume(Duration::ZERO);
+            pause_and_resume(ms(1));
+        }
+        assert!(tasks() < before + PAUSES / 2, "{} tasks, and before {before}", tasks());
+    });
+}

@@ -19,7 +19,6 @@ use crate::test_util::manual::{ManualClock, WeakClock};
 use crate::test_util::nap::{self, Nap};
 use crate::test_util::pending;
 use crate::test_util::quiet::Quiet;
-use crate::test_util::runtime_end::at_end_of;
 
 /// How long the clock may stand still before it reports why, in real time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,19 +56,17 @@ impl ManualClock {
         assert!(self.begin_auto_advance(), "this clock moves by itself already");
         let watch = Watch::of(&runtime);
         watch.add_current_thread();
-        AutoAdvance::start(self, &runtime, watch, Duration::ZERO);
+        AutoAdvance::start(self, watch, Duration::ZERO);
     }
 }
 
 impl AutoAdvance {
-    /// Advances `clock` whenever `watch` finds `runtime` idle, after a `grace` in which nothing ran.
+    /// Advances `clock` whenever `watch` finds its runtime idle, after a `grace` in which nothing ran.
     ///
     /// # Panics
     /// If the system refuses a thread.
-    pub(crate) fn start(clock: &ManualClock, runtime: &Handle, watch: Arc<Watch>, grace: Duration) -> AutoAdvance {
+    pub(crate) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) -> AutoAdvance {
         let stopped = Arc::new(AtomicBool::new(false));
-        let stops = stopped.clone();
-        at_end_of(runtime, move || stops.store(true, Ordering::SeqCst));
         let advancer = Advancer {
             clock: clock.downgrade(),
             watch,
@@ -110,7 +107,7 @@ struct Advancer {
 impl Advancer {
     fn run(mut self) {
         let mut nap = Nap::new();
-        while !self.stopped.load(Ordering::SeqCst) {
+        while !self.is_over() {
             let Some(clock) = self.clock.upgrade() else { return };
             if self.step(&clock) {
                 nap = Nap::new();
@@ -153,7 +150,11 @@ impl Advancer {
     }
 
     fn advance(&self, clock: &ManualClock) -> bool {
-        !self.stopped.load(Ordering::SeqCst) && clock.advance_to_next().is_some()
+        !self.is_over() && clock.advance_to_next().is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst) || self.watch.has_ended()
     }
 
     fn start_over(&mut self) {

@@ -17,11 +17,9 @@ use crate::clock::{instant, source::LAST};
 use crate::core::task;
 use crate::test_util::auto_advance::PATIENCE;
 use crate::test_util::by_tokio;
-use crate::test_util::hold::Hold;
-use crate::test_util::idle::Watch;
+use crate::test_util::idle::{Holder, Watch};
 use crate::test_util::nap::{self, Nap};
 use crate::test_util::quiet::Quiet;
-use crate::test_util::runtime_end::at_end_of;
 
 /// Pauses the clock of the current runtime.
 ///
@@ -31,13 +29,9 @@ use crate::test_util::runtime_end::at_end_of;
 pub(super) fn pause(grace: Duration) {
     let runtime = Handle::current();
     let watch = Watch::of(&runtime);
-    let hold = Hold::graced(&runtime, &watch);
+    let hold = watch.clone().hold(Holder::Mover);
     tokio::time::pause();
     let pause = watch.next_pause();
-    let ends = watch.clone();
-    at_end_of(&runtime, move || {
-        ends.next_pause();
-    });
     let mover = Mover { runtime, watch, pause, grace };
     let started = thread::Builder::new().name("hairspring-clock".into()).spawn(move || {
         mover.run();

@@ -1,11 +1,10 @@
 //! [`Hold`]: keeps a clock from advancing by itself.
 
 use std::panic::Location;
-use std::sync::{Arc, mpsc};
 
 use tokio::runtime::Handle;
 
-use crate::test_util::idle::{Occupied, Watch};
+use crate::test_util::idle::{Held, Holder, Watch};
 use crate::test_util::manual::ManualClock;
 
 /// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
@@ -30,20 +29,13 @@ use crate::test_util::manual::ManualClock;
 /// ```
 #[derive(Debug)]
 #[must_use = "the clock is held only as long as this lives"]
-pub struct Hold {
-    holds: Holds,
-    /// Counts it, if it holds tokio's clock.
-    _counted: Option<Arc<()>>,
-}
+pub struct Hold(Holds);
 
 #[derive(Debug)]
-#[allow(dead_code)] // A sender holds as long as it exists.
+#[allow(dead_code)] // The latter holds as long as it exists.
 enum Holds {
     Manual(ManualClock, u64),
-    /// Tokio's own clock, by a blocking task that waits until this is dropped.
-    Pool(Occupied),
-    /// The same, if the system does not show blocking work.
-    Task(mpsc::Sender<()>),
+    Tokios(Held),
 }
 
 impl ManualClock {
@@ -65,37 +57,20 @@ impl ManualClock {
     #[track_caller]
     pub fn hold(&self) -> Hold {
         let number = self.begin_hold(Location::caller());
-        Hold { holds: Holds::Manual(self.clone(), number), _counted: None }
+        Hold(Holds::Manual(self.clone(), number))
     }
 }
 
 impl Hold {
-    /// Holds the clock of a current-thread runtime: tokio does not advance it while there is a blocking task.
+    /// Holds the clock of a current-thread runtime, which is tokio's.
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        let watch = Watch::of(runtime);
-        Hold { holds: Holds::of_tokio(runtime, &watch), _counted: Some(watch.held()) }
-    }
-
-    /// The same for what moves the clock itself, after a grace.
-    pub(crate) fn graced(runtime: &Handle, watch: &Watch) -> Hold {
-        Hold { holds: Holds::of_tokio(runtime, watch), _counted: Some(watch.graced()) }
-    }
-}
-
-impl Holds {
-    fn of_tokio(runtime: &Handle, watch: &Watch) -> Holds {
-        if let Some(occupied) = watch.occupy_pool() {
-            return Holds::Pool(occupied);
-        }
-        let (sender, gone) = mpsc::channel();
-        runtime.spawn_blocking(move || gone.recv());
-        Holds::Task(sender)
+        Hold(Holds::Tokios(Watch::of(runtime).hold(Holder::Test)))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Holds::Manual(clock, number) = &self.holds {
+        if let Holds::Manual(clock, number) = &self.0 {
             clock.end_hold(*number);
         }
     }

@@ -99,7 +99,7 @@ pub(crate) fn pause(runtime: &Handle, grace: Duration) -> bool {
     let id = runtime.id();
     // Made before the lock is taken: this is slow, and others read the time meanwhile.
     let (clock, watch) = (ManualClock::new(), Watch::of(runtime));
-    let auto_advance = AutoAdvance::start(&clock, runtime, watch.clone(), grace);
+    let auto_advance = AutoAdvance::start(&clock, watch.clone(), grace);
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let known = runtimes.iter().position(|known| known.runtime == id);
     let shows = match known.map(|at| &runtimes[at].time) {

@@ -13,8 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::{duration_of, instant};
 use crate::test_util::by_tokio;
-use crate::test_util::hold::Hold;
-use crate::test_util::idle::{Settling, Watch};
+use crate::test_util::idle::{Held, Holder, Settling, Watch};
 use crate::test_util::nap::{self, Nap};
 use crate::test_util::paused;
 
@@ -118,7 +117,7 @@ pub async fn advance_and_settle(duration: Duration) {
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
 struct Settle {
     settling: Settling,
-    _hold: Option<Hold>,
+    _hold: Option<Held>,
 }
 
 impl Settle {
@@ -128,7 +127,8 @@ impl Settle {
         watch.add_current_thread();
         // Tokio moves a clock that it has paused, not we.
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        Settle { settling: watch.settle(), _hold: is_tokios.then(|| Hold::of_tokio(&runtime)) }
+        let hold = is_tokios.then(|| watch.clone().hold(Holder::Test));
+        Settle { settling: watch.settle(), _hold: hold }
     }
 
     /// Waits until the runtime is idle.

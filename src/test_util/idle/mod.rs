@@ -35,13 +35,12 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 
 #[cfg(unix)]
 use canary::Canary;
-pub(crate) use pool::Occupied;
-use pool::Pool;
+use pool::{Occupied, Pool};
 pub(crate) use root::Root;
 #[cfg(target_os = "linux")]
 use system::{On, Thread};
 use threads::Threads;
-pub(crate) use watch::{Settling, Watch};
+pub(crate) use watch::{Held, Holder, Settling, Watch};
 
 use crate::core::task;
 use crate::util::parks;
@@ -66,6 +65,15 @@ struct IdleDetector {
     /// The thread that runs the tasks of a current-thread runtime, if the system says what it does.
     #[cfg(target_os = "linux")]
     runs_on: Option<Thread>,
+}
+
+/// A task of ours on the pool of a runtime, which ends when this is dropped.
+#[allow(dead_code)] // What is in it only has to live.
+enum BlockingTask {
+    /// On a known thread, and not counted as work.
+    Known(Occupied),
+    /// The system does not show blocking work.
+    Unseen(mpsc::Sender<()>),
 }
 
 impl IdleDetector {
@@ -137,6 +145,16 @@ impl IdleDetector {
             steps = after;
         }
         !self.pool.has_run()
+    }
+
+    /// Begins a blocking task.
+    fn block(&mut self) -> BlockingTask {
+        if let Some(occupied) = self.pool.occupy() {
+            return BlockingTask::Known(occupied);
+        }
+        let (sender, gone) = mpsc::channel();
+        self.runtime.spawn_blocking(move || gone.recv());
+        BlockingTask::Unseen(sender)
     }
 
     /// The number of a thread that did blocking work at the last look.

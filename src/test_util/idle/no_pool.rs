@@ -8,7 +8,7 @@ pub(super) struct Pool;
 
 /// There is none here.
 #[derive(Debug)]
-pub(crate) enum Occupied {}
+pub(super) enum Occupied {}
 
 impl Pool {
     pub(super) fn of(_: &Handle) -> Pool {

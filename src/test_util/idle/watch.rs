@@ -3,14 +3,17 @@
 // Invariants
 // 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
 // 2. While anything settles, no clock that follows the runtime moves by itself.
+// 3. As long as anybody holds tokio's clock, a blocking task of ours waits on the runtime: tokio moves no clock then. It
+//    ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use super::{IdleDetector, Occupied, Root, Threads, lock};
+use super::{BlockingTask, IdleDetector, Root, Threads, lock};
 use crate::test_util::runtime_end::at_end_of;
 use crate::util::sync::Counter;
 
@@ -23,12 +26,44 @@ pub(crate) struct Watch {
     root: Mutex<Option<Arc<Root>>>,
     detector: Mutex<IdleDetector>,
     settling: AtomicUsize,
-    /// Each hold on tokio's clock of the runtime has a clone.
-    held: Arc<()>,
-    /// What moves that clock after a grace has a clone.
-    graced: Arc<()>,
-    /// How often the clock was paused or resumed.
+    holds: Mutex<Holds>,
+    /// How often the clock was paused or resumed, or the runtime ended.
     pauses: Counter,
+    has_ended: AtomicBool,
+}
+
+/// Who holds tokio's clock of the runtime.
+#[derive(Default)]
+struct Holds {
+    /// How many tests hold it.
+    tests: usize,
+    /// How many threads move it after a grace, in place of tokio.
+    movers: usize,
+    /// What keeps tokio from moving it.
+    task: Option<BlockingTask>,
+}
+
+/// Keeps tokio from moving the clock of a runtime.
+pub(crate) struct Held {
+    watch: Arc<Watch>,
+    by: Holder,
+}
+
+/// Who holds a clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Holder {
+    Test,
+    /// A thread that moves it after a grace.
+    Mover,
+}
+
+impl Holds {
+    fn count(&mut self, by: Holder) -> &mut usize {
+        match by {
+            Holder::Test => &mut self.tests,
+            Holder::Mover => &mut self.movers,
+        }
+    }
 }
 
 /// Keeps the clocks that follow a runtime from moving by themselves.
@@ -48,9 +83,9 @@ impl Watch {
             root: Mutex::default(),
             detector: Mutex::new(IdleDetector::of(runtime)),
             settling: AtomicUsize::new(0),
-            held: Arc::default(),
-            graced: Arc::default(),
+            holds: Mutex::default(),
             pauses: Counter::new(0),
+            has_ended: AtomicBool::new(false),
         });
         let mut watches = lock(&WATCHES);
         if let Some((_, first)) = watches.iter().find(|(known, _)| *known == id) {
@@ -67,7 +102,7 @@ impl Watch {
         find(Handle::try_current().ok()?.id())
     }
 
-    /// The clock was paused or resumed. Returns the number of that.
+    /// The clock was paused or resumed, or the runtime has ended. Returns the number of that.
     pub(crate) fn next_pause(&self) -> u64 {
         self.pauses.fetch_add(1, SeqCst) + 1
     }
@@ -119,28 +154,41 @@ impl Watch {
 
     /// Whether the runtime is idle and nothing holds its clock, which is tokio's.
     pub(crate) fn lets_tokios_time_pass(&self) -> bool {
-        let is_held = || self.is_held() || Arc::strong_count(&self.graced) > 1;
+        let is_held = || {
+            let holds = lock(&self.holds);
+            holds.tests + holds.movers > 0
+        };
         !is_held() && self.detector().has_come_to_rest() && !is_held()
     }
 
-    /// Keeps tokio from moving the paused clock of a current-thread runtime, which it does only if there is no blocking
-    /// task. `None` if the system does not show blocking work.
-    pub(crate) fn occupy_pool(&self) -> Option<Occupied> {
-        self.detector().pool.occupy()
+    /// Keeps tokio from moving the paused clock of a current-thread runtime, until what this returns is dropped or the
+    /// runtime ends.
+    pub(crate) fn hold(self: Arc<Self>, by: Holder) -> Held {
+        let mut holds = lock(&self.holds);
+        if holds.task.is_none() && !self.has_ended() {
+            holds.task = Some(self.detector().block());
+        }
+        *holds.count(by) += 1;
+        drop(holds);
+        Held { watch: self, by }
     }
 
-    /// Counts as a hold on tokio's clock as long as it lives.
-    pub(crate) fn held(&self) -> Arc<()> {
-        self.held.clone()
-    }
-
-    /// Counts as what moves tokio's clock after a grace as long as it lives.
-    pub(crate) fn graced(&self) -> Arc<()> {
-        self.graced.clone()
-    }
-
+    /// Whether a test holds tokio's clock.
     pub(crate) fn is_held(&self) -> bool {
-        Arc::strong_count(&self.held) > 1
+        lock(&self.holds).tests > 0
+    }
+
+    /// Whether the runtime was shut down.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(SeqCst)
+    }
+
+    /// The runtime is being shut down.
+    fn end(&self) {
+        self.has_ended.store(true, SeqCst);
+        self.next_pause();
+        let task = lock(&self.holds).task.take();
+        drop(task);
     }
 
     /// The calling thread runs the tasks of a current-thread runtime.
@@ -198,6 +246,22 @@ impl Drop for Settling {
     }
 }
 
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut holds = lock(&self.watch.holds);
+        *holds.count(self.by) -= 1;
+        let task = if holds.tests + holds.movers == 0 { holds.task.take() } else { None };
+        drop(holds);
+        drop(task);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("by", &self.by).finish_non_exhaustive()
+    }
+}
+
 fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
     lock(&WATCHES).iter().find(|(id, _)| *id == runtime).map(|(_, watch)| watch.clone())
 }
@@ -207,5 +271,5 @@ fn forget(runtime: runtime::Id) {
     let mut watches = lock(&WATCHES);
     let gone = watches.iter().position(|(id, _)| *id == runtime).map(|at| watches.swap_remove(at));
     drop(watches);
-    drop(gone);
+    gone.inspect(|(_, watch)| watch.end());
 }

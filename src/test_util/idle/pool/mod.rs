@@ -16,7 +16,6 @@ mod call;
 mod member;
 mod stranger;
 
-use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -70,9 +69,8 @@ pub(super) struct Pool {
 
 /// A task that waits on the pool as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Occupied {
-    // In a mutex only so that a future that owns this can be shared between threads.
-    _call: Mutex<Call>,
+pub(super) struct Occupied {
+    _call: Call,
 }
 
 impl Pool {
@@ -132,7 +130,7 @@ impl Pool {
             let call = Call::new(&self.runtime)?;
             let number = call.answer.recv_timeout(STRANGE).ok()?;
             if self.members.iter().any(|member| member.thread.number() == number) {
-                return Some(Occupied { _call: Mutex::new(call) });
+                return Some(Occupied { _call: call });
             }
             drop(call);
             // The thread is met first.
