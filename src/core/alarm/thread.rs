@@ -225,7 +225,7 @@ impl AlarmThread {
             Ok(_) => {
                 state.latest = number;
                 state.serves = Serves::At(here);
-                self.sleeper.wake_all();
+                self.wake_all(&mut state);
                 drop(state);
                 // Each is as urgent as the thread that started it.
                 self.stand_ins.retire();
@@ -257,8 +257,7 @@ impl AlarmThread {
         state.bookings.book_jump(id, booker);
         // A thread that is asleep may have begun to sleep before there was a watch.
         if let Thread::Asleep { .. } = state.thread {
-            state.thread = Thread::Awake;
-            self.sleeper.wake_all();
+            self.wake_all(&mut state);
         }
         let is_missing = matches!(state.serves, Serves::Nobody);
         drop(state);
@@ -284,6 +283,12 @@ impl AlarmThread {
         }
     }
 
+    /// Wakes all threads, to look again and see whether they still serve. No booking puts that off.
+    fn wake_all(&self, state: &mut State) {
+        state.thread = Thread::Awake;
+        self.sleeper.wake_all();
+    }
+
     fn run(&'static self, number: u64) {
         let priority = priority::settle();
         if number == 1 {
@@ -303,7 +308,7 @@ impl AlarmThread {
             state = self.round(state);
         }
         // A notification for the thread that serves now may have come here.
-        self.sleeper.wake_all();
+        self.wake_all(&mut state);
     }
 
     /// Calls the booker that is due first. If none is due, sleeps until one may be.
