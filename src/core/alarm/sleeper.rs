@@ -1,6 +1,6 @@
 //! [`Sleeper`]: how the alarm thread sleeps, and how others change when it wakes.
 //!
-//! On Linux it reads a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
+//! On Linux it polls a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
 //! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
 //! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long.
 //!
@@ -13,7 +13,8 @@
 // Invariants
 // 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
 // 2. A thread that cannot be woken sleeps for `SLICE` at most.
-// 3. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
+// 3. A thread that was replaced takes no wake from the one that serves: it may not run for long.
+// 4. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -179,16 +180,17 @@ mod clock {
 
         /// Returns when the time has come, or a signal or a jump has, and whether that was a jump.
         pub(super) fn wait(&self) -> bool {
-            let mut expirations = [0; 8];
+            let wake = PollFd::new(&self.fd, PollFlags::IN);
             let Some(jumps) = self.jumps.get().and_then(Option::as_ref) else {
-                let _ = read(&self.fd, &mut expirations);
+                // Not read: of two threads only one would wake.
+                let _ = poll(&mut [wake], None);
                 return false;
             };
-            let mut fds = [&self.fd, jumps].map(|fd| PollFd::new(fd, PollFlags::IN));
+            let mut fds = [wake, PollFd::new(jumps, PollFlags::IN)];
             let jumped = poll(&mut fds, None).is_ok() && fds[1].revents().contains(PollFlags::IN);
             if jumped {
                 // The error says that it was cancelled, and makes it wait for the next time.
-                let _ = read(jumps, &mut expirations);
+                let _ = read(jumps, &mut [0; 8]);
             }
             jumped
         }
@@ -212,6 +214,8 @@ mod clock {
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use std::sync::Mutex;
+    #[cfg(target_os = "linux")]
+    use std::sync::mpsc;
 
     use super::*;
 
@@ -250,6 +254,34 @@ mod tests {
     fn a_wait_that_ends_on_time_is_not_sliced() {
         let left = Duration::from_millis(5);
         assert!(matches!(Step::first(left, Duration::ZERO), Step::Wait(time) if time == left));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn of_two_threads_that_sleep_none_takes_the_wake_from_the_other() {
+        let shared: &'static _ = Box::leak(Box::new((Sleeper::new(), Mutex::new(0))));
+        let (sleeper, asleep) = shared;
+        let (sender, woken) = mpsc::channel();
+        for _ in 0..2 {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let mut guard = asleep.lock().unwrap();
+                *guard += 1;
+                drop(sleeper.sleep(|| asleep.lock().unwrap(), guard, None, Instant::now()));
+                sender.send(()).unwrap();
+            });
+        }
+        let both_sleep = loop {
+            let guard = asleep.lock().unwrap();
+            if *guard == 2 {
+                break guard;
+            }
+            drop(guard);
+            std::thread::yield_now();
+        };
+        assert!(sleeper.set(Some(Instant::now())), "Linux has `timerfd`");
+        drop(both_sleep);
+        (0..2).for_each(|_| woken.recv_timeout(Duration::from_secs(30)).expect("each wakes"));
     }
 
     /// Nobody notifies it: a booking made while it sleeps is seen after the slice.
