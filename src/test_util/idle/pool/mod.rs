@@ -343,9 +343,9 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
+    use std::sync::{Arc, Mutex};
     use std::thread;
 
     #[test]
