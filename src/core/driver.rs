@@ -113,7 +113,7 @@ impl Driver {
         let earliest = self.timer.earliest();
         #[cfg(feature = "test-util")]
         let earliest = if is_the_systems { earliest } else { self.timer.first_deadline() };
-        match self.alarm.to_set(is_the_systems) {
+        match self.alarm.to_set(is_the_systems, watches) {
             Some(Alarm::Tokio) => {
                 let Some(at) = parking.end_turn(now, earliest, WakesBy::Itself) else { return false };
                 if self.wait_for(at, now, cx).is_ok() {
@@ -121,15 +121,14 @@ impl Driver {
                 }
                 self.alarm.give_up(Alarm::Tokio);
             }
-            // Nothing would tell one that waits on a `timerfd` that a test has paused the clock.
-            Some(alarm) if !watches => match self.alarm.shared() {
+            Some(alarm) => match self.alarm.shared() {
                 Ok(shared) => {
                     parking.use_alarm(shared);
                     return parking.end_turn(now, earliest, WakesBy::OwnAlarm).is_some();
                 }
                 Err(_) => self.alarm.give_up(alarm),
             },
-            _ => {}
+            None => {}
         }
         let by = match is_the_systems {
             true if watches => WakesBy::ThreadOrTokio,

@@ -91,7 +91,7 @@ impl StandIns {
             if !state.work.is_empty() {
                 continue;
             }
-            if state.retired != retired || !self.wait(state, retired) {
+            if state.retired != retired || !self.wait(state) {
                 return;
             }
         }
@@ -106,7 +106,8 @@ impl StandIns {
     }
 
     /// Waits for work. Returns `false` if none has come for a while.
-    fn wait(&self, mut state: MutexGuard<'_, State>, retired: u64) -> bool {
+    fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
+        let retired = state.retired;
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
         if state.retired == retired {
@@ -136,8 +137,7 @@ impl StandIns {
                 return;
             }
             if state.work.is_empty() {
-                let retired = state.retired;
-                self.wait(state, retired);
+                self.wait(state);
             }
         }
     }

@@ -48,13 +48,14 @@ impl OwnAlarm {
         }
     }
 
-    /// Which alarm the driver sets, on the system's clock or another. `None` if the alarm thread serves.
-    pub(crate) fn to_set(&self, clock_is_the_systems: bool) -> Option<Alarm> {
+    /// Which alarm the driver sets, on the system's clock or another, and if it `watches` for a pause. `None` if the
+    /// alarm thread serves.
+    pub(crate) fn to_set(&self, clock_is_the_systems: bool, watches: bool) -> Option<Alarm> {
         match self.chosen {
             _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
             Alarm::Auto | Alarm::Thread => None,
-            // A `timerfd` goes by the system's clock.
-            Alarm::Timerfd if !clock_is_the_systems => None,
+            // A `timerfd` goes by the system's clock, and nothing tells a driver that waits on it of a pause.
+            Alarm::Timerfd if !clock_is_the_systems || watches => None,
             chosen => Some(chosen),
         }
     }

@@ -58,6 +58,10 @@ pub(crate) enum Holder {
 }
 
 impl Holds {
+    fn are_none(&self) -> bool {
+        self.tests + self.movers == 0
+    }
+
     fn count(&mut self, by: Holder) -> &mut usize {
         match by {
             Holder::Test => &mut self.tests,
@@ -154,11 +158,8 @@ impl Watch {
 
     /// Whether the runtime is idle and nothing holds its clock, which is tokio's.
     pub(crate) fn lets_tokios_time_pass(&self) -> bool {
-        let is_held = || {
-            let holds = lock(&self.holds);
-            holds.tests + holds.movers > 0
-        };
-        !is_held() && self.detector().has_come_to_rest() && !is_held()
+        let is_free = || lock(&self.holds).are_none();
+        is_free() && self.detector().has_come_to_rest() && is_free()
     }
 
     /// Keeps tokio from moving the paused clock of a current-thread runtime, until what this returns is dropped or the
@@ -250,7 +251,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut holds = lock(&self.watch.holds);
         *holds.count(self.by) -= 1;
-        let task = if holds.tests + holds.movers == 0 { holds.task.take() } else { None };
+        let task = if holds.are_none() { holds.task.take() } else { None };
         drop(holds);
         drop(task);
     }
