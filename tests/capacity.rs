@@ -149,6 +149,38 @@ fn the_infallible_ones_panic_on_a_full_timer() {
     });
 }
 
+/// The panic is at a line of this crate, which tells its reader nothing.
+#[test]
+fn a_panic_names_the_line_that_made_the_future_the_limit_and_what_does_not_panic() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
+            let mut first = Box::pin(timer.timeout(HOUR, std::future::pending::<()>()));
+            let of_first = format!("{}:{}:", file!(), line!() - 1);
+            assert!(poll(&mut first).is_pending());
+            let full = "the timer `requests` is at capacity: 1 pending";
+            let said = |message: String, what: &str, line: u32| {
+                assert!(message.starts_with(full), "{message}");
+                assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
+                assert!(message.contains(&format!("`Timer::{what}`")), "{message}");
+            };
+            said(panic_message(|| poll(&mut timer.sleep(HOUR))), "try_sleep", line!());
+            said(panic_message(|| poll(&mut hairspring::sleep(HOUR))), "try_sleep", line!());
+            let ready = std::future::pending::<()>;
+            said(panic_message(|| poll(&mut Box::pin(timer.timeout(HOUR, ready())))), "try_timeout", line!());
+            let mut ticks = timer.interval(HOUR);
+            let made = line!() - 1;
+            ticks.tick().await;
+            said(panic_message(|| poll(&mut Box::pin(ticks.tick()))), "try_interval", made);
+            // It waited when the timer was shut down.
+            timer.shutdown();
+            let message = panic_message(|| poll(&mut first));
+            assert!(message.contains("shut down") && message.contains("`Timer::try_timeout`"), "{message}");
+            assert!(message.contains(&of_first), "{message}");
+        });
+    });
+}
+
 /// A queue holds many entries with one sleep.
 #[test]
 fn a_queue_takes_one_place_whatever_it_holds() {

@@ -15,7 +15,8 @@ use tokio::runtime::{Handle, Runtime};
 /// Makes timers on new runtimes. Two timers that shared memory would count, and end, each other's sleeps.
 fn assert_apart() {
     let runtimes: Vec<_> = (0..6).map(|_| current_thread()).collect();
-    let timers: Vec<_> = runtimes.iter().map(|runtime| inside(runtime, Timer::current)).collect();
+    let install = || Timer::builder().install().unwrap();
+    let timers: Vec<_> = runtimes.iter().map(|runtime| inside(runtime, install)).collect();
     let mut naps: Vec<_> = timers.iter().map(|timer| timer.sleep(HOUR)).collect();
     assert!(naps.iter_mut().all(|nap| poll(nap).is_pending()));
     assert!(timers.iter().all(|timer| timer.metrics().pending() == 1));

@@ -8,7 +8,7 @@ mod common;
 use std::fs::File;
 use std::process::Command;
 
-use common::{bare, current_thread, ms, multi_thread};
+use common::{HOUR, bare, current_thread, ms, multi_thread, poll};
 use hairspring::Timer;
 use hairspring::timer::Alarm;
 
@@ -149,6 +149,47 @@ fn a_driver_that_gets_no_file_takes_the_alarm_thread() {
             tokio::spawn(driver);
             timer.sleep(ms(2)).await;
         });
+    });
+}
+
+/// Each kept its file and its task until the runtime ended.
+#[test]
+fn a_timer_that_was_replaced_releases_its_file_once_nothing_waits_on_it() {
+    with_few_files("a_timer_that_was_replaced_releases_its_file_once_nothing_waits_on_it", || {
+        for runtime in [current_thread(), multi_thread(2)] {
+            runtime.block_on(async {
+                let install = || Timer::builder().alarm(Alarm::Timerfd).install().unwrap();
+                let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+                let comes_down_to = async |timers: usize| {
+                    // The alarm thread has a file, too.
+                    while tasks() > timers || open_files("[timerfd]") > 1 + timers {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                for _ in 0..200 {
+                    install();
+                    hairspring::sleep(std::time::Duration::from_micros(100)).await;
+                    comes_down_to(1).await;
+                }
+                // A default timer that nobody built, a handle, and what waits or may yet wait, each keep theirs.
+                let kept = install();
+                let (mut far, mut near) = (hairspring::sleep(HOUR), hairspring::sleep(ms(20)));
+                assert!(poll(&mut far).is_pending() && poll(&mut near).is_pending());
+                let of_another = install().sleep(ms(1));
+                install();
+                comes_down_to(3).await;
+                of_another.await;
+                comes_down_to(2).await;
+                near.await;
+                kept.sleep(ms(1)).await;
+                drop(kept);
+                assert_eq!((tasks(), Timer::current().metrics().pending()), (2, 0));
+                // Cancelling the last is enough: nobody waits for its deadline.
+                drop(far);
+                comes_down_to(1).await;
+                hairspring::sleep(ms(1)).await;
+            });
+        }
     });
 }
 

@@ -123,13 +123,14 @@ fn every_timer_ends_in_one_way_though_threads_register_and_drop_during_the_shutd
 }
 
 #[test]
-fn the_driver_ends_with_the_last_handle() {
+fn the_driver_ends_once_no_handle_is_left_and_nothing_waits() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
                 let (timer, driver) = Timer::builder().build_with_driver().unwrap();
                 let mut driver = tokio::spawn(driver);
                 let mut waits = timer.try_sleep(HOUR);
+                let mut unpolled = timer.try_sleep(HOUR);
                 let (woken, waker) = Wakes::new();
                 assert!(poll_with(&mut waits, &waker).is_pending());
                 let other = timer.clone();
@@ -137,9 +138,40 @@ fn the_driver_ends_with_the_last_handle() {
                 other.sleep(ms(2)).await;
                 assert!((&mut driver).now_or_never().is_none(), "there is a handle yet");
                 drop(other);
+                let now = hairspring::Instant::now();
+                unpolled.reset_to(now + ms(2));
+                assert_eq!((&mut unpolled).await, Ok(()), "it had not begun to wait");
+                drop(unpolled);
+                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "one waits yet");
+                waits.reset_to(now + ms(4));
+                assert_eq!((&mut waits).await, Ok(()));
+                waits.reset_to(now + ms(6));
+                assert_eq!((&mut waits).await, Ok(()), "it may go on");
+                assert!((&mut driver).now_or_never().is_none());
+                drop(waits);
                 driver.await.unwrap();
-                assert_eq!(woken.count(), 1, "nobody waits for what does not come");
-                assert!(waits.await.unwrap_err().is_shutdown());
+            });
+        });
+    }
+}
+
+/// The handle is gone before the first poll of what it made.
+#[test]
+fn no_future_needs_the_handle_that_made_it() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                let build = || Timer::builder().build().unwrap();
+                build().sleep(ms(2)).await;
+                assert!(build().timeout(ms(2), std::future::pending::<()>()).await.is_err());
+                assert_eq!(build().try_sleep(ms(2)).await, Ok(()));
+                let sleeps: Vec<_> = {
+                    let timer = build();
+                    (0..100).map(|n| tokio::spawn(timer.sleep(ms(n % 7)))).collect()
+                };
+                for sleep in sleeps {
+                    sleep.await.unwrap();
+                }
             });
         });
     }
@@ -187,6 +219,25 @@ fn intervals_queues_and_maps_keep_the_timer_that_they_were_made_on() {
     });
 }
 
+/// Any dependency can get a handle on the timer of the whole runtime.
+#[test]
+fn a_default_timer_that_nobody_built_cannot_be_shut_down() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            let outside = Timer::current();
+            runtime.block_on(async {
+                let mut waits = hairspring::sleep(HOUR);
+                assert!(poll(&mut waits).is_pending());
+                let timer = Timer::current();
+                assert_eq!((timer.shutdown(), outside.shutdown()), (0, 0));
+                assert_eq!((timer.metrics().pending(), &timer), (1, &Timer::current()));
+                timer.sleep(ms(1)).await;
+            });
+            futures::executor::block_on(outside.sleep(ms(1)));
+        });
+    }
+}
+
 #[test]
 fn a_runtimes_timer_does_not_need_a_handle() {
     for runtime in both_flavours() {
@@ -202,23 +253,27 @@ fn a_runtimes_timer_does_not_need_a_handle() {
     }
 }
 
-/// A waker may hold the last handle, or drop it when it is woken.
+/// A waker may hold the last handle and the last sleep, and drop both when it is woken: the timer ends in its own turn.
 #[test]
-fn the_last_handle_may_go_as_its_own_timer_fires() {
-    must_end(|| {
-        let runtime = multi_thread(2);
-        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-        let (mut first, mut second) = (timer.try_sleep(HOUR), timer.try_sleep(HOUR));
-        let (woken, waker) = Wakes::new();
-        assert!(poll_with(&mut second, &waker).is_pending());
-        let soon = timer.now() + ms(5);
-        let held = std::sync::Mutex::new(Some(timer));
-        assert!(poll_with(&mut first, &common::on_wake(move || drop(held.lock().unwrap().take()))).is_pending());
-        first.reset_to(soon);
-        woken.wait();
-        assert!(matches!(poll(&mut second), Poll::Ready(Err(error)) if error.is_shutdown()));
-        assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
-    });
+fn the_last_of_a_timer_may_go_as_it_fires() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+            let mut sleep = timer.try_sleep(HOUR);
+            let held = Arc::new(std::sync::Mutex::new(None));
+            let drops = held.clone();
+            let waker = common::on_wake(move || drop(drops.lock().unwrap().take()));
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            sleep.reset_to(timer.now() + ms(5));
+            *held.lock().unwrap() = Some((timer, sleep));
+            runtime.block_on(async {
+                while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
+                    tokio::task::yield_now().await;
+                }
+            });
+            assert!(held.lock().unwrap().is_none());
+        });
+    }
 }
 
 /// If the runtime of a named timer is dropped, the timer is shut down, whatever runtime polls its sleeps.

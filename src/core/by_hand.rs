@@ -28,7 +28,7 @@ pub(crate) fn install_hook(now: fn() -> Option<std::time::Instant>, adopt: Adopt
 
 /// A runtime's timer, if it has one already.
 pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
-    registry::live(&registry::timers(), runtime)
+    registry::live(&registry::timers(), runtime).map(|owner| owner.timer())
 }
 
 /// Wakes the drivers that may run on any runtime, to look at their clocks: all but those of the runtimes' own timers. To
@@ -36,8 +36,9 @@ pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
 pub(crate) fn wake_free_drivers() {
     let own: HashSet<usize> = registry::timers()
         .values()
+        .map(|owner| owner.timer())
         .filter(|timer| timer.serves())
-        .map(|timer| std::ptr::from_ref::<Shards>(timer.get()).addr())
+        .map(|timer| std::ptr::from_ref(timer.pooled()).addr())
         .collect();
     let is_free = |booker: &&dyn Booker| !own.contains(&std::ptr::from_ref::<dyn Booker>(*booker).addr());
     thread::bookers().filter(is_free).for_each(Booker::wake_driver);

@@ -4,7 +4,8 @@
 // Invariants
 // 1. One poll wakes about 1024 tasks at most, and each of its `LOOKS` takes locks at most 256 times. Then other tasks
 //    run.
-// 2. Dropping the driver ends its timer, and wakes everything that waits.
+// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes, and is dropped, once the timer is
+//    unneeded.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread;
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 #[cfg(feature = "test-util")]
 use crate::core::approach::{self, Approach};
@@ -34,7 +35,8 @@ const LOOKS: usize = 8;
 /// Turns a timer's wheels: a future that you spawn or poll, so that the timer's sleeps complete. Made by
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
 ///
-/// It completes when the timer is shut down. Dropping it ends the timer.
+/// It completes when the timer is shut down, or when no handle is left and nothing waits on the timer. Dropping it ends
+/// the timer.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -192,7 +194,7 @@ impl Future for Driver {
                 break;
             }
             if this.sleep_after(fired.at, cx) {
-                return Poll::Pending;
+                return if timer.is_unneeded() { Poll::Ready(()) } else { Poll::Pending };
             }
         }
         timer.parking.interrupt_turn();
@@ -225,6 +227,7 @@ impl FireInline {
         let forgotten = alarm.forget(&Waker::from(self));
         let sleeps = fired.all
             && forgotten.is_ok()
+            && !timer.is_unneeded()
             && timer.parking.end_turn(fired.at, timer.earliest(), WakesBy::OwnAlarm).is_some();
         if !sleeps {
             timer.parking.wake_late_driver();
@@ -245,7 +248,7 @@ impl Wake for FireInline {
         #[cfg(feature = "test-util")]
         if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
             approach::align(timer.get(), now);
-            return timer.get().wake_driver();
+            return timer.parking.wake_driver();
         }
         let (at, budget) = if is_the_systems {
             (now, TurnBudget::OF_A_TURN)
@@ -255,6 +258,6 @@ impl Wake for FireInline {
             (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
         };
         timer.fire_at(at, &mut WakeList::default(), budget);
-        timer.get().wake_driver();
+        timer.parking.wake_driver();
     }
 }

@@ -1,11 +1,11 @@
-//! [`Place`]: what made a timer, and where in the user's code. For tests: without the feature `test-util` it is nothing.
+//! Where timers that wait were made, and as part of what. For tests: without the feature `test-util` nothing is recorded.
 //
 // Invariants
 // 1. A place is recorded while its timer waits, and only once a test holds a clock or has asked which timers wait.
 
-pub(crate) use imp::Place;
 #[cfg(feature = "test-util")]
-pub(crate) use imp::Places;
+pub(crate) use imp::{Place, Places};
+pub(crate) use imp::{begins_to_wait, waits_no_more};
 
 /// What waits for a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,34 +37,16 @@ mod imp {
     /// The places of timers that wait, by the address of their shard.
     static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
 
+    /// For a timer that began to wait before places were recorded.
     static UNKNOWN: &Location<'static> = Location::caller();
 
-    // No more aligned than a key, so that a sleep stays small.
     #[derive(Debug, Clone, Copy)]
-    #[repr(C, packed(4))]
     pub(crate) struct Place {
         location: &'static Location<'static>,
         kind: Kind,
     }
 
     impl Place {
-        /// The caller's.
-        #[inline]
-        #[track_caller]
-        pub(crate) fn here() -> Place {
-            Place { location: Location::caller(), kind: Kind::Sleep }
-        }
-
-        #[inline]
-        pub(crate) fn of(self, kind: Kind) -> Place {
-            Place { kind, ..self }
-        }
-
-        /// Of a timer that began to wait before places were recorded.
-        pub(crate) fn unknown() -> Place {
-            Place { location: UNKNOWN, kind: Kind::Sleep }
-        }
-
         pub(crate) fn location(self) -> &'static Location<'static> {
             self.location
         }
@@ -73,33 +55,36 @@ mod imp {
             self.kind
         }
 
+        /// Whether it was recorded.
         pub(crate) fn is_known(self) -> bool {
-            self.location() != UNKNOWN
+            self.location != UNKNOWN
         }
+    }
 
-        /// A timer of this place waits from now on.
-        #[inline]
-        pub(crate) fn waits(self, shard: usize, key: Key) {
-            if any_is_held() {
-                self.record(shard, key);
-            }
+    /// A timer waits from now on.
+    #[inline]
+    pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: Kind) {
+        if any_is_held() {
+            record(shard, key, Place { location, kind });
         }
+    }
 
-        #[cold]
-        fn record(self, shard: usize, key: Key) {
-            lock().insert((shard, key), self);
-        }
+    #[cold]
+    fn record(shard: usize, key: Key, place: Place) {
+        lock().insert((shard, key), place);
+    }
 
-        /// The place of a timer, which waits no more.
-        #[inline]
-        pub(crate) fn of_former(shard: impl FnOnce() -> usize, key: Key) -> Place {
-            if any_is_held() { Place::forget(shard(), key) } else { Place::unknown() }
+    /// A timer waits no more.
+    #[inline]
+    pub(crate) fn waits_no_more(shard: usize, key: Key) {
+        if any_is_held() {
+            forget(shard, key);
         }
+    }
 
-        #[cold]
-        fn forget(shard: usize, key: Key) -> Place {
-            lock().remove(&(shard, key)).unwrap_or(Place::unknown())
-        }
+    #[cold]
+    fn forget(shard: usize, key: Key) {
+        lock().remove(&(shard, key));
     }
 
     /// The places of timers that wait. As long as this lives, one that fires keeps its place.
@@ -111,7 +96,7 @@ mod imp {
         }
 
         pub(crate) fn get(&self, shard: usize, key: Key) -> Place {
-            self.0.get(&(shard, key)).copied().unwrap_or(Place::unknown())
+            self.0.get(&(shard, key)).copied().unwrap_or(Place { location: UNKNOWN, kind: Kind::Sleep })
         }
     }
 
@@ -122,30 +107,14 @@ mod imp {
 
 #[cfg(not(feature = "test-util"))]
 mod imp {
+    use std::panic::Location;
+
     use super::Kind;
     use crate::core::shard::Key;
 
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Place;
+    #[inline]
+    pub(crate) fn begins_to_wait(_: usize, _: Key, _: &'static Location<'static>, _: Kind) {}
 
-    #[allow(clippy::unused_self)] // The same interface as with the feature.
-    impl Place {
-        #[inline]
-        pub(crate) fn here() -> Place {
-            Place
-        }
-
-        #[inline]
-        pub(crate) fn of(self, _: Kind) -> Place {
-            self
-        }
-
-        #[inline]
-        pub(crate) fn waits(self, _: usize, _: Key) {}
-
-        #[inline]
-        pub(crate) fn of_former(_: impl FnOnce() -> usize, _: Key) -> Place {
-            Place
-        }
-    }
+    #[inline]
+    pub(crate) fn waits_no_more(_: usize, _: Key) {}
 }

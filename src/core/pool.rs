@@ -20,9 +20,14 @@ use crate::util::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 pub(crate) struct Epoch(pub(crate) u32);
 
 impl Epoch {
+    /// How many bits it has. A sleep keeps its marks in the rest of the word.
+    pub(crate) const BITS: u32 = 26;
+
+    const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
+
     /// The epoch of the next use.
     pub(crate) fn next(self) -> Epoch {
-        Epoch(self.0.wrapping_add(1))
+        Epoch((self.0 + 1) & Epoch::LAST.0)
     }
 }
 
@@ -78,6 +83,11 @@ impl<T: Pooling> Pooled<T> {
     pub(crate) fn begin(&'static self) -> Lease<T> {
         let epoch = Epoch(self.epoch.load(SeqCst));
         self.holders.begin(epoch);
+        self.at(epoch)
+    }
+
+    /// The use with this epoch.
+    pub(crate) fn at(&'static self, epoch: Epoch) -> Lease<T> {
         Lease { of: self, epoch }
     }
 }
@@ -106,7 +116,7 @@ impl<T: Pooling> Lease<T> {
     }
 
     pub(crate) fn let_go(self) {
-        if self.of.holders.leave() {
+        if self.of.holders.leave(self.epoch) {
             T::pool().put_back(self.of.value.size(), self.of);
         }
     }
@@ -127,6 +137,19 @@ impl<T> Lease<T> {
     #[inline]
     pub(crate) fn get(self) -> &'static T {
         &self.of.value
+    }
+
+    /// The same, with what tells its uses apart.
+    pub(crate) fn pooled(self) -> &'static Pooled<T> {
+        self.of
+    }
+}
+
+impl<T> Deref for Pooled<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
     }
 }
 
@@ -174,34 +197,45 @@ impl<T: Pooling> Drop for Hold<T> {
 }
 
 /// The holders of a use: its epoch in the upper half, their number in the lower.
-struct Holders(AtomicU64);
+pub(crate) struct Holders(AtomicU64);
 
 fn pack(epoch: Epoch, holders: u32) -> u64 {
     u64::from(epoch.0) << 32 | u64::from(holders)
 }
 
 impl Holders {
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Holders(AtomicU64::new(0))
     }
 
     /// Begins a use, with one holder.
-    fn begin(&self, epoch: Epoch) {
+    pub(crate) fn begin(&self, epoch: Epoch) {
         self.0.store(pack(epoch, 1), SeqCst);
     }
 
     /// Adds a holder. Returns `false` if the use has none left.
-    fn join(&self, epoch: Epoch) -> bool {
-        let one_more = |now| (now > pack(epoch, 0) && now < pack(epoch, u32::MAX)).then(|| now + 1);
-        self.0.fetch_update(SeqCst, SeqCst, one_more).is_ok()
+    pub(crate) fn join(&self, epoch: Epoch) -> bool {
+        self.change(epoch, |now| now + 1).is_ok()
     }
 
-    /// Removes a holder. Returns whether it was the last, which puts the memory back.
-    fn leave(&self) -> bool {
-        // The lower half is not zero: whoever leaves is counted there.
-        let before = self.0.fetch_sub(1, SeqCst);
-        before & u64::from(u32::MAX) == 1
+    /// Removes a holder, if the use has any. Returns whether it was the last.
+    pub(crate) fn leave(&self, epoch: Epoch) -> bool {
+        self.change(epoch, |now| now - 1) == Ok(pack(epoch, 1))
     }
+
+    /// Whether the use has any.
+    pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
+        is_held(self.0.load(SeqCst), epoch)
+    }
+
+    fn change(&self, epoch: Epoch, change: impl Fn(u64) -> u64) -> Result<u64, u64> {
+        self.0.fetch_update(SeqCst, SeqCst, |now| is_held(now, epoch).then(|| change(now)))
+    }
+}
+
+/// Whether `holders` counts some of a use, and no more than it can.
+fn is_held(holders: u64, epoch: Epoch) -> bool {
+    holders > pack(epoch, 0) && holders < pack(epoch, u32::MAX)
 }
 
 #[cfg(test)]
@@ -212,14 +246,13 @@ mod tests {
     fn nobody_joins_a_use_that_has_ended() {
         let holders = Holders::none();
         assert!(!holders.join(Epoch(0)), "none has begun");
-        for epoch in [0, 1, u32::MAX].map(Epoch) {
+        for epoch in [Epoch(0), Epoch(1), Epoch::LAST] {
+            let others = [epoch.next(), Epoch(epoch.0.wrapping_sub(1) & Epoch::LAST.0)];
             holders.begin(epoch);
-            assert!(
-                holders.join(epoch) && !holders.join(epoch.next()) && !holders.join(Epoch(epoch.0.wrapping_sub(1)))
-            );
-            assert!(!holders.leave());
-            assert!(holders.leave(), "the last");
-            assert!(!holders.join(epoch));
+            assert!(holders.join(epoch) && !others.iter().any(|&other| holders.join(other) || holders.leave(other)));
+            assert!(!holders.leave(epoch));
+            assert!(holders.are_any(epoch) && holders.leave(epoch), "the last");
+            assert!(!holders.join(epoch) && !holders.leave(epoch) && !holders.are_any(epoch));
         }
     }
 }

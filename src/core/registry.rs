@@ -22,7 +22,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ use crate::core::driver::Driver;
 use crate::core::hook;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
-use crate::core::shards::TimerLease;
+use crate::core::shards::{Owner, TimerLease};
 use crate::core::task as tasks;
 use crate::util::per_process::PerProcess;
 
@@ -61,10 +61,10 @@ static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// The timers of all runtimes. A forked process copies its parent's, unless another thread was changing them.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
-pub(super) type Timers = HashMap<runtime::Id, TimerLease>;
+pub(super) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 
 /// The process's own timer, for sleeps outside any runtime.
-static OWN: PerProcess<TimerLease> = PerProcess::new();
+static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
 
 /// This thread's shard of a timer.
 #[derive(Clone, Copy)]
@@ -82,21 +82,21 @@ struct Found {
 }
 
 /// The timer of the current runtime; `None` outside any.
-pub(crate) fn timer() -> Option<TimerLease> {
-    Some(timer_of(&Handle::try_current().ok()?))
+pub(crate) fn owner() -> Option<Arc<Owner>> {
+    Some(owner_of(&Handle::try_current().ok()?))
 }
 
 /// The process's own timer, for use outside any runtime.
 ///
 /// # Panics
 /// If it is the first timer of the process and the system refuses to start a thread.
-pub(crate) fn own() -> TimerLease {
+pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
     // The calling thread may be more urgent than the one that made it.
     alarm::start_for_this_thread();
-    *OWN.get(|_| {
+    OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        TimerLease::open_driverless(Settings::with_shards(shards).wanted)
+        Owner::implicit(TimerLease::open_driverless(Settings::with_shards(shards).wanted))
     })
 }
 
@@ -116,7 +116,7 @@ fn shard() -> ShardLease {
 
 /// This thread's shard of the process's own timer, which never ends.
 pub(crate) fn own_shard() -> ShardLease {
-    shard_of(own())
+    shard_of(own().timer())
 }
 
 /// This thread's shard of the current runtime's timer; `None` outside any runtime.
@@ -234,38 +234,48 @@ pub(super) fn timers() -> MutexGuard<'static, Timers> {
 }
 
 /// A runtime's timer, if it has one that was not shut down.
-pub(super) fn live(timers: &Timers, runtime: runtime::Id) -> Option<TimerLease> {
-    timers.get(&runtime).copied().filter(|timer| timer.serves())
+pub(super) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
+    timers.get(&runtime).filter(|owner| owner.timer().serves())
 }
 
 /// Finds a runtime's timer, or makes one and spawns its driver there. A new timer ends at once if the runtime was shut
 /// down.
 pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
+    owner_of(runtime).timer()
+}
+
+fn owner_of(runtime: &Handle) -> Arc<Owner> {
     let id = runtime.id();
     let timers = timers();
-    if let Some(timer) = live(&timers, id) {
-        return timer;
+    if let Some(owner) = live(&timers, id) {
+        return owner.clone();
     }
     let (timer, driver) = Settings::of(runtime).make();
+    let owner = Owner::implicit(timer);
     hook::timer_on(id, timer);
-    list(timers, runtime, timer, driver);
-    timer
+    list(timers, runtime, owner.clone(), driver);
+    owner
 }
 
 /// Makes a timer the one for a runtime's sleeps.
-pub(crate) fn install(runtime: &Handle, timer: TimerLease, driver: Driver) {
+pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
     list(timers(), runtime, timer, driver);
 }
 
-/// Lists a runtime's timer for as long as its driver, spawned there, lives.
-fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: TimerLease, driver: Driver) {
-    let id = runtime.id();
-    if let Some(replaced) = timers.insert(id, timer) {
-        replaced.replace();
+/// Lists a runtime's timer for as long as its driver, spawned there, lives. The timer before it ends once nothing waits
+/// on it.
+fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) {
+    let unlist = Unlist(runtime.id(), owner.timer());
+    let replaced = timers.insert(runtime.id(), owner);
+    if let Some(replaced) = &replaced {
+        replaced.timer().replace();
+        // So that its driver hears when the last that waits there is cancelled.
+        replaced.timer().drive_clock();
     }
-    // Unlock first: a runtime that is shutting down drops the task at once, which locks the list.
+    // Unlock first: a runtime that is shutting down drops the task at once, which locks the list. And whoever drops the
+    // last owner of a timer ends it, which wakes tasks.
     drop(timers);
-    let unlist = Unlist(id, timer);
+    drop(replaced);
     let driver = driver.in_a_task_of(runtime);
     tasks::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
@@ -280,8 +290,10 @@ impl Drop for Unlist {
     fn drop(&mut self) {
         let Unlist(runtime, gone) = self;
         let mut timers = timers();
-        if timers.get(runtime) == Some(gone) {
-            timers.remove(runtime);
+        if timers.get(runtime).is_some_and(|owner| owner.timer() == *gone) {
+            let owner = timers.remove(runtime);
+            drop(timers);
+            drop(owner);
         }
     }
 }

@@ -6,11 +6,13 @@
 // 2. A turn does not lock a shard with nothing due.
 // 3. A driver may begin to turn while a stand-in does, but not the other way round. Each entry is fired by one of them.
 
+use std::sync::Arc;
+
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::capacity::Capacity;
 use crate::core::parking::{Due, Parking, WakesBy};
-use crate::core::pool::{Hold, Lease, Pool, Pooled, Pooling};
+use crate::core::pool::{Epoch, Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
@@ -24,6 +26,16 @@ pub(crate) type TimerLease = Lease<Shards>;
 
 /// Keeps a timer's memory, even after the timer has ended.
 pub(crate) type TimerHold = Hold<Shards>;
+
+/// Owns a timer: the handles on it share one, and the registry has one for the timer of each runtime. Once all owners and
+/// all sleeps that were made by a handle are gone, the timer ends as soon as nothing waits on it.
+///
+/// Keeps the timer's memory, so that its counts can be read even after it has ended.
+pub(crate) struct Owner {
+    timer: TimerHold,
+    /// Whether nobody built the timer, so that no handle may end it.
+    is_implicit: bool,
+}
 
 pub(crate) struct Shards {
     pub(crate) parking: &'static Parking,
@@ -196,6 +208,33 @@ impl Shards {
     }
 }
 
+impl Owner {
+    /// The first owner of a timer, to be shared. The timer must not have ended.
+    pub(crate) fn of(timer: TimerLease) -> Arc<Owner> {
+        Arc::new(Owner { timer: timer.hold(), is_implicit: false })
+    }
+
+    /// The same, for a timer that nobody built.
+    pub(crate) fn implicit(timer: TimerLease) -> Arc<Owner> {
+        Arc::new(Owner { timer: timer.hold(), is_implicit: true })
+    }
+
+    pub(crate) fn timer(&self) -> TimerLease {
+        self.timer.lease()
+    }
+
+    pub(crate) fn is_implicit(&self) -> bool {
+        self.is_implicit
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let timer = self.timer();
+        timer.all().iter().for_each(|shard| shard.leave(timer.epoch()));
+    }
+}
+
 impl TimerLease {
     /// Begins a timer with a driver.
     ///
@@ -204,7 +243,7 @@ impl TimerLease {
     pub(crate) fn open(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted).begun();
-        timer.parking.open(timer.get(), wanted.coalesce);
+        timer.parking.open(wanted.coalesce);
         let is_the_systems = instant::clock_is_the_systems();
         if !is_the_systems {
             source::one_is_held();
@@ -222,7 +261,7 @@ impl TimerLease {
     pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted).begun();
-        timer.parking.open_driverless(timer.get(), wanted.coalesce);
+        timer.parking.open_driverless(wanted.coalesce);
         timer
     }
 
@@ -230,7 +269,9 @@ impl TimerLease {
     pub(crate) fn make(wanted: Wanted) -> TimerLease {
         // Powers of two, so that timers of similar sizes can reuse memory.
         let room = wanted.shards.next_power_of_two();
-        Lease::take(room, || Shards::new(room)).prepared(wanted)
+        let timer = Lease::take(room, || Shards::new(room)).prepared(wanted);
+        timer.parking.set_booker(timer.pooled());
+        timer
     }
 
     fn prepared(self, wanted: Wanted) -> Self {
@@ -266,7 +307,8 @@ impl TimerLease {
             name: Name::NONE,
         });
         std::mem::forget(timer.hold());
-        timer.parking.open(booker.unwrap_or(timer.get()), Ticks(0));
+        timer.parking.set_booker(booker.unwrap_or(timer.pooled()));
+        timer.parking.open(Ticks(0));
         timer
     }
 
@@ -280,6 +322,11 @@ impl TimerLease {
         let pending = self.all().iter().map(|shard| shard.close()).sum();
         self.let_go();
         Some(pending)
+    }
+
+    /// Whether nothing waits on this and nobody can register with it any more.
+    pub(crate) fn is_unneeded(self) -> bool {
+        !self.all().iter().any(|shard| shard.is_used(self.epoch()))
     }
 
     /// Another timer was installed in place of this one, or it has ended.
@@ -321,9 +368,17 @@ impl TimerLease {
     }
 }
 
-impl Booker for Shards {
+impl Booker for Pooled<Shards> {
+    #[cfg(feature = "test-util")]
     fn wake_driver(&self) {
         self.parking.wake_driver();
+    }
+
+    fn unused(&'static self, epoch: Epoch) {
+        let timer = self.at(epoch);
+        if timer.is_unneeded() {
+            timer.close();
+        }
     }
 
     fn has_survived(&self) -> bool {
@@ -338,7 +393,7 @@ impl Booker for Shards {
                 self.parking.io.look();
                 driver.wake();
             }
-            Due::StandIn => self.call_stand_in(stand_ins),
+            Due::StandIn => Shards::call_stand_in(self, stand_ins),
         }
     }
 }

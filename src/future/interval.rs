@@ -130,21 +130,19 @@ pub struct Interval {
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
     spans: Spans,
-    /// Keeps alive the timer that the interval was made on.
-    _timer: Option<Timer>,
 }
 
 impl Interval {
     #[track_caller]
-    fn new(delay: Sleep, period: Duration, timer: Option<Timer>) -> Self {
+    fn new(delay: Sleep, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
-        let spans = Spans::new("Interval", || timer.as_ref().and_then(Timer::name));
-        Interval { delay: delay.of(Kind::Interval), period, missed_tick_behavior, spans, _timer: timer }
+        let spans = Spans::new("Interval", || timer.and_then(Timer::name));
+        Interval { delay: delay.of(Kind::Interval), period, missed_tick_behavior, spans }
     }
 
     #[track_caller]
-    pub(crate) fn on(timer: Timer, start: Instant, period: Duration) -> Self {
+    pub(crate) fn on(timer: &Timer, start: Instant, period: Duration) -> Self {
         Interval::new(timer.sleep_until(start), period, Some(timer))
     }
 
@@ -185,7 +183,7 @@ impl Interval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        self.try_poll_tick(cx).map(|tick| tick.unwrap_or_else(|error| panic!("{error}")))
+        self.try_poll_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
     }
 
     /// [`poll_tick`](Interval::poll_tick), with an error in place of a panic.

@@ -153,8 +153,8 @@ impl Timer {
         TryTimeout::new(self.timeout(duration, future))
     }
 
-    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval is a handle on the
-    /// timer.
+    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval keeps the
+    /// timer alive.
     ///
     /// # Panics
     /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
@@ -174,8 +174,8 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval is a handle on the
-    /// timer.
+    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval keeps the
+    /// timer alive.
     ///
     /// # Panics
     /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
@@ -192,7 +192,7 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::on(self.clone(), start, period)
+        Interval::on(self, start, period)
     }
 
     /// The same as [`interval`](Timer::interval), but ticks are errors instead of panics if the timer is full or was

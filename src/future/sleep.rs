@@ -12,6 +12,7 @@
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,9 +20,10 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::clock::{self, Instant};
-use crate::core::place::{Kind, Place};
+use crate::core::place::{self, Kind};
+use crate::core::pool::Epoch;
 use crate::core::registry;
-use crate::core::shard::{EntryState, InsertError, Key, ShardLease};
+use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
 use crate::util::error::Error;
 use crate::wheel::Tick;
@@ -107,20 +109,79 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Tick,
-    /// The timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first
+    /// The line that made this.
+    made: &'static Location<'static>,
+    /// Of the timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first
     /// poll.
-    timer: Option<ShardLease>,
-    stage: Stage,
+    shard: Option<&'static Shard>,
+    /// The entry in that shard, while this waits.
+    key: Key,
+    marks: Marks,
     spans: Spans,
 }
 
+/// The rest of what a sleep knows, in one word so that a sleep takes 40 bytes: the epoch of its timer in the lowest bits,
+/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
+#[derive(Clone, Copy)]
+struct Marks(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Not registered.
-    Idle(Place),
+    Idle,
     /// Registered with the timer, with the waker of the last poll.
-    Waiting(Key),
+    Waiting,
     /// Polled and completed.
-    Done(Place),
+    Done,
+}
+
+impl Marks {
+    const EPOCH: u32 = (1 << Epoch::BITS) - 1;
+    const KIND: u32 = 7 << Epoch::BITS;
+    const CHOSEN: u32 = 1 << 29;
+    const WAITING: u32 = 1 << 30;
+    const DONE: u32 = 1 << 31;
+
+    /// The marks of a sleep that is not registered.
+    const IDLE: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS);
+
+    fn epoch(self) -> Epoch {
+        Epoch(self.0 & Marks::EPOCH)
+    }
+
+    fn kind(self) -> Kind {
+        const ALL: [Kind; 5] = [Kind::Sleep, Kind::Timeout, Kind::Interval, Kind::DelayQueue, Kind::DeadlineMap];
+        ALL[((self.0 & Marks::KIND) >> Epoch::BITS) as usize]
+    }
+
+    fn is_chosen(self) -> bool {
+        self.0 & Marks::CHOSEN != 0
+    }
+
+    fn stage(self) -> Stage {
+        match self.0 & (Marks::WAITING | Marks::DONE) {
+            0 => Stage::Idle,
+            Marks::WAITING => Stage::Waiting,
+            _ => Stage::Done,
+        }
+    }
+
+    fn with_epoch(self, epoch: Epoch) -> Marks {
+        Marks(self.0 & !Marks::EPOCH | epoch.0)
+    }
+
+    fn with_kind(self, kind: Kind) -> Marks {
+        Marks(self.0 & !Marks::KIND | (kind as u32) << Epoch::BITS)
+    }
+
+    fn with_stage(self, stage: Stage) -> Marks {
+        let stage = match stage {
+            Stage::Idle => 0,
+            Stage::Waiting => Marks::WAITING,
+            Stage::Done => Marks::DONE,
+        };
+        Marks(self.0 & !(Marks::WAITING | Marks::DONE) | stage)
+    }
 }
 
 impl Sleep {
@@ -132,17 +193,22 @@ impl Sleep {
         Sleep::at(timer, deadline)
     }
 
-    /// A sleep on the timer that the caller chose.
+    /// A sleep on the timer that the caller chose, which does not end before the sleep is dropped.
     #[track_caller]
     pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
-        Sleep::at(Some(timer.as_chosen()), deadline)
+        timer.join();
+        let mut sleep = Sleep::at(Some(timer), deadline);
+        sleep.marks.0 |= Marks::CHOSEN;
+        sleep
     }
 
     #[inline]
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep", || timer.and_then(|timer| timer.name().get())).operation("Sleep::new_timeout");
-        let sleep = Sleep { deadline, timer, stage: Stage::Idle(Place::here()), spans };
+        let marks = timer.map_or(Marks::IDLE, |timer| Marks::IDLE.with_epoch(timer.epoch()));
+        let shard = timer.map(ShardLease::shard);
+        let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
     }
@@ -150,17 +216,32 @@ impl Sleep {
     /// The same sleep, as part of something else.
     #[inline]
     pub(crate) fn of(mut self, kind: Kind) -> Sleep {
-        if let Stage::Idle(place) = self.stage {
-            self.stage = Stage::Idle(place.of(kind));
-        }
+        self.marks = self.marks.with_kind(kind);
         self
+    }
+
+    /// The timer that this waits on or last waited on, or that the caller chose.
+    #[inline]
+    fn timer(&self) -> Option<ShardLease> {
+        self.shard.map(|shard| ShardLease::new(shard, self.marks.epoch()))
+    }
+
+    #[inline]
+    fn set_timer(&mut self, timer: ShardLease) {
+        self.shard = Some(timer.shard());
+        self.marks = self.marks.with_epoch(timer.epoch());
+    }
+
+    #[inline]
+    fn set_stage(&mut self, stage: Stage) {
+        self.marks = self.marks.with_stage(stage);
     }
 
     /// The shard in which this is registered, and its key.
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
-        let Stage::Waiting(key) = self.stage else { return None };
-        self.timer.map(|timer| (timer, key))
+        let timer = self.timer().filter(|_| self.is_registered())?;
+        Some((timer, self.key))
     }
 
     /// Returns the instant at which this completes.
@@ -187,7 +268,7 @@ impl Sleep {
     /// Whether this is registered, or was when it last changed.
     #[inline]
     pub(crate) fn is_registered(&self) -> bool {
-        matches!(self.stage, Stage::Waiting(_))
+        self.marks.stage() == Stage::Waiting
     }
 
     /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
@@ -209,7 +290,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Some((lease, key)) = self.entry() else { return matches!(self.stage, Stage::Done(_)) };
+        let Some((lease, key)) = self.entry() else { return self.marks.stage() == Stage::Done };
         // An entry that neither fired nor is here was fired by a stand-in and is unconfirmed, or its timer has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
     }
@@ -266,9 +347,9 @@ impl Sleep {
 
     /// Sets a new deadline. Nothing is registered until the next poll.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
-        let place = self.cancel();
+        self.cancel();
         self.set_deadline(deadline);
-        self.stage = Stage::Idle(place);
+        self.set_stage(Stage::Idle);
     }
 
     /// Stores a deadline, and records the reset in the spans if it differs.
@@ -295,29 +376,29 @@ impl Sleep {
     pub(crate) fn wait_for(&mut self, earliest: Tick) {
         if earliest < Tick::MAX {
             self.reset_to_tick(earliest);
-        } else if let Stage::Waiting(..) = self.stage {
+        } else if self.is_registered() {
             self.reset_idle(Tick::MAX);
         }
     }
 
-    /// Removes this from its shard, if it is in one, and returns where it was made. Leaves the stage as it is.
+    /// Removes this from its shard, if it is in one. Leaves the stage as it is.
     #[inline]
-    fn cancel(&self) -> Place {
+    fn cancel(&self) {
         if let Some((lease, key)) = self.entry() {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);
             }
+            place::waits_no_more(lease.address(), key);
         }
-        self.leave()
     }
 
-    /// Where this was made. It waits no more. Leaves the stage as it is.
+    /// This waits no more, as its entry is gone.
     #[inline]
-    fn leave(&self) -> Place {
-        match self.stage {
-            Stage::Idle(place) | Stage::Done(place) => place,
-            Stage::Waiting(key) => Place::of_former(|| self.timer.map_or(0, ShardLease::address), key),
+    fn leave(&mut self, stage: Stage) {
+        if let Some((lease, key)) = self.entry() {
+            place::waits_no_more(lease.address(), key);
         }
+        self.set_stage(stage);
     }
 
     /// Polls, with an error in place of a panic.
@@ -338,7 +419,7 @@ impl Sleep {
 
     fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
         if elapsed.is_ok() {
-            self.stage = Stage::Done(self.leave());
+            self.leave(Stage::Done);
         }
         Poll::Ready(elapsed)
     }
@@ -347,10 +428,10 @@ impl Sleep {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
-        let elapsed = spans.poll("poll_elapsed", || match self.stage {
-            Stage::Idle(_) => self.poll_idle(cx),
-            Stage::Waiting(key) => self.poll_waiting(key, cx),
-            Stage::Done(_) => Poll::Ready(Ok(())),
+        let elapsed = spans.poll("poll_elapsed", || match self.marks.stage() {
+            Stage::Idle => self.poll_idle(cx),
+            Stage::Waiting => self.poll_waiting(cx),
+            Stage::Done => Poll::Ready(Ok(())),
         });
         self.spans = spans;
         elapsed
@@ -358,8 +439,8 @@ impl Sleep {
 
     // Not inlined, so that a first poll does not save the registers that this uses.
     #[inline(never)]
-    fn poll_waiting(&mut self, key: Key, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (lease, deadline) = (self.timer.expect("it waits on one"), self.deadline);
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
         if lease.has_fired(deadline) {
             return self.complete();
         }
@@ -371,7 +452,7 @@ impl Sleep {
             EntryState::Waiting => Poll::Pending,
             // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
             EntryState::Fired | EntryState::Gone => {
-                self.stage = Stage::Idle(self.leave());
+                self.leave(Stage::Idle);
                 self.poll_idle(cx)
             }
         }
@@ -379,10 +460,15 @@ impl Sleep {
 
     #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = match self.timer {
-            Some(chosen) if chosen.is_chosen() => chosen,
+        let timer = match self.timer() {
+            Some(chosen) if self.marks.is_chosen() => chosen,
             last => registry::shard_of_runtime().unwrap_or_else(|| last_or_own(last)),
         };
+        self.register(timer, cx)
+    }
+
+    #[inline]
+    fn register(&mut self, timer: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if timer.is_driverless() {
             return self.register_with_own(timer, cx);
         }
@@ -391,10 +477,16 @@ impl Sleep {
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
-            // The timer ended just now, with its runtime or by a shutdown.
-            Err(InsertError::Closed) if !timer.is_chosen() => self.register_with_own(registry::own_shard(), cx),
+            Err(InsertError::Closed) if !self.marks.is_chosen() => self.poll_anew(cx),
             Err(refusal) => self.refused(timer, &refusal),
         }
+    }
+
+    /// The timer that was found has just ended, with its runtime or by a shutdown: looks for another.
+    #[cold]
+    fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.shard = None;
+        self.poll_idle(cx)
     }
 
     /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must
@@ -418,11 +510,10 @@ impl Sleep {
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        if let Stage::Idle(place) = self.stage {
-            place.waits(timer.address(), key);
-        }
-        self.timer = Some(timer);
-        self.stage = Stage::Waiting(key);
+        place::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
+        self.set_timer(timer);
+        self.key = key;
+        self.set_stage(Stage::Waiting);
         Poll::Pending
     }
 
@@ -436,23 +527,45 @@ impl Sleep {
     }
 
     fn complete_on(&mut self, timer: ShardLease) -> Poll<Result<(), Error>> {
-        self.timer = Some(timer);
+        self.set_timer(timer);
         Poll::Ready(Ok(()))
     }
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
     pub(crate) fn now(&self) -> Tick {
-        self.timer.map_or_else(clock::now, ShardLease::now)
+        self.timer().map_or_else(clock::now, ShardLease::now)
     }
 
     /// Whether a tick has come on the timer's clock. Reads no clock if it is far ahead.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
-        self.timer.map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
+        self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.stage = Stage::Done(self.leave());
+        self.leave(Stage::Done);
         Poll::Ready(Ok(()))
+    }
+
+    /// The timer may end, if this was the last that kept it.
+    #[cold]
+    fn leave_timer(&self) {
+        if let Some(timer) = self.timer() {
+            timer.leave();
+        }
+    }
+
+    /// Panics with an error for which what this is a part of has no result.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn panic_with(&self, error: Error) -> ! {
+        let (what, instead) = match self.marks.kind() {
+            Kind::Sleep => ("sleep", "`Timer::try_sleep` returns an error instead"),
+            Kind::Timeout => ("timeout", "`Timer::try_timeout` returns an error instead"),
+            Kind::Interval => ("interval", "`Timer::try_interval` returns an error instead"),
+            Kind::DelayQueue => ("queue", "it needs a timer with room for one more sleep"),
+            Kind::DeadlineMap => ("map", "it needs a timer with room for one more sleep"),
+        };
+        panic!("{error}; the {what} was made at {}; {instead}", self.made)
     }
 }
 
@@ -466,10 +579,10 @@ impl Future for Sleep {
     type Output = ();
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.get_mut().poll_elapsed(cx)) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.poll_elapsed(cx)) {
             Ok(()) => Poll::Ready(()),
-            Err(error) => panic!("{error}"),
+            Err(error) => self.panic_with(error),
         }
     }
 }
@@ -478,16 +591,53 @@ impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
         self.cancel();
+        if self.marks.is_chosen() {
+            self.leave_timer();
+        }
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.stage {
+        let stage = match self.marks.stage() {
             _ if self.is_elapsed() => "elapsed",
-            Stage::Waiting(_) => "waiting",
-            Stage::Idle(_) | Stage::Done(_) => "idle",
+            Stage::Waiting => "waiting",
+            Stage::Idle | Stage::Done => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A thread finds the timer of its runtime, and the runtime ends before the thread has registered. It waited for an
+    /// hour on the process's own timer, and whoever dropped the runtime waited for it.
+    #[test]
+    fn a_runtime_that_ends_between_the_search_and_the_registration_does_not_wait_for_the_deadline() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (found, is_found) = mpsc::channel();
+        let blocked = runtime.spawn_blocking(move || {
+            let timer = registry::shard_of_runtime().unwrap();
+            found.send(()).unwrap();
+            while timer.is_default() {
+                thread::yield_now();
+            }
+            let mut sleep = sleep(Duration::from_secs(3_600));
+            futures::executor::block_on(std::future::poll_fn(|cx| match sleep.marks.stage() {
+                Stage::Idle => sleep.register(timer, cx),
+                Stage::Waiting | Stage::Done => sleep.poll_elapsed(cx),
+            }))
+        });
+        is_found.recv().unwrap();
+        drop(runtime);
+        let ended = futures::executor::block_on(blocked).unwrap();
+        assert!(ended.is_err_and(|error| error.is_shutdown()));
     }
 }

@@ -185,8 +185,8 @@ impl<T: Future> Timeout<T> {
 impl<T: Future> Future for Timeout<T> {
     type Output = Result<T::Output, Elapsed>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.try_poll(cx).map(|result| result.unwrap_or_else(|error| panic!("{error}")))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.as_mut().try_poll(cx).map(|result| result.unwrap_or_else(|error| self.delay.panic_with(error)))
     }
 }
 

@@ -102,7 +102,7 @@ impl Until {
                 self.sleep_until(end);
             }
             if let Err(error) = ready!(self.sleep.poll_without_budget(cx)) {
-                panic!("{error}");
+                self.sleep.panic_with(error);
             }
         }
     }

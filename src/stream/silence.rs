@@ -43,7 +43,7 @@ impl Silence {
             // Not the end yet, so this takes nothing of the task's budget.
             match ready!(self.sleep.poll_without_budget(cx)) {
                 Ok(()) => self.sleep.reset_idle(self.deadline),
-                Err(error) => panic!("{error}"),
+                Err(error) => self.sleep.panic_with(error),
             }
         }
         Pin::new(&mut self.sleep).poll(cx)

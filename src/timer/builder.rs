@@ -193,7 +193,8 @@ impl Builder {
 
     /// Makes the timer and spawns its driver on the current runtime.
     ///
-    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when its last handle is dropped.
+    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or once no handle is left and nothing
+    /// waits on it.
     /// Handles are clones of the [`Timer`] and the intervals, queues and maps made on it. Sleeps and timeouts are not
     /// handles.
     ///
@@ -212,18 +213,18 @@ impl Builder {
     pub fn build(self) -> Result<Timer, BuildError> {
         if self.clock.is_some() {
             // Its driver has nothing to do, and dropping the driver must not end the timer.
-            return Ok(Timer::owning(self.by_hand()?));
+            return Ok(Timer::built(self.by_hand()?));
         }
         let (runtime, timer, driver) = self.build_here()?;
-        let timer = Timer::owning(timer);
+        let timer = Timer::built(timer);
         task::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
         Ok(timer)
     }
 
     /// Makes the timer and returns it with its driver. The timer fires only while some executor polls the driver.
     ///
-    /// The timer ends when the driver is dropped, when it is [shut down](Timer::shutdown), or when its last handle is
-    /// dropped, as for [`build`](Builder::build). The driver then completes.
+    /// The timer ends when the driver is dropped, and otherwise as for [`build`](Builder::build). The driver then
+    /// completes.
     ///
     /// The driver makes its [alarm](Builder::alarm) at its first poll. If the runtime lacks something that the alarm
     /// needs, or the system refuses the alarm, the driver uses the alarm thread instead. [`Alarm`] says when tokio
@@ -245,14 +246,15 @@ impl Builder {
     /// ```
     pub fn build_with_driver(self) -> Result<(Timer, Driver), BuildError> {
         let (timer, driver) = self.make()?;
-        Ok((Timer::owning(timer), driver))
+        Ok((Timer::built(timer), driver))
     }
 
     /// Makes the timer and installs it as the default of the current runtime: all sleeps of the runtime use it from now
     /// on, unless they name another timer. Sleeps that already wait stay on their timer.
     ///
-    /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown). Dropping its handles does not
-    /// end it.
+    /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown) or another is installed in its
+    /// place. Once it is replaced it ends as soon as no handle is left and nothing waits on it, and releases its task and
+    /// its open file, if it has one.
     ///
     /// # Errors
     /// In the same cases as [`build`](Builder::build).
@@ -269,8 +271,9 @@ impl Builder {
     /// ```
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, timer, driver) = self.build_here()?;
-        registry::install(&runtime, timer, driver);
-        Ok(Timer::of_runtime(timer))
+        let timer = Timer::built(timer);
+        registry::install(&runtime, timer.owner.clone(), driver);
+        Ok(timer)
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {

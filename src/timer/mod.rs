@@ -29,15 +29,16 @@ use std::sync::Arc;
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::core::shards::{TimerHold, TimerLease};
+use crate::core::shards::{Owner, TimerLease};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
 /// A handle on a timer, which you can keep and pass on. The free functions find their timer by themselves.
 ///
-/// Each runtime has a timer of its own, which is made when it is first needed and ends with the runtime. The process
-/// has one too, for everything that waits outside a runtime. You can make more with a [`Builder`]; these end with their
-/// last handle. Cloning a handle is cheap.
+/// Each runtime has a default timer, which is made when it is first needed and ends with the runtime. The process has one
+/// too, for everything that waits outside a runtime. You can make more with a [`Builder`]. Such a timer ends when it is
+/// [shut down](Timer::shutdown), or once no handle is left and nothing waits on it. A sleep, a queue or any other future
+/// that was made on it keeps it, so dropping a handle never ends what is under way. Cloning a handle is cheap.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -52,28 +53,17 @@ use crate::wheel::Tick;
 #[derive(Clone)]
 pub struct Timer {
     pub(crate) lease: TimerLease,
-    /// For a timer that ends with its last handle.
-    _owned: Option<Arc<Owned>>,
-}
-
-/// Ends a timer when it is dropped. Until then its counts can be read, even after a shutdown.
-struct Owned(TimerHold);
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.0.lease().close();
-    }
+    pub(crate) owner: Arc<Owner>,
 }
 
 impl Timer {
-    /// A handle on a timer that lives as long as its runtime or the process.
-    fn of_runtime(lease: TimerLease) -> Timer {
-        Timer { lease, _owned: None }
+    /// The first handle on a timer that was built.
+    fn built(timer: TimerLease) -> Timer {
+        Timer::of(Owner::of(timer))
     }
 
-    /// The first handle on a timer that ends with its last handle. The timer must not have ended.
-    fn owning(lease: TimerLease) -> Timer {
-        Timer { lease, _owned: Some(Arc::new(Owned(lease.hold()))) }
+    fn of(owner: Arc<Owner>) -> Timer {
+        Timer { lease: owner.timer(), owner }
     }
 
     /// Returns a builder for a timer with settings of your own.
@@ -105,7 +95,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn current() -> Timer {
-        Timer::try_current().unwrap_or_else(|_| Timer::of_runtime(registry::own()))
+        Timer::try_current().unwrap_or_else(|_| Timer::of(registry::own().clone()))
     }
 
     /// Returns the timer of the current runtime.
@@ -120,7 +110,7 @@ impl Timer {
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
-        let timer = Timer::of_runtime(registry::timer().ok_or_else(Error::no_runtime)?);
+        let timer = Timer::of(registry::owner().ok_or_else(Error::no_runtime)?);
         if timer.is_closed() { Err(Error::ended(timer.lease.name())) } else { Ok(timer) }
     }
 
@@ -167,13 +157,16 @@ impl Timer {
         Metrics::of(self.lease)
     }
 
-    /// Ends the timer: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting, or zero if
-    /// the timer had already ended.
+    /// Ends a timer that you built: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting,
+    /// or zero if the timer had already ended.
     ///
-    /// A sleep created on this timer explicitly panics when it is polled before its deadline. A sleep that was on it
-    /// because it was the default of its runtime continues to wait, on the timer that the runtime makes next. The
-    /// process's own timer, which [`current`](Timer::current) returns outside a runtime, serves all of them and does
-    /// not end: for that timer this returns zero.
+    /// A sleep that was made on this timer by its handle panics when it is polled before its deadline. A sleep that was
+    /// on it because it was [installed](Builder::install) as the default of its runtime continues to wait, on the timer
+    /// that the runtime makes next.
+    ///
+    /// A default timer that nobody built cannot be shut down: any dependency of the program can get a handle on it, so
+    /// this does nothing and returns zero. The default timer of a runtime ends with the runtime. To end it earlier,
+    /// install another in its place: it then ends once nothing waits on it. The process's own timer does not end.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -188,10 +181,7 @@ impl Timer {
     /// ```
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
     pub fn shutdown(&self) -> usize {
-        if self.lease.parking.is_driverless() {
-            return 0;
-        }
-        self.lease.close().unwrap_or(0)
+        if self.owner.is_implicit() { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
     fn is_closed(&self) -> bool {

@@ -225,7 +225,7 @@ impl fmt::Display for Error {
             (Kind::AtCapacity, None) => f.write_str("is at capacity"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
             (Kind::Shutdown | Kind::NoRuntime, _) => {
-                f.write_str("has ended: it was shut down, its last handle was dropped, or its runtime was shut down")
+                f.write_str("has ended: it was shut down, or its driver was dropped with its runtime")
             }
         }
     }

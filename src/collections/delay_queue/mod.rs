@@ -98,8 +98,6 @@ pub struct DelayQueue<T> {
     /// Whether the last poll found that the sleep drives a clock.
     drives_clock: bool,
     waker: Option<Waker>,
-    /// Keeps alive the timer that the queue was made on.
-    _timer: Option<Timer>,
 }
 
 impl<T> DelayQueue<T> {
@@ -112,7 +110,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
-        DelayQueue::on(Sleep::new(Tick::MAX), None)
+        DelayQueue::on(Sleep::new(Tick::MAX))
     }
 
     /// Creates an empty queue with room for `capacity` entries.
@@ -147,10 +145,10 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> Self {
-        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)), Some(timer.clone()))
+        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)))
     }
 
-    fn on(sleep: Sleep, timer: Option<Timer>) -> Self {
+    fn on(sleep: Sleep) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
             sleep: sleep.of(Kind::DelayQueue),
@@ -161,7 +159,6 @@ impl<T> DelayQueue<T> {
             last_poll: LastPoll::Ready,
             drives_clock: false,
             waker: None,
-            _timer: timer,
         }
     }
 

@@ -90,7 +90,7 @@ impl<T> DelayQueue<T> {
                             self.now = self.now.max(next);
                             self.look();
                         }
-                        Poll::Ready(Err(error)) => panic!("{error}"),
+                        Poll::Ready(Err(error)) => self.sleep.panic_with(error),
                         Poll::Pending => {
                             self.last_poll = LastPoll::Pending { until: next };
                             self.drives_clock = self.sleep.drives_clock();

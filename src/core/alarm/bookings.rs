@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use crate::core::pool::Epoch;
 use crate::core::stand_ins::StandIns;
 
 /// Books alarms.
@@ -16,7 +17,11 @@ pub(crate) trait Booker: Send + Sync {
     fn alarm(&'static self, stand_ins: &'static StandIns);
 
     /// Wakes the driver that this books for.
+    #[cfg(feature = "test-util")]
     fn wake_driver(&self) {}
+
+    /// A shard of the timer that has this epoch has no users any more.
+    fn unused(&'static self, _: Epoch) {}
 
     /// Whether this can be called in a process that was just forked: its timer is open, and its lock is not held by a
     /// thread that exists only in the parent.

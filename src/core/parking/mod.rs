@@ -31,6 +31,7 @@ use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::parker::{Found, Locked, Parker, Phase};
+use crate::core::pool::Epoch;
 use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
@@ -155,9 +156,17 @@ impl Parking {
         self.parker.try_lock().is_some_and(|plan| plan.is_open)
     }
 
-    /// Begins a timer whose driver is about to be spawned. The alarm thread calls `booker` for it.
-    pub(crate) fn open(&self, booker: &'static dyn Booker, coalesce: Ticks) {
-        let mut plan = self.prepare(booker, false, coalesce);
+    /// The alarm thread calls `booker` for this, from the first call of this function on.
+    pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
+        self.booker.get_or_init(|| {
+            thread::list(booker);
+            booker
+        });
+    }
+
+    /// Begins a timer whose driver is about to be spawned.
+    pub(crate) fn open(&self, coalesce: Ticks) {
+        let mut plan = self.prepare(false, coalesce);
         let before = std::mem::replace(&mut plan.runtime, instant::runtime_that_may_pause());
         self.expect_driver(&mut plan);
         if instant::clock_is_the_systems() {
@@ -168,19 +177,15 @@ impl Parking {
     }
 
     /// Begins a timer without a driver: a stand-in turns whenever something is due.
-    pub(crate) fn open_driverless(&self, booker: &'static dyn Booker, coalesce: Ticks) {
-        let mut plan = self.prepare(booker, true, coalesce);
+    pub(crate) fn open_driverless(&self, coalesce: Ticks) {
+        let mut plan = self.prepare(true, coalesce);
         plan.wakes_by = WakesBy::Thread;
         plan.park(Tick::MAX);
         self.certain.store(u64::MAX, SeqCst);
     }
 
     /// Begins a timer on the clock of its runtime.
-    fn prepare(&self, booker: &'static dyn Booker, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
-        self.booker.get_or_init(|| {
-            thread::list(booker);
-            booker
-        });
+    fn prepare(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
         self.unconfirmed.forget();
         self.io.forget();
@@ -214,6 +219,13 @@ impl Parking {
         wake(plan);
         drop(gone);
         self.io.forget();
+    }
+
+    /// A shard of the timer that has this epoch has no users any more.
+    pub(crate) fn unused(&self, epoch: Epoch) {
+        if let Some(booker) = self.booker.get() {
+            booker.unused(epoch);
+        }
     }
 
     /// A deadline was registered that is the earliest of its shard, and the shard has published it. Returns whether the

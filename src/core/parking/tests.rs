@@ -123,7 +123,8 @@ fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
     thread::start();
     let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
     let parking = Parking::new();
-    parking.open(booker, Ticks(0));
+    parking.set_booker(booker);
+    parking.open(Ticks(0));
     parking.begin_turn(noop());
     assert_eq!(end_of_a_turn_that_saw_nothing(&parking), Some(Tick::MAX));
     assert_eq!(parking.booked(), None);

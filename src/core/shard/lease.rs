@@ -9,47 +9,38 @@ use crate::core::pool::Epoch;
 use crate::util::name::Name;
 use crate::wheel::Tick;
 
-/// Set in the marks of a lease that its sleep's caller chose.
-const CHOSEN: u64 = 1 << u32::BITS;
-
 // Two words, so that it is passed in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardLease {
     shard: &'static Shard,
-    /// The epoch in the lower half, above it [`CHOSEN`].
-    marks: u64,
+    epoch: Epoch,
 }
 
 impl ShardLease {
+    #[inline]
     pub(crate) fn new(shard: &'static Shard, epoch: Epoch) -> Self {
-        ShardLease { shard, marks: epoch.0.into() }
+        ShardLease { shard, epoch }
     }
 
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // The lower half.
-    fn epoch(self) -> Epoch {
-        Epoch(self.marks as u32)
+    pub(crate) fn shard(self) -> &'static Shard {
+        self.shard
+    }
+
+    #[inline]
+    pub(crate) fn epoch(self) -> Epoch {
+        self.epoch
     }
 
     /// Whether the timer is still its runtime's. See [`Shard::is_default`].
     #[inline]
     pub(crate) fn is_default(self) -> bool {
-        self.shard.is_default(self.epoch())
+        self.shard.is_default(self.epoch)
     }
 
     /// Whether this is a shard of the timer with this parking and epoch.
     pub(crate) fn is_of(self, parking: &Parking, epoch: Epoch) -> bool {
-        self.epoch() == epoch && std::ptr::eq(self.shard.parking, parking)
-    }
-
-    /// The same shard, for a sleep whose caller chose the timer, so that no other will do.
-    pub(crate) fn as_chosen(self) -> Self {
-        ShardLease { marks: self.marks | CHOSEN, ..self }
-    }
-
-    #[inline]
-    pub(crate) fn is_chosen(self) -> bool {
-        self.marks & CHOSEN != 0
+        self.epoch == epoch && std::ptr::eq(self.shard.parking, parking)
     }
 
     /// The name of the timer; none if another timer has the shard by now.
@@ -57,7 +48,7 @@ impl ShardLease {
     pub(crate) fn name(self) -> Name {
         let name = self.shard.parking.name();
         // Checked last: see where it is set.
-        if self.shard.was_opened_for(self.epoch()) { name } else { Name::NONE }
+        if self.shard.was_opened_for(self.epoch) { name } else { Name::NONE }
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
@@ -71,7 +62,7 @@ impl ShardLease {
     fn time_shown(self) -> Tick {
         let now = self.shard.parking.clock.now();
         // Checked last: a shard is opened for a timer before that timer's time is shown.
-        if self.shard.serves(self.epoch()) { now } else { clock::now() }
+        if self.shard.serves(self.epoch) { now } else { clock::now() }
     }
 
     /// Whether a deadline has passed by the timer's clock.
@@ -84,13 +75,23 @@ impl ShardLease {
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
         // Checked last: a shard is opened for that timer before it is found driverless, and serves it for good.
-        self.shard.parking.is_driverless() && self.shard.serves(self.epoch())
+        self.shard.parking.is_driverless() && self.shard.serves(self.epoch)
+    }
+
+    /// See [`Shard::join`].
+    pub(crate) fn join(self) {
+        self.shard.join(self.epoch);
+    }
+
+    /// See [`Shard::leave`].
+    pub(crate) fn leave(self) {
+        self.shard.leave(self.epoch);
     }
 
     /// See [`Shard::insert`].
     #[inline]
     pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
-        self.shard.insert(self.epoch(), deadline, waker)
+        self.shard.insert(self.epoch, deadline, waker)
     }
 
     /// See [`Shard::remove`].
@@ -106,18 +107,18 @@ impl ShardLease {
 
     /// See [`Shard::set_waker`].
     pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
-        self.shard.set_waker(self.epoch(), key, waker)
+        self.shard.set_waker(self.epoch, key, waker)
     }
 
     /// See [`Shard::has_fired`].
     #[inline]
     pub(crate) fn has_fired(self, deadline: Tick) -> bool {
-        self.shard.has_fired(self.epoch(), deadline)
+        self.shard.has_fired(self.epoch, deadline)
     }
 
     /// See [`Shard::holds`].
     pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
-        self.shard.holds(self.epoch(), key, deadline)
+        self.shard.holds(self.epoch, key, deadline)
     }
 
     /// See [`Shard::address`].

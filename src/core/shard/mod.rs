@@ -23,7 +23,7 @@ use crate::core::lateness::Lateness;
 use crate::core::next::Next;
 use crate::core::order::Order;
 use crate::core::parking::Parking;
-use crate::core::pool::Epoch;
+use crate::core::pool::{Epoch, Holders};
 use crate::util::catch_panic::catch_panic;
 use crate::util::fair_mutex::FairMutex;
 use crate::util::sync::MutexGuard;
@@ -37,24 +37,26 @@ const WAKES: usize = 64;
 /// Entries moved within the wheel per hold of the lock. The last step may move up to a thousand more.
 const MOVES: u64 = 512;
 
-// On a cache line of its own, with the next one, which processors fetch along with it.
-#[repr(align(128))]
+// On a cache line of its own, with the next one, which processors fetch along with it. In this order, so that those who
+// register and cancel find what they read on few lines.
+#[repr(C, align(128))]
 pub(crate) struct Shard {
+    parking: &'static Parking,
+    capacity: &'static Capacity,
     state: FairMutex<State>,
     next: Next,
     fired_through: AtomicU64,
+    /// The low bits of a tick that are below the resolution: deadlines are rounded up to have none of them.
+    fraction: AtomicU64,
     /// The epoch of `fired_through`; stored after that was set back.
     serves: AtomicU32,
     /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
     default: AtomicU32,
-    /// The low bits of a tick that are below the resolution: deadlines are rounded up to have none of them.
-    fraction: AtomicU64,
     /// Whether entries here drive a clock: one that a test has paused jumps to their deadlines. Changes only under the
     /// lock.
-    // Next to what each cancellation reads.
     drives_clock: AtomicBool,
-    parking: &'static Parking,
-    capacity: &'static Capacity,
+    /// Who may yet register with the timer: all its owners together, and each sleep that was made on it by a handle.
+    users: Holders,
 }
 
 pub(super) struct State {
@@ -111,6 +113,7 @@ impl Shard {
             fired_through: AtomicU64::new(0),
             serves: AtomicU32::new(0),
             default: AtomicU32::new(0),
+            users: Holders::none(),
             fraction: AtomicU64::new(0),
             drives_clock: AtomicBool::new(false),
             parking,
@@ -383,6 +386,7 @@ impl Shard {
         state.before = state.count();
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
+        self.users.begin(epoch);
         self.serves.store(epoch.0, Ordering::Release);
         self.default.store(epoch.0, Ordering::SeqCst);
     }
@@ -390,6 +394,23 @@ impl Shard {
     /// Moves the time of a wheel with no entries to one that has long passed.
     pub(crate) fn skip_to(&self, tick: Tick) {
         self.lock().wheel.skip_to(tick);
+    }
+
+    /// Adds a user of a timer, unless all have left.
+    pub(crate) fn join(&self, epoch: Epoch) {
+        self.users.join(epoch);
+    }
+
+    /// Removes a user of a timer.
+    pub(crate) fn leave(&self, epoch: Epoch) {
+        if self.users.leave(epoch) {
+            self.parking.unused(epoch);
+        }
+    }
+
+    /// Whether a timer has users or entries here.
+    pub(crate) fn is_used(&self, epoch: Epoch) -> bool {
+        self.users.are_any(epoch) || self.lock().wheel.len() > 0
     }
 
     /// Another timer was installed in place of the one with this epoch, or it has ended.

@@ -3,7 +3,6 @@ use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
 use super::*;
-use crate::core::stand_ins::StandIns;
 
 const EPOCH: Epoch = Epoch(7);
 
@@ -61,7 +60,7 @@ fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if
     assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
     drop(locked);
-    shard.parking.open(Box::leak(Box::new(Deaf)), crate::wheel::Ticks(0));
+    shard.parking.open(crate::wheel::Ticks(0));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
     // By the stand-in's clock the wheel may have gone too far.
@@ -75,11 +74,11 @@ fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if
 #[test]
 fn an_unconfirmed_turn_for_one_timer_does_not_concern_the_next() {
     let shard = shard();
-    shard.parking.open(Box::leak(Box::new(Deaf)), crate::wheel::Ticks(0));
+    shard.parking.open(crate::wheel::Ticks(0));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(shard.parking.unconfirmed.is_any());
     shard.parking.close();
-    shard.parking.open(Box::leak(Box::new(Deaf)), crate::wheel::Ticks(0));
+    shard.parking.open(crate::wheel::Ticks(0));
     assert!(!shard.parking.unconfirmed.is_any());
 }
 
@@ -94,12 +93,6 @@ fn whether_an_entry_waits_is_known_without_the_lock_and_none_waits_once_the_time
     assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false, true, true]);
     shard.close();
     assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false; 3]);
-}
-
-struct Deaf;
-
-impl crate::core::alarm::thread::Booker for Deaf {
-    fn alarm(&'static self, _: &'static StandIns) {}
 }
 
 #[test]
