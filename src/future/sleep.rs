@@ -121,29 +121,31 @@ pub struct Sleep {
 }
 
 /// The rest of what a sleep knows, in one word so that a sleep takes 40 bytes: the epoch of its timer in the lowest bits,
-/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
+/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the [`Stage`].
 #[derive(Clone, Copy)]
 struct Marks(u32);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+/// Bits of [`Marks`], of which one is set at most.
+#[derive(Clone, Copy)]
+struct Stage(u32);
+
+impl Stage {
     /// Not registered.
-    Idle,
+    const IDLE: Stage = Stage(0);
     /// Registered with the timer, with the waker of the last poll.
-    Waiting,
+    const WAITING: Stage = Stage(1 << 30);
     /// Polled and completed.
-    Done,
+    const DONE: Stage = Stage(1 << 31);
 }
 
 impl Marks {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
     const CHOSEN: u32 = 1 << 29;
-    const WAITING: u32 = 1 << 30;
-    const DONE: u32 = 1 << 31;
+    const STAGE: u32 = Stage::WAITING.0 | Stage::DONE.0;
 
-    /// The marks of a sleep that is not registered.
-    const IDLE: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS);
+    /// Of a sleep that is a part of nothing, and not registered.
+    const NEW: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS);
 
     fn epoch(self) -> Epoch {
         Epoch(self.0 & Marks::EPOCH)
@@ -158,12 +160,12 @@ impl Marks {
         self.0 & Marks::CHOSEN != 0
     }
 
-    fn stage(self) -> Stage {
-        match self.0 & (Marks::WAITING | Marks::DONE) {
-            0 => Stage::Idle,
-            Marks::WAITING => Stage::Waiting,
-            _ => Stage::Done,
-        }
+    fn is_waiting(self) -> bool {
+        self.0 & Stage::WAITING.0 != 0
+    }
+
+    fn is_done(self) -> bool {
+        self.0 & Stage::DONE.0 != 0
     }
 
     fn with_epoch(self, epoch: Epoch) -> Marks {
@@ -175,12 +177,7 @@ impl Marks {
     }
 
     fn with_stage(self, stage: Stage) -> Marks {
-        let stage = match stage {
-            Stage::Idle => 0,
-            Stage::Waiting => Marks::WAITING,
-            Stage::Done => Marks::DONE,
-        };
-        Marks(self.0 & !(Marks::WAITING | Marks::DONE) | stage)
+        Marks(self.0 & !Marks::STAGE | stage.0)
     }
 }
 
@@ -206,7 +203,7 @@ impl Sleep {
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
         let spans = Spans::new("Sleep", || timer.and_then(|timer| timer.name().get())).operation("Sleep::new_timeout");
-        let marks = timer.map_or(Marks::IDLE, |timer| Marks::IDLE.with_epoch(timer.epoch()));
+        let marks = timer.map_or(Marks::NEW, |timer| Marks::NEW.with_epoch(timer.epoch()));
         let shard = timer.map(ShardLease::shard);
         let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };
         sleep.spans.due(deadline, || sleep.now());
@@ -240,8 +237,10 @@ impl Sleep {
     /// The shard in which this is registered, and its key.
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
-        let timer = self.timer().filter(|_| self.is_registered())?;
-        Some((timer, self.key))
+        if !self.is_registered() {
+            return None;
+        }
+        Some((self.timer()?, self.key))
     }
 
     /// Returns the instant at which this completes.
@@ -268,7 +267,7 @@ impl Sleep {
     /// Whether this is registered, or was when it last changed.
     #[inline]
     pub(crate) fn is_registered(&self) -> bool {
-        self.marks.stage() == Stage::Waiting
+        self.marks.is_waiting()
     }
 
     /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
@@ -290,7 +289,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Some((lease, key)) = self.entry() else { return self.marks.stage() == Stage::Done };
+        let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
         // An entry that neither fired nor is here was fired by a stand-in and is unconfirmed, or its timer has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
     }
@@ -349,7 +348,7 @@ impl Sleep {
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
-        self.set_stage(Stage::Idle);
+        self.set_stage(Stage::IDLE);
     }
 
     /// Stores a deadline, and records the reset in the spans if it differs.
@@ -419,7 +418,7 @@ impl Sleep {
 
     fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
         if elapsed.is_ok() {
-            self.leave(Stage::Done);
+            self.leave(Stage::DONE);
         }
         Poll::Ready(elapsed)
     }
@@ -428,10 +427,10 @@ impl Sleep {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::replace(&mut self.spans, Spans::none());
-        let elapsed = spans.poll("poll_elapsed", || match self.marks.stage() {
-            Stage::Idle => self.poll_idle(cx),
-            Stage::Waiting => self.poll_waiting(cx),
-            Stage::Done => Poll::Ready(Ok(())),
+        let elapsed = spans.poll("poll_elapsed", || match self.marks {
+            marks if marks.is_waiting() => self.poll_waiting(cx),
+            marks if marks.is_done() => Poll::Ready(Ok(())),
+            _ => self.poll_idle(cx),
         });
         self.spans = spans;
         elapsed
@@ -452,7 +451,7 @@ impl Sleep {
             EntryState::Waiting => Poll::Pending,
             // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
             EntryState::Fired | EntryState::Gone => {
-                self.leave(Stage::Idle);
+                self.leave(Stage::IDLE);
                 self.poll_idle(cx)
             }
         }
@@ -460,9 +459,10 @@ impl Sleep {
 
     #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = match self.timer() {
-            Some(chosen) if self.marks.is_chosen() => chosen,
-            last => registry::shard_of_runtime().unwrap_or_else(|| last_or_own(last)),
+        let timer = if self.marks.is_chosen() {
+            self.timer().expect("it was chosen")
+        } else {
+            registry::shard_of_runtime().unwrap_or_else(|| last_or_own(self.timer()))
         };
         self.register(timer, cx)
     }
@@ -482,11 +482,12 @@ impl Sleep {
         }
     }
 
-    /// The timer that was found has just ended, with its runtime or by a shutdown: looks for another.
+    /// The timer that was found has just ended, with its runtime or by a shutdown: the next poll looks for another.
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
-        self.poll_idle(cx)
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must
@@ -511,9 +512,9 @@ impl Sleep {
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
         place::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
-        self.set_timer(timer);
+        self.shard = Some(timer.shard());
         self.key = key;
-        self.set_stage(Stage::Waiting);
+        self.marks = self.marks.with_epoch(timer.epoch()).with_stage(Stage::WAITING);
         Poll::Pending
     }
 
@@ -542,13 +543,15 @@ impl Sleep {
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.leave(Stage::Done);
+        self.leave(Stage::DONE);
         Poll::Ready(Ok(()))
     }
 
-    /// The timer may end, if this was the last that kept it.
-    #[cold]
+    /// The timer that the caller chose may end, if this was the last that kept it.
+    // Not inlined, so that others save no registers for it.
+    #[inline(never)]
     fn leave_timer(&self) {
+        self.cancel();
         if let Some(timer) = self.timer() {
             timer.leave();
         }
@@ -590,19 +593,20 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        self.cancel();
         if self.marks.is_chosen() {
             self.leave_timer();
+        } else {
+            self.cancel();
         }
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.marks.stage() {
+        let stage = match self.marks {
             _ if self.is_elapsed() => "elapsed",
-            Stage::Waiting => "waiting",
-            Stage::Idle | Stage::Done => "idle",
+            marks if marks.is_waiting() => "waiting",
+            _ => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
     }
@@ -630,10 +634,9 @@ mod tests {
                 thread::yield_now();
             }
             let mut sleep = sleep(Duration::from_secs(3_600));
-            futures::executor::block_on(std::future::poll_fn(|cx| match sleep.marks.stage() {
-                Stage::Idle => sleep.register(timer, cx),
-                Stage::Waiting | Stage::Done => sleep.poll_elapsed(cx),
-            }))
+            let found = sleep.register(timer, &mut Context::from_waker(std::task::Waker::noop()));
+            assert!(found.is_pending());
+            futures::executor::block_on(std::future::poll_fn(|cx| sleep.poll_elapsed(cx)))
         });
         is_found.recv().unwrap();
         drop(runtime);
