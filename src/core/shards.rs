@@ -293,6 +293,12 @@ impl TimerLease {
         self.all()[0].is_default(self.epoch())
     }
 
+    /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.
+    #[inline]
+    pub(crate) fn now(self) -> Tick {
+        ShardLease::new(self.all()[0], self.epoch()).now()
+    }
+
     /// The shard of a thread, by its `number` among the runtime's workers or among all threads.
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.get().all();

@@ -151,7 +151,7 @@ impl Timer {
 
     /// [`now`](Timer::now), as a tick.
     pub(crate) fn now_tick(&self) -> Tick {
-        self.lease.parking.clock.now()
+        self.lease.now()
     }
 
     /// Returns a snapshot of what this timer has done so far. Locks each shard for a moment.
