@@ -55,8 +55,8 @@ impl StandIn {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) shards: usize,
-    /// Deadlines are rounded up to multiples of 2^`grain` ticks.
-    pub(crate) grain: u32,
+    /// Deadlines are rounded up to multiples of this; one tick for not at all.
+    pub(crate) resolution: Ticks,
     /// The maximum number of entries, if it is limited.
     pub(crate) capacity: Option<usize>,
     /// How long timers may wait for company; zero for none.
@@ -238,7 +238,7 @@ impl TimerLease {
         self.turns.store(0, Ordering::Relaxed);
         self.capacity.open(wanted.capacity);
         for shard in self.all() {
-            shard.open(self.epoch(), wanted.grain);
+            shard.open(self.epoch(), wanted.resolution);
         }
         // Last: whoever finds this name for an earlier timer then finds that the shards are of another.
         self.parking.set_name(wanted.name);
@@ -260,7 +260,7 @@ impl TimerLease {
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
         let timer = Shards::new(2).begin().prepared(Wanted {
             shards: 2,
-            grain: 0,
+            resolution: Ticks::ONE,
             capacity: None,
             coalesce: Ticks(0),
             name: Name::NONE,
