@@ -135,7 +135,7 @@ impl Timer {
         self.lease.name().get()
     }
 
-    /// Returns the time on this timer's clock.
+    /// Returns the time on this timer's clock. Once the timer has ended, this may be the current runtime's time instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
