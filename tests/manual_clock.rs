@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{current_thread, ms, multi_thread, must_end, panic_message, paused, poll, poll_with};
+use common::{current_thread, inside, ms, multi_thread, must_end, panic_message, paused, poll, poll_with};
 use hairspring::test_util::ManualClock;
 use hairspring::{Instant, MissedTickBehavior, Timer, advance, pause, resume, sleep};
 use tokio_test::{assert_pending, assert_ready, assert_ready_err, task};
@@ -198,6 +198,28 @@ fn a_sleep_whose_timer_has_gone_does_not_go_by_the_clock_of_the_next() {
     for sleep in [&mut polled, &mut idle] {
         assert!(assert_ready_err!(poll(sleep)).is_shutdown(), "it ends early");
     }
+}
+
+/// As above: it showed the time of the next timer's clock.
+#[test]
+fn a_handle_on_a_timer_that_has_gone_shows_the_current_runtimes_time() {
+    const SHARDS: usize = 100; // No other timer here is as large, or takes its memory.
+    let runtime = current_thread();
+    let gone = inside(&runtime, || Timer::builder().shards(SHARDS).install().unwrap());
+    drop(runtime);
+    let clock = ManualClock::new();
+    let next = Timer::builder().clock(&clock).shards(SHARDS).build().unwrap();
+    clock.advance(100 * DAY);
+    assert_eq!(next.now(), clock.now());
+    let before = Instant::now();
+    let shown = gone.now();
+    assert!(before <= shown && shown <= Instant::now());
+    paused().block_on(async {
+        advance(DAY).await;
+        assert_eq!(gone.now(), Instant::now());
+        assert_eq!(gone.sleep(DAY).deadline(), Instant::now() + DAY);
+        assert_eq!(gone.metrics().elapsed(), Timer::current().metrics().elapsed());
+    });
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn the_alarm_thread_needs_no_file() {
         current_thread().block_on(async {
             let files = use_up();
             let start = std::time::Instant::now();
-            let far = tokio::spawn(hairspring::sleep(common::HOUR));
+            let far = tokio::spawn(hairspring::sleep(HOUR));
             for _ in 0..20 {
                 hairspring::sleep(ms(2)).await;
             }

@@ -10,6 +10,7 @@ use crate::core::driver::Driver;
 use crate::core::parking::coalesce;
 use crate::core::shards::{TimerLease, Wanted};
 use crate::util::name::Name;
+use crate::wheel::Ticks;
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
@@ -39,7 +40,8 @@ impl Settings {
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let shards = shards.min(MOST_SHARDS);
-        let wanted = Wanted { shards, grain: 0, capacity: None, coalesce: coalesce::DEFAULT, name: Name::NONE };
+        let wanted =
+            Wanted { shards, resolution: Ticks::ONE, capacity: None, coalesce: coalesce::DEFAULT, name: Name::NONE };
         Settings { wanted, alarm: Alarm::Auto }
     }
 

@@ -67,8 +67,8 @@ impl StandIn {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) shards: usize,
-    /// Deadlines are rounded up to multiples of 2^`grain` ticks.
-    pub(crate) grain: u32,
+    /// Deadlines are rounded up to multiples of this; one tick for not at all.
+    pub(crate) resolution: Ticks,
     /// The maximum number of entries, if it is limited.
     pub(crate) capacity: Option<usize>,
     /// How long timers may wait for company; zero for none.
@@ -279,7 +279,7 @@ impl TimerLease {
         self.turns.store(0, Ordering::Relaxed);
         self.capacity.open(wanted.capacity);
         for shard in self.all() {
-            shard.open(self.epoch(), wanted.grain);
+            shard.open(self.epoch(), wanted.resolution);
         }
         // Last: whoever finds this name for an earlier timer then finds that the shards are of another.
         self.parking.set_name(wanted.name);
@@ -301,7 +301,7 @@ impl TimerLease {
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
         let timer = Shards::new(2).begin().prepared(Wanted {
             shards: 2,
-            grain: 0,
+            resolution: Ticks::ONE,
             capacity: None,
             coalesce: Ticks(0),
             name: Name::NONE,
@@ -338,6 +338,12 @@ impl TimerLease {
     #[inline]
     pub(crate) fn is_default(self) -> bool {
         self.all()[0].is_default(self.epoch())
+    }
+
+    /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.
+    #[inline]
+    pub(crate) fn now(self) -> Tick {
+        ShardLease::new(self.all()[0], self.epoch()).now()
     }
 
     /// The shard of a thread, by its `number` among the runtime's workers or among all threads.

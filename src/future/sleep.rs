@@ -3,7 +3,8 @@
 // Invariants
 // 1. Never early: ready only if a clock was read at or after the deadline, here or by whoever turned the wheel.
 // 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies
-//    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most.
+//    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most. With a resolution that
+//    is the rounded deadline, and the first poll goes by the driver alone.
 // 3. A sleep whose timer nobody chose finds one anywhere. Outside a runtime it is the one that it was on before, or else
 //    the process's own, which also serves on a runtime that was shut down.
 // 4. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
@@ -30,8 +31,9 @@ use crate::wheel::Tick;
 
 /// Waits until `duration` has passed since this call.
 ///
-/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll. A
-/// duration of more than 500 years is treated as 500 years.
+/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll, unless
+/// the timer has a [resolution](crate::timer::Builder::resolution). A duration of more than 500 years is treated as 500
+/// years.
 ///
 /// You can make and poll it anywhere. It waits on the timer of the runtime that polls it, which needs neither
 /// `enable_time` nor `enable_io`. Outside a runtime it waits on the timer that it was on before, or else on the
@@ -64,7 +66,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise the same as [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready, unless the timer has a
+/// [resolution](crate::timer::Builder::resolution). Otherwise the same as [`sleep`].
 ///
 /// # Panics
 /// In the same cases as [`sleep`].
@@ -291,7 +294,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
         // An entry that neither fired nor is here was fired by a stand-in and is unconfirmed, or its timer has ended.
-        lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && self.now() >= self.deadline
+        lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
 
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
@@ -443,7 +446,7 @@ impl Sleep {
         if lease.has_fired(deadline) {
             return self.complete();
         }
-        if lease.has_come(deadline) {
+        if lease.has_come(deadline) && (!lease.rounds() || lease.has_come_rounded(deadline)) {
             lease.remove(key);
             return self.complete();
         }
@@ -472,7 +475,8 @@ impl Sleep {
         if timer.is_driverless() {
             return self.register_with_own(timer, cx);
         }
-        if timer.has_come(self.deadline) {
+        // With a resolution other tasks go first, so here only a turn can have ended it.
+        if timer.has_come(self.deadline) && !timer.rounds() {
             return self.complete_on(timer);
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
@@ -521,6 +525,7 @@ impl Sleep {
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
         match *refusal {
+            _ if timer.has_come_rounded(self.deadline) => self.complete_on(timer),
             InsertError::AlreadyDue => self.complete_on(timer),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),

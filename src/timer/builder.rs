@@ -92,12 +92,20 @@ impl Builder {
         self
     }
 
-    /// Sets the resolution of deadlines, from 1 us to 1 s, rounded down to a power of two nanoseconds: a millisecond
-    /// becomes 2^19 ns, which is 0.52 ms. For about a millisecond, pass `Duration::from_nanos(1 << 20)`.
+    /// Sets the resolution of deadlines, from 1 us to 1 s.
     ///
-    /// Deadlines are rounded up to a multiple of the resolution. A coarse resolution therefore fires many timers with
-    /// one wake-up, and none early. By default deadlines are not rounded, and dense timers are
+    /// Deadlines are rounded up to whole multiples of the resolution, which count from a fixed origin: the instants at
+    /// which two sleeps end differ by a whole multiple. A coarse resolution therefore fires many timers with one
+    /// wake-up, and none early. By default deadlines are not rounded, and dense timers are
     /// [coalesced](Builder::coalesce). With a resolution they are not, unless you ask for it.
+    ///
+    /// A sleep of zero, or one that has passed when it is first polled, also waits for the multiple after its deadline,
+    /// and ends in a turn of the driver. So tasks that are ready run first, as with tokio's sleeps. The first poll is
+    /// ready only if the driver has already gone by that multiple: an [`Interval`](crate::Interval) that is behind
+    /// catches up at once.
+    ///
+    /// A queue or map on this timer, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks, are woken
+    /// at multiples, but a poll at any time returns what is past its deadline.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -314,7 +322,7 @@ impl Builder {
                 return Err(BuildError(Wrong::Resolution(resolution)));
             }
             // Deadlines that are rounded fall together by themselves.
-            (wanted.grain, wanted.coalesce) = (resolution.as_nanos().ilog2(), Ticks(0));
+            (wanted.resolution, wanted.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
             return Err(BuildError(Wrong::Capacity));

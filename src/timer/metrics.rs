@@ -47,7 +47,7 @@ impl Metrics {
             snapshot: Box::new(timer.snapshot()),
             turns: timer.turns(),
             next: if timer.serves() { timer.earliest() } else { Tick::MAX },
-            elapsed: timer.parking.clock.now(),
+            elapsed: timer.now(),
             name: timer.name(),
         }
     }

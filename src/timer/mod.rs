@@ -125,7 +125,7 @@ impl Timer {
         self.lease.name().get()
     }
 
-    /// Returns the time on this timer's clock.
+    /// Returns the time on this timer's clock. Once the timer has ended, this may be the current runtime's time instead.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -141,7 +141,7 @@ impl Timer {
 
     /// [`now`](Timer::now), as a tick.
     pub(crate) fn now_tick(&self) -> Tick {
-        self.lease.parking.clock.now()
+        self.lease.now()
     }
 
     /// Returns a snapshot of what this timer has done so far. Locks each shard for a moment.

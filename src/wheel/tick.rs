@@ -41,6 +41,17 @@ impl Tick {
     pub const ZERO: Tick = Tick(0);
     /// The last tick there is; deadlines further away are held here.
     pub const MAX: Tick = Tick(u64::MAX);
+
+    /// The first multiple of a length at or after this, or the last tick if there is none. The length must not be zero.
+    #[cold] // Rarely asked for, and a division.
+    pub(crate) fn next_multiple_of(self, length: Ticks) -> Tick {
+        self.0.checked_next_multiple_of(length.0).map_or(Tick::MAX, Tick)
+    }
+}
+
+impl Ticks {
+    /// The shortest length.
+    pub(crate) const ONE: Ticks = Ticks(1);
 }
 
 impl Add<Ticks> for Tick {

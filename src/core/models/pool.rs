@@ -16,7 +16,8 @@ use crate::util::name::Name;
 use crate::util::sync;
 use crate::wheel::{Tick, Ticks};
 
-const WANTED: Wanted = Wanted { shards: 1, grain: 0, capacity: None, coalesce: Ticks(0), name: Name::NONE };
+const WANTED: Wanted =
+    Wanted { shards: 1, resolution: Ticks::ONE, capacity: None, coalesce: Ticks(0), name: Name::NONE };
 
 fn close(timer: TimerLease) {
     timer.close().expect("nobody else ends it");

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
 use crate::util::name::Name;
-use crate::wheel::Tick;
+use crate::wheel::{Tick, Ticks};
 
 // Two words, so that it is passed in registers.
 #[derive(Clone, Copy)]
@@ -69,6 +69,20 @@ impl ShardLease {
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
         !self.shard.parking.is_surely_future(deadline) && self.now() >= deadline
+    }
+
+    /// Whether a deadline, rounded up to the timer's resolution, has passed by the timer's clock.
+    #[cold]
+    pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
+        let now = self.now();
+        // If another timer has the shard by now, the resolution is that one's.
+        now >= deadline && (now >= self.shard.expiry(deadline) || !self.shard.serves(self.epoch()))
+    }
+
+    /// Whether the timer rounds deadlines up.
+    #[inline]
+    pub(crate) fn rounds(self) -> bool {
+        self.shard.resolution() > Ticks::ONE
     }
 
     /// Whether the timer is the process's own.

@@ -29,7 +29,7 @@ use crate::util::fair_mutex::FairMutex;
 use crate::util::sync::MutexGuard;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(crate) use crate::wheel::Key;
-use crate::wheel::{Step, Tick, Wheel};
+use crate::wheel::{Step, Tick, Ticks, Wheel};
 
 /// Wakers taken out per hold of the lock, at most.
 const WAKES: usize = 64;
@@ -46,8 +46,8 @@ pub(crate) struct Shard {
     state: FairMutex<State>,
     next: Next,
     fired_through: AtomicU64,
-    /// The low bits of a tick that are below the resolution: deadlines are rounded up to have none of them.
-    fraction: AtomicU64,
+    /// Deadlines are rounded up to multiples of so many ticks.
+    resolution: AtomicU64,
     /// The epoch of `fired_through`; stored after that was set back.
     serves: AtomicU32,
     /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
@@ -114,7 +114,7 @@ impl Shard {
             serves: AtomicU32::new(0),
             default: AtomicU32::new(0),
             users: Holders::none(),
-            fraction: AtomicU64::new(0),
+            resolution: AtomicU64::new(Ticks::ONE.0),
             drives_clock: AtomicBool::new(false),
             parking,
             capacity,
@@ -153,12 +153,16 @@ impl Shard {
         surely || self.lock().wheel.get(key).is_some()
     }
 
-    /// The tick at which a deadline fires: the deadline rounded up to the resolution, or the last tick if that
-    /// overflows.
+    #[inline]
+    fn resolution(&self) -> Ticks {
+        Ticks(self.resolution.load(Ordering::Relaxed))
+    }
+
+    /// The tick at which a deadline fires: the deadline rounded up to the resolution.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
-        let fraction = self.fraction.load(Ordering::Relaxed);
-        deadline.0.checked_add(fraction).map_or(Tick::MAX, |sum| Tick(sum & !fraction))
+        let resolution = self.resolution();
+        if resolution == Ticks::ONE { deadline } else { deadline.next_multiple_of(resolution) }
     }
 
     /// Whether the wheel has gone by a tick, or would have if it had had anything to do: a clock that a test shows turns
@@ -374,9 +378,9 @@ impl Shard {
     }
 
     /// Takes entries for a timer from now on.
-    pub(crate) fn open(&self, epoch: Epoch, grain: u32) {
+    pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
         let mut state = self.lock();
-        self.fraction.store((1 << grain) - 1, Ordering::Relaxed);
+        self.resolution.store(resolution.0, Ordering::Relaxed);
         self.drives_clock.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);

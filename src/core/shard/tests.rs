@@ -19,7 +19,7 @@ impl Wake for Woken {
 fn shard() -> Shard {
     let parking: &Parking = Box::leak(Box::new(Parking::new()));
     let shard = Shard::new(parking, Box::leak(Box::new(Capacity::new())));
-    shard.open(EPOCH, 0);
+    shard.open(EPOCH, Ticks::ONE);
     shard
 }
 
@@ -60,7 +60,7 @@ fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if
     assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
     drop(locked);
-    shard.parking.open(crate::wheel::Ticks(0));
+    shard.parking.open(Ticks(0));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(50)));
     // By the stand-in's clock the wheel may have gone too far.
@@ -74,11 +74,11 @@ fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if
 #[test]
 fn an_unconfirmed_turn_for_one_timer_does_not_concern_the_next() {
     let shard = shard();
-    shard.parking.open(crate::wheel::Ticks(0));
+    shard.parking.open(Ticks(0));
     assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
     assert!(shard.parking.unconfirmed.is_any());
     shard.parking.close();
-    shard.parking.open(crate::wheel::Ticks(0));
+    shard.parking.open(Ticks(0));
     assert!(!shard.parking.unconfirmed.is_any());
 }
 
@@ -156,6 +156,6 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
 #[test]
 fn drives_clock_is_on_a_cache_line_that_a_cancellation_reads() {
     let line = |offset| offset / 64;
-    let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, fraction)];
+    let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, resolution)];
     assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, drives_clock))), "{beside:?}");
 }

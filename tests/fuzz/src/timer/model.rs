@@ -257,7 +257,7 @@ impl Model {
             State::Empty => unreachable!("there is a sleep"),
             State::Done => (ToPoll::Ready, State::Done),
             State::Idle | State::Fired | State::Lost if self.places[slot].era != self.era => (ToPoll::Refused, state),
-            State::Waiting { .. } | State::Idle | State::Fired | State::Lost if now >= deadline => {
+            State::Waiting { .. } | State::Idle | State::Fired | State::Lost if now >= expiry => {
                 let limbo = self.limbo_of(slot);
                 self.limbo.extend(limbo);
                 (ToPoll::Ready, State::Done)
