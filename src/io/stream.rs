@@ -40,8 +40,8 @@ use crate::io::limits::{Limits, Side};
 ///
 /// If the timer of the runtime is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit
 /// fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner
-/// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most a
-/// second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
+/// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most
+/// a second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
 /// timer that the runtime makes next. Nothing panics.
 ///
 /// # Cancel safety

@@ -23,7 +23,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     /// If the key is new, or its entry has expired, and the map is [full](super::Builder::capacity);
-    /// [`try_insert`](DeadlineMap::try_insert) returns an error instead. If a shard would hold more than 2^32 - 128 entries.
+    /// [`try_insert`](DeadlineMap::try_insert) returns an error instead. If a shard would hold more than 2^32 - 128
+    /// entries.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};

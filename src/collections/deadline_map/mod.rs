@@ -102,8 +102,8 @@ fn default_shards() -> usize {
 /// session. If its key is inserted again, the stream hands out both, the expired entry first.
 ///
 /// An expired entry stays in memory until the stream hands it out. So a slow consumer needs no memory besides the
-/// map's, and nothing is lost. Until then the entry counts in [`len`](DeadlineMap::len),
-/// [`is_empty`](DeadlineMap::is_empty) and [`capacity`](Builder::capacity). [`clear`](DeadlineMap::clear) drops it, too.
+/// map's, and nothing is lost. Until then it counts in [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty)
+/// and [`capacity`](Builder::capacity). [`clear`](DeadlineMap::clear) drops it, too.
 ///
 /// # The two halves
 /// When all handles are dropped, the remaining entries still expire, each at its deadline. Then the stream ends.

@@ -144,8 +144,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit(key, self.shared.now(), Some(Term::until(clock::tick_of(deadline))), |_| ()).is_some()
     }
 
-    /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its deadline
-    /// has passed.
+    /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its
+    /// deadline has passed.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};

@@ -288,8 +288,8 @@ impl<'a, K, V> Shard<'a, K, V> {
         Some(taken)
     }
 
-    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`. After `None` there is more to do if `next` is not after
-    /// `now`.
+    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`. After `None` there is more to
+    /// do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         guard.timers.skip_to(self.next().min(now));

@@ -10,8 +10,8 @@ use crate::wheel::{self, Tick};
 
 /// Identifies an entry of a [`DelayQueue`](super::DelayQueue) while it is in the queue.
 ///
-/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of another
-/// queue: no two entries in a process have the same key.
+/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of
+/// another queue: no two entries in a process have the same key.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};

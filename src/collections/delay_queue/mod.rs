@@ -60,9 +60,9 @@ use crate::wheel::{Tick, Wheel};
 /// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
 /// [`sleep`](crate::sleep()) does.
 ///
-/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, as does one in another queue,
-/// any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain) and
-/// [`with_timer`](DelayQueue::with_timer).
+/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, the key of another queue is
+/// refused, any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain)
+/// and [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
 /// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
@@ -257,8 +257,8 @@ impl<T> DelayQueue<T> {
         removed
     }
 
-    /// Removes an entry, due or not. Returns `None` if the entry is not in this queue: it has come out, was removed, or is
-    /// in another.
+    /// Removes an entry, due or not. Returns `None` if the entry is not in this queue: it has come out, was removed, or
+    /// is in another.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
