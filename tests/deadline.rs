@@ -5,7 +5,6 @@ mod common;
 use std::error::Error;
 use std::future::{pending, ready};
 use std::io;
-use std::panic::Location;
 
 use common::{HOUR, YEAR, longest, ms, poll};
 use hairspring::error::Elapsed;
@@ -66,11 +65,32 @@ async fn the_error_names_the_deadline_and_who_set_it() {
     assert_eq!(start.elapsed(), ms(10));
     assert_eq!(error.name(), Some("request"));
     assert_eq!((error.set_at().file(), error.set_at().line()), (file!(), line));
-    let place: &Location<'_> = error.set_at();
-    assert_eq!(error.to_string(), format!("the deadline `request` has passed; it was set at {place}"));
+    assert_eq!(error.to_string(), "the deadline `request` has passed");
     let unnamed = DeadlineExceeded::new(Deadline::at(start));
     assert_eq!(unnamed.name(), None);
-    assert_eq!(unnamed.to_string(), format!("a deadline has passed; it was set at {}", unnamed.set_at()));
+    assert_eq!(unnamed.to_string(), "a deadline has passed");
+}
+
+/// A handler may answer with the text of its error, and of the errors in that.
+#[tokio::test(start_paused = true)]
+async fn the_line_that_set_a_deadline_is_in_debug_and_in_no_text_for_clients() {
+    let exceeded = Deadline::after(ms(1)).limit(pending::<()>()).await.unwrap_err();
+    assert!(format!("{exceeded:?}").contains(&exceeded.set_at().to_string()));
+    let as_io = io::Error::from(exceeded.clone());
+    assert!(format!("{as_io:?}").contains(file!()));
+    let errors: [Box<dyn Error>; 4] = [
+        exceeded.clone().into(),
+        as_io.into(),
+        io::Error::other(exceeded.clone()).into(),
+        Elapsed::from(exceeded).into(),
+    ];
+    for error in &errors {
+        let mut next: Option<&dyn Error> = Some(&**error);
+        while let Some(error) = next {
+            assert!(!error.to_string().contains(".rs"), "{error}");
+            next = error.source();
+        }
+    }
 }
 
 async fn with_question_marks(deadline: Deadline) -> io::Result<u8> {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -93,27 +93,59 @@ async fn a_touch_puts_the_deadline_off_or_advances_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_expired_can_be_saved_until_it_is_handed_out() {
+async fn an_entry_that_expired_comes_out_beside_the_one_that_took_its_key() {
     let (map, mut expirations) = DeadlineMap::new();
-    for key in ["first", "touched", "replaced", "removed", "last"] {
-        map.insert(key, 1, ms(5));
+    map.insert("other", 0, ms(4));
+    for life in 1..=3 {
+        assert_eq!(map.insert("key", life, ms(5)), None);
+        assert_eq!((map.get("key"), map.len()), (Some(life), 1 + life));
+        tokio::time::advance(ms(5)).await;
     }
-    assert!(poll(&mut expirations).is_pending());
-    tokio::time::advance(ms(10)).await;
-    assert_eq!((map.len(), map.remaining("touched")), (5, Some(Duration::ZERO)));
-    assert!(map.touch("touched", HOUR));
-    assert_eq!(map.insert("replaced", 2, 2 * HOUR), Some(1));
-    assert_eq!(map.remove("removed"), Some(1));
-    let mut expired = [poll(&mut expirations), poll(&mut expirations)].map(|polled| match polled {
-        Poll::Ready(Some((key, _))) => key,
-        _ => panic!("it has expired"),
-    });
-    expired.sort_unstable();
-    assert_eq!(expired, ["first", "last"]);
-    assert!(poll(&mut expirations).is_pending());
-    assert_eq!(expirations.recv().await, Some(("touched", 1)));
-    assert_eq!(expirations.recv().await, Some(("replaced", 2)));
+    assert_eq!((map.insert("key", 4, HOUR), map.insert("key", 5, 2 * HOUR)), (None, Some(4)));
+    let metrics = map.metrics();
+    assert_eq!((metrics.len(), metrics.inserted(), metrics.expired(), metrics.removed()), (5, 5, 0, 0));
+    drop(map);
+    let start = Instant::now();
+    for expected in [("key", 1), ("key", 2), ("key", 3), ("other", 0)] {
+        assert_eq!(expirations.recv().await, Some(expected), "no life of it is lost, and they come in their order");
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(expirations.recv().await, Some(("key", 5)));
+    assert_eq!(start.elapsed(), 2 * HOUR);
+    assert_eq!(expirations.recv().await, None);
 }
+
+/// However late its consumer is, a map with one key does not get slow.
+#[test]
+fn a_key_that_expires_again_and_again_costs_no_more_each_time() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let compared = Arc::new(AtomicUsize::new(0));
+    let key = || Counted(Arc::clone(&compared));
+    for life in 0..10_000 {
+        assert_eq!(map.insert(key(), life, Duration::ZERO), None);
+    }
+    assert!(compared.load(SeqCst) <= 10_000, "compared {} times", compared.load(SeqCst));
+    for life in 0..10_000 {
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((_, taken))) if taken == life));
+    }
+    assert!(map.is_empty());
+}
+
+/// All are equal. Counts how often two were compared.
+struct Counted(Arc<AtomicUsize>);
+
+impl Hash for Counted {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, _: &Counted) -> bool {
+        self.0.fetch_add(1, SeqCst);
+        true
+    }
+}
+
+impl Eq for Counted {}
 
 #[tokio::test(start_paused = true)]
 async fn an_insert_replaces_the_value_and_keeps_the_key() {

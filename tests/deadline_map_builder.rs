@@ -36,6 +36,7 @@ async fn a_full_map_refuses_new_keys_only() {
     // An expired entry takes room until it is handed out.
     tokio::time::advance(ms(5)).await;
     assert!(map.try_insert("c", Arc::new(3), HOUR).is_err());
+    assert!(map.try_insert("a", Arc::new(3), HOUR).is_err(), "its key is as good as new");
     assert_eq!(expirations.recv().await, Some(("a", Arc::new(1))));
     assert!(map.try_insert("c", Arc::new(3), HOUR).is_ok());
     // And each way out gives its room back.

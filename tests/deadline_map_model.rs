@@ -17,7 +17,7 @@ use hairspring::{DeadlineMap, Duration, Instant};
 
 #[cfg(feature = "test-util")]
 mod model {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, VecDeque};
     use std::pin::Pin;
     use std::sync::Arc;
     use std::task::{Context, Poll};
@@ -63,6 +63,8 @@ mod model {
         handles: Vec<DeadlineMap<u64, u64>>,
         expirations: Expirations<u64, u64>,
         model: BTreeMap<u64, (u64, Instant)>,
+        /// What had expired when its key was inserted anew.
+        displaced: VecDeque<(u64, u64)>,
         /// The waker of the last poll, if that poll was pending.
         waits: Option<Arc<Wakes>>,
         keys: u64,
@@ -80,7 +82,8 @@ mod model {
             let keys = [1, 3, 20, 300][usize::try_from(random.below(4)).unwrap()];
             let reach = Duration::from_nanos(1 << [3, 8, 14, 32, 45][usize::try_from(random.below(5)).unwrap()]);
             let handles = vec![map];
-            Round { random, clock, handles, expirations, model: BTreeMap::new(), waits: None, keys, reach }
+            let (model, displaced) = (BTreeMap::new(), VecDeque::new());
+            Round { random, clock, handles, expirations, model, displaced, waits: None, keys, reach }
         }
 
         fn run(&mut self) {
@@ -90,7 +93,7 @@ mod model {
             }
             self.handles.clear();
             self.compare();
-            while !self.model.is_empty() {
+            while self.len() > 0 {
                 self.poll();
                 if self.waits.is_some() {
                     assert!(self.clock.advance_to_next().is_some(), "it waits for what is left");
@@ -107,18 +110,29 @@ mod model {
                 1 => longest()[0],
                 _ => self.random.duration(self.reach),
             };
-            let deadline = self.clock.now() + duration.min(Duration::from_secs(500 * 365 * 86_400));
+            let now = self.clock.now();
+            let deadline = now + duration.min(Duration::from_secs(500 * 365 * 86_400));
+            let known = self.model.get(&key).copied();
+            let alive = known.filter(|&(_, deadline)| deadline > now).map(|(value, _)| value);
             match self.random.below(16) {
                 0..=3 => {
                     let value = self.random.next();
-                    let replaced = self.model.insert(key, (value, deadline)).map(|(value, _)| value);
-                    assert_eq!(map.insert(key, value, duration), replaced);
+                    assert_eq!(map.insert(key, value, duration), alive);
+                    self.model.insert(key, (value, deadline));
+                    self.displaced.extend(known.filter(|_| alive.is_none()).map(|(value, _)| (key, value)));
                 }
                 4..=7 => {
-                    let known = self.model.get_mut(&key).map(|known| known.1 = deadline);
-                    assert_eq!(map.touch(&key, duration), known.is_some());
+                    assert_eq!(map.touch(&key, duration), alive.is_some());
+                    if let Some(value) = alive {
+                        self.model.insert(key, (value, deadline));
+                    }
                 }
-                8 | 9 => assert_eq!(map.remove(&key), self.model.remove(&key).map(|(value, _)| value)),
+                8 | 9 => {
+                    assert_eq!(map.remove(&key), alive);
+                    if alive.is_some() {
+                        self.model.remove(&key);
+                    }
+                }
                 10 | 11 => {
                     let by = self.random.duration(self.reach / 2);
                     self.clock.advance(by);
@@ -131,10 +145,15 @@ mod model {
                 _ if self.random.below(10) == 0 => {
                     map.clear();
                     self.model.clear();
+                    self.displaced.clear();
                 }
                 _ if self.handles.len() < 3 => self.handles.push(map.clone()),
                 _ => drop(self.handles.remove(0)),
             }
+        }
+
+        fn len(&self) -> usize {
+            self.model.len() + self.displaced.len()
         }
 
         fn first(&self) -> Option<Instant> {
@@ -148,18 +167,25 @@ mod model {
         }
 
         fn is_due(&self) -> bool {
-            self.first().is_some_and(|first| first <= self.clock.now())
+            !self.displaced.is_empty() || self.first().is_some_and(|first| first <= self.clock.now())
         }
 
         /// Polls until nothing is due any more.
         fn poll(&mut self) {
             while let Poll::Ready(expired) = self.poll_once() {
                 let (key, value) = expired.expect("there are entries, or handles");
-                let (expected, deadline) = self.model.remove(&key).expect("each entry comes once");
-                assert_eq!(value, expected);
-                assert!(self.first().is_none_or(|first| deadline <= first), "the earliest comes first");
-                assert!(deadline <= self.clock.now(), "never early");
-                if self.random.below(4) == 0 || (self.model.is_empty() && self.handles.is_empty()) {
+                if self.displaced.is_empty() {
+                    let (expected, deadline) = self.model.remove(&key).expect("each entry comes once");
+                    assert_eq!(value, expected);
+                    assert!(self.first().is_none_or(|first| deadline <= first), "the earliest comes first");
+                    assert!(deadline <= self.clock.now(), "never early");
+                } else {
+                    // In their order if they are in one shard, as those of one key are.
+                    let of_key = self.displaced.iter().position(|&(other, _)| other == key);
+                    let expected = of_key.and_then(|at| self.displaced.remove(at));
+                    assert_eq!(Some((key, value)), expected, "what was displaced comes first");
+                }
+                if self.random.below(4) == 0 || (self.len() == 0 && self.handles.is_empty()) {
                     return;
                 }
             }
@@ -176,13 +202,13 @@ mod model {
 
         fn compare(&self) {
             if let Some(map) = self.handles.first() {
-                assert_eq!((map.len(), map.is_empty()), (self.model.len(), self.model.is_empty()));
+                assert_eq!((map.len(), map.is_empty()), (self.len(), self.len() == 0));
                 for key in 0..self.keys.min(20) {
                     let remaining = self.model.get(&key).map(|(_, deadline)| *deadline - self.clock.now());
-                    assert_eq!(map.remaining(&key), remaining);
+                    assert_eq!(map.remaining(&key), remaining.filter(|remaining| !remaining.is_zero()));
                 }
             }
-            let would_answer = self.is_due() || (self.handles.is_empty() && self.model.is_empty());
+            let would_answer = self.is_due() || (self.handles.is_empty() && self.len() == 0);
             if let Some(waits) = self.waits.as_ref().filter(|_| would_answer) {
                 assert!(waits.count() > 0, "the answer changed and nobody was told");
             }

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, Waker};
 use common::{HOUR, OnDrop, longest, ms, must_end, panic_message};
 use futures::Stream;
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
+#[cfg(feature = "test-util")]
+use hairspring::{Timer, test_util::ManualClock};
 
 type Halves<V> = (DeadlineMap<u32, V>, Expirations<u32, V>);
 
@@ -51,43 +53,67 @@ fn values_are_read_and_changed_by_key() {
     assert!(!map.contains_key(none));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_is_past_its_deadline_is_not_there_but_comes_out_of_the_stream() {
-    let (map, mut expirations) = DeadlineMap::new();
-    map.insert("past", 1, ms(5));
-    map.insert("alive", 2, ms(6));
-    assert!(poll(&mut expirations).is_pending());
-    tokio::time::advance(ms(5)).await;
-    // Nobody has polled the stream since.
-    assert_eq!((map.get("past"), map.get("alive")), (None, Some(2)));
-    assert!(!map.contains_key("past") && map.contains_key("alive"));
-    let seen = |_: &mut i32| panic!("it has expired");
-    assert_eq!(map.get_with("past", |_| panic!("it has expired")), None::<()>);
-    assert_eq!(map.update("past", seen), None::<()>);
-    assert_eq!(map.touch_with("past", HOUR, seen), None::<()>);
-    assert!(!map.touch_at("past", Instant::now() + HOUR));
-    let mut seen = Vec::new();
-    map.for_each(|key, _| seen.push(*key));
-    map.retain(|key, _| {
-        seen.push(*key);
-        false
-    });
-    assert_eq!(seen, ["alive", "alive"]);
-    assert_eq!((map.len(), map.remaining("past")), (1, Some(Duration::ZERO)));
-    assert_eq!(expirations.recv().await, Some(("past", 1)), "nothing is lost");
-}
+/// Each method, when the deadline has just come and after it. The stream is not polled meanwhile.
+#[cfg(feature = "test-util")]
+#[test]
+fn after_its_deadline_an_entry_is_there_for_the_stream_only() {
+    const NANO: Duration = Duration::from_nanos(1);
+    // With few entries a map keeps them in another way than with many.
+    for (late, others) in [Duration::ZERO, NANO, HOUR].into_iter().flat_map(|late| [(late, 0), (late, 100)]) {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        let (map, mut expirations) = DeadlineMap::builder().shards(1).timer(&timer).build().unwrap();
+        let alive = others + 1;
+        (0..alive).for_each(|other| assert_eq!(map.insert(format!("alive {other}"), 0, 9 * HOUR), None));
+        let names = ["past", "inserted", "inserted at", "tried"];
+        for name in names {
+            map.insert(name.to_owned(), 1, ms(5));
+        }
+        assert!(poll(&mut expirations).is_pending());
+        clock.advance(Duration::from_nanos(4_999_999));
+        assert_eq!((map.remaining("past"), map.get("past")), (Some(NANO), Some(1)));
+        clock.advance(NANO + late);
 
-#[tokio::test(start_paused = true)]
-async fn what_is_past_its_deadline_is_saved_or_given_back_by_what_writes() {
-    let (map, mut expirations) = DeadlineMap::new();
-    for key in ["touched", "replaced", "removed"] {
-        map.insert(key, 1, Duration::ZERO);
+        let when = clock.now() + HOUR;
+        let code = |_: &mut i32| panic!("it has expired");
+        assert_eq!((map.get("past"), map.contains_key("past"), map.remaining("past")), (None, false, None));
+        assert_eq!(map.get_with("past", |_| panic!("it has expired")), None::<()>);
+        assert_eq!(map.update("past", code), None::<()>);
+        assert_eq!(map.touch_with("past", HOUR, code), None::<()>);
+        assert!(!map.touch("past", HOUR), "a late heartbeat revives nothing");
+        assert!(!map.touch_at("past", when));
+        let mut seen = 0;
+        let mut look = |key: &String| seen += usize::from(key.starts_with("alive"));
+        map.for_each(|key, _| look(key));
+        map.retain(|key, _| {
+            look(key);
+            !key.starts_with("past")
+        });
+        assert_eq!(seen, 2 * alive);
+        assert_eq!(map.remove("past"), None);
+        // They still take room.
+        assert_eq!((map.len(), map.is_empty()), (alive + 4, false));
+        assert_eq!(map.insert("inserted".to_owned(), 2, HOUR), None);
+        assert_eq!(map.insert_at("inserted at".to_owned(), 2, when), None);
+        assert_eq!(map.try_insert("tried".to_owned(), 2, HOUR), Ok(None));
+        assert_eq!(map.len(), alive + 7, "old and new");
+
+        let mut expired = Vec::new();
+        while let Poll::Ready(Some(entry)) = poll(&mut expirations) {
+            expired.push(entry);
+        }
+        expired.sort_unstable();
+        let mut all = names.map(|name| (name.to_owned(), 1));
+        all.sort_unstable();
+        assert_eq!(expired, all, "nothing is lost");
+        assert!(names[1..].iter().all(|name| map.get(*name) == Some(2) && map.remaining(*name) == Some(HOUR)));
+        assert_eq!((map.len(), map.get("past")), (alive + 3, None));
+        // What is cleared is gone for the stream, too.
+        clock.advance(HOUR);
+        assert_eq!(map.insert("tried".to_owned(), 3, HOUR), None);
+        map.clear();
+        assert_eq!((map.len(), poll(&mut expirations)), (0, Poll::Pending));
     }
-    assert!(map.touch("touched", ms(1)));
-    assert_eq!(map.insert_at("replaced", 2, Instant::now() + ms(2)), Some(1));
-    assert_eq!(map.remove("removed"), Some(1));
-    assert_eq!(expirations.recv().await, Some(("touched", 1)));
-    assert_eq!(expirations.recv().await, Some(("replaced", 2)));
 }
 
 #[tokio::test(start_paused = true)]

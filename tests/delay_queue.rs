@@ -265,11 +265,55 @@ fn a_key_of_an_entry_that_is_gone_is_refused_and_never_names_a_newer_one() {
                 panic_message(|| queue.reset_at(key, Instant::now())),
                 panic_message(|| queue.deadline(key)),
             ] {
-                assert_eq!(message, "invalid key: its entry has been handed out or removed");
+                assert_eq!(message, REFUSAL);
             }
         }
         assert_eq!(queue.remove(&live).into_inner(), 4, "it is as it was");
     });
+}
+
+/// What a queue says to a key that names no entry of it.
+const REFUSAL: &str = "invalid key: its entry has been handed out or removed, or is in another queue";
+
+#[test]
+fn a_key_of_another_queue_is_refused_whatever_became_of_both() {
+    // The entries have the same places in their queues.
+    let filled = |count| {
+        let mut queue = DelayQueue::new();
+        let keys: Vec<Key> = (0..count).map(|n| queue.insert(n, HOUR)).collect();
+        (queue, keys)
+    };
+    for count in [1, 2_000] {
+        let (mut queue, keys) = filled(count);
+        let (mut moved, mut foreign) = filled(count);
+        foreign.extend(filled(count).1); // that queue is gone
+        let mut cleared = filled(count);
+        cleared.0.clear();
+        foreign.extend(cleared.1);
+        foreign.extend((0..count).map(|n| cleared.0.insert(n, HOUR)));
+        moved = std::thread::spawn(move || {
+            moved.compact();
+            moved
+        })
+        .join()
+        .unwrap();
+        foreign.push(moved.insert(0, HOUR));
+        foreign.extend(moved.drain().map(|entry| entry.key()));
+        for key in &foreign {
+            assert!(!keys.contains(key) && queue.try_remove(key).is_none());
+        }
+        let key = &foreign[0];
+        for message in [
+            panic_message(|| queue.remove(key).into_inner()),
+            panic_message(|| queue.reset(key, ms(1))),
+            panic_message(|| queue.reset_at(key, Instant::now())),
+            panic_message(|| queue.deadline(key)),
+        ] {
+            assert_eq!(message, REFUSAL);
+        }
+        assert_eq!(queue.len(), keys.len(), "it is as it was");
+        assert!(keys.iter().zip(0..).all(|(key, n)| queue.remove(key).into_inner() == n));
+    }
 }
 
 /// tokio 2473, 3270

@@ -4,11 +4,11 @@ mod common;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
 use common::{HOUR, both_flavours, longest, ms, must_end, panic_message};
-use futures::{Stream, StreamExt as _, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::error::Elapsed;
 use hairspring::stream::IntervalStream;
 use hairspring::{Duration, Instant, StreamExt, interval, interval_at, sleep};
@@ -313,22 +313,39 @@ async fn a_debounce_of_zero_gives_what_came_together_once() {
     assert_pending!(items.poll_next());
 }
 
-/// A stream without an end of items that are ready.
+/// A stream of items that are ready, until another task has run.
+fn ready_until_another_task_runs() -> impl Stream<Item = ()> + Unpin {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    tokio::spawn(async move { stops.store(true, SeqCst) });
+    stream::poll_fn(move |_| Poll::Ready((!stop.load(SeqCst)).then_some(())))
+}
+
 #[test]
-fn a_debounce_lets_other_tasks_run() {
+fn items_that_are_always_ready_let_other_tasks_run() {
     must_end(|| {
         both_flavours()[0].block_on(async {
-            let stop = Arc::new(AtomicBool::new(false));
-            let (stops, polls) = (Arc::clone(&stop), Arc::new(AtomicUsize::new(0)));
-            let items = stream::poll_fn(|_| {
-                polls.fetch_add(1, SeqCst);
-                Poll::Ready((!stop.load(SeqCst)).then_some(()))
-            });
-            tokio::spawn(async move { stops.store(true, SeqCst) });
-            assert_eq!(items.debounce(HOUR).next().await, Some(()));
-            assert!(polls.load(SeqCst) > 1);
+            assert_eq!(ready_until_another_task_runs().debounce(HOUR).next().await, Some(()));
+            let chunk = ready_until_another_task_runs().chunks_timeout(1_000_000, HOUR).next().await;
+            assert!(chunk.is_some_and(|chunk| chunk.len() < 1_000_000));
         });
     });
+}
+
+/// Each item takes a millisecond, in which the stream does not wait.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_chunk_counts_though_items_are_always_ready() {
+    let busy = stream::iter(0..1_000_000).inspect(|_| assert!(advance(ms(1)).now_or_never().is_none()));
+    let mut chunks = busy.chunks_timeout(usize::MAX, ms(1_000));
+    for _ in 0..2 {
+        let start = Instant::now();
+        let chunk = chunks.next().await.unwrap();
+        assert!((1_000..1_128).contains(&chunk.len()), "{}", chunk.len());
+        assert_eq!(start.elapsed().as_millis(), chunk.len() as u128);
+    }
+    // What is ready before the time has passed is one chunk, however much it is.
+    let mut together = pin!(stream::iter(0..1_000).chain(stream::pending()).chunks_timeout(2_000, HOUR));
+    assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000));
 }
 
 #[test]

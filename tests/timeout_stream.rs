@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use common::{HOUR, Wakes, both_flavours, longest, ms, poll, poll_with, settle};
+use common::{HOUR, Wakes, both_flavours, longest, ms, must_end, poll, poll_with, settle};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::{Duration, Instant, Timer, sleep};
 use tokio::io::{
@@ -572,6 +572,49 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     assert_eq!(connection.read_u8().await.unwrap(), 1);
     drop(other);
     assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "there is room again");
+}
+
+/// Whether the shutdown comes before the read or while it waits.
+#[tokio::test]
+async fn after_its_timer_was_shut_down_a_limit_passes_when_it_would_have() {
+    for waits in [false, true] {
+        let (connection, mut peer) = connection();
+        let mut connection = connection.read_timeout(ms(20));
+        let timer = Timer::builder().install().unwrap();
+        let start = Instant::now();
+        let mut read = Box::pin(connection.read_u8());
+        if waits {
+            assert!(poll(&mut read).is_pending());
+        }
+        assert_eq!(timer.shutdown(), usize::from(waits));
+        assert_eq!(exceeded(read.await), (Limit::Read, ms(20)));
+        assert!(start.elapsed() >= ms(20));
+        assert_ne!(Timer::current(), timer, "the runtime has made another");
+        peer.write_u8(1).await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), 1);
+    }
+}
+
+/// A runtime that is dropped waits for what `spawn_blocking` has started.
+#[test]
+fn a_read_that_holds_up_the_end_of_its_runtime_fails_with_the_timers_error() {
+    must_end(|| {
+        for runtime in both_flavours() {
+            let (connection, _peer) = connection();
+            let mut connection = connection.read_timeout(HOUR);
+            let (sender, started) = std::sync::mpsc::channel();
+            let read = runtime.spawn_blocking(move || {
+                sender.send(()).unwrap();
+                futures::executor::block_on(connection.read_u8()).unwrap_err()
+            });
+            started.recv().unwrap();
+            drop(runtime);
+            let error = futures::executor::block_on(read).unwrap();
+            assert_eq!(error.kind(), ErrorKind::Other);
+            let inner: &hairspring::error::Error = error.get_ref().unwrap().downcast_ref().unwrap();
+            assert!(inner.is_shutdown());
+        }
+    });
 }
 
 #[tokio::test]

@@ -99,6 +99,11 @@ fn each_request_may_have_a_deadline_of_its_own() {
         let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
         assert_eq!(start.elapsed(), ms(100));
         assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
+        assert_eq!(
+            error.to_string(),
+            "the deadline `request` has passed",
+            "no line of the source: a client may read it"
+        );
         let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
         assert!(error.is::<io::Error>(), "the service's own");
         assert!(format!("{layer:?} {:?}", layer.layer(7)).contains("PerRequest { inner: 7, .. }"));

@@ -167,7 +167,7 @@ impl Limits {
                     // A write in progress is no silence.
                     self.last_activity = self.last_activity.max(self.write.in_progress_until(now));
                 }
-                // The timer is full, or was shut down and must not be waited for.
+                // The timer is full, or the runtime was shut down and must not be held up.
                 Poll::Ready(Err(error)) => {
                     self.operation_ended(side, false);
                     return Poll::Ready(io::Error::other(error));

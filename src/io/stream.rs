@@ -38,9 +38,11 @@ use crate::io::limits::{Limits, Side};
 ///   had to wait ends.
 /// - After the deadline, each operation fails. Only a shutdown is still tried, and fails if it has to wait.
 ///
-/// If the timer of the runtime is [full](crate::timer::Builder::capacity) or was shut down, an operation that has to
-/// wait under a limit fails with the kind [`Other`](io::ErrorKind::Other) and the timer's
-/// [`Error`](crate::error::Error) as the inner error. Nothing panics.
+/// If the timer of the runtime is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit
+/// fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner
+/// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most
+/// a second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
+/// timer that the runtime makes next. Nothing panics.
 ///
 /// # Cancel safety
 /// An operation is as cancel safe as that of the inner stream. Limits cannot see that an operation was dropped while it

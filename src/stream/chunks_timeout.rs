@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
 use pin_project::pin_project;
 
+use super::AT_ONCE;
 use super::fuse::Fuse;
 use crate::clock;
 use crate::future::{Sleep, sleep};
@@ -72,7 +73,9 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<S::Item>>> {
         let mut this = self.project();
-        while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
+        let mut taken = 0;
+        while taken < AT_ONCE {
+            let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) else { break };
             let Some(item) = item else {
                 let rest = mem::take(this.items);
                 return Poll::Ready((!rest.is_empty()).then_some(rest));
@@ -82,15 +85,18 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 this.items.reserve_exact(ROOM.min(*this.max_size));
             }
             this.items.push(item);
+            taken += 1;
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
             }
         }
-        if this.items.is_empty() {
-            return Poll::Pending;
+        if !this.items.is_empty() && Pin::new(this.delay).poll(cx).is_ready() {
+            return Poll::Ready(Some(mem::take(this.items)));
         }
-        ready!(Pin::new(this.delay).poll(cx));
-        Poll::Ready(Some(mem::take(this.items)))
+        if taken == AT_ONCE {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

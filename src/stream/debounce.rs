@@ -7,11 +7,9 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project::pin_project;
 
+use super::AT_ONCE;
 use super::fuse::Fuse;
 use super::silence::Silence;
-
-/// How many items one poll takes before other tasks run.
-const ITEMS: usize = 128;
 
 /// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
 ///
@@ -49,7 +47,7 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
-        for _ in 0..ITEMS {
+        for _ in 0..AT_ONCE {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
                     *this.last = Some(item);

@@ -37,6 +37,9 @@ pub use throttle::Throttle;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
+/// How many items one poll takes and keeps before other tasks run.
+const AT_ONCE: usize = 128;
+
 /// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
 ///
 /// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and
@@ -143,8 +146,10 @@ pub trait StreamExt: Stream {
     }
 
     /// Gathers items: yields a `Vec` of them as soon as there are `max_size`, when `duration` has passed since the
-    /// first of them, or when the stream ends. A `Vec` is never empty. The time is checked only if no item is ready. With
-    /// a zero duration it yields what is ready.
+    /// first of them, or when the stream ends. A `Vec` is never empty.
+    ///
+    /// The time is checked when no item is ready, and after each 128 items that were, when other tasks run, too. With a
+    /// zero duration it yields what is ready, at most 128 items at a time.
     ///
     /// # Panics
     /// If `max_size` is zero.

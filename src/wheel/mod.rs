@@ -156,6 +156,12 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Counts entries as [inserted](Wheel::inserted) that never were, until the count is `first`, and returns how many
+    /// they are. The keys of wheels that count apart differ.
+    pub(crate) fn number_from(&mut self, first: u64) -> u64 {
+        self.store.number_from(first)
+    }
+
     /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
     pub(crate) fn restart(&mut self) {
         assert!(self.is_empty(), "time goes back only if nothing waits");

@@ -87,6 +87,15 @@ impl<T> Store<T> {
         self.inserted
     }
 
+    /// Makes `first` the next generation. Those before it count as entries that were inserted and taken out; returns how
+    /// many they are.
+    pub(super) fn number_from(&mut self, first: u64) -> u64 {
+        let skipped = first.checked_sub(self.inserted).expect("a generation is given once");
+        self.inserted += skipped;
+        self.taken += skipped;
+        skipped
+    }
+
     /// The index of the entry that is inserted next.
     #[inline]
     pub(super) fn next_index(&mut self) -> u32 {

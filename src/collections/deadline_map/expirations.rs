@@ -27,7 +27,8 @@ const HOLDS: usize = 64;
 ///
 /// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
 /// first. Entries come out in the order of their deadlines, and in any order if their deadlines are equal. An entry
-/// with an earlier deadline that is inserted or touched while others come out may come after those.
+/// with an earlier deadline that is inserted or touched while others come out may come after those. An expired entry
+/// whose key is inserted again comes out before the others.
 ///
 /// The stream ends when every handle on the map has been dropped and all remaining entries have expired and come out.
 /// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).

@@ -14,14 +14,17 @@ const DISCARDED: usize = 2;
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
-    /// and deadline, and the old value is returned. This is also so if that entry's deadline has passed but the stream
-    /// has not returned it yet: then it does not come out of the stream.
+    /// and deadline, and the old value is returned.
+    ///
+    /// An entry whose deadline has passed is not there for this, even if the stream has not returned it yet. So the
+    /// result is `None`, and the stream returns that entry, and later the new one, too.
     ///
     /// Wakes the consumer if this entry expires before all others.
     ///
     /// # Panics
-    /// If the key is new and the map is [full](super::Builder::capacity); [`try_insert`](DeadlineMap::try_insert)
-    /// returns an error instead. If a shard would hold more than 2^32 - 128 entries.
+    /// If the key is new, or its entry has expired, and the map is [full](super::Builder::capacity);
+    /// [`try_insert`](DeadlineMap::try_insert) returns an error instead. If a shard would hold more than 2^32 - 128
+    /// entries.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -63,8 +66,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// The same as [`insert`](DeadlineMap::insert), but with an error instead of a panic if the map is full.
     ///
     /// # Errors
-    /// If the key is new and the map is at its [capacity](super::Builder::capacity). The error has the key and the
-    /// value.
+    /// If the key is new, or its entry has expired, and the map is at its [capacity](super::Builder::capacity). The
+    /// error has the key and the value.
     ///
     /// # Panics
     /// If a shard would hold more than 2^32 - 128 entries.
@@ -90,17 +93,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         if self.shared.consumer.is_gone() {
             return self.insert_without_consumer(hash, key, value, term, now);
         }
-        self.shared.shards.of(hash).insert(&*self.shared, hash, key, value, term)
+        self.shared.shards.of(hash).insert(&*self.shared, hash, key, value, term, now)
     }
 
     /// Inserts an entry, and drops some that have expired, as nobody takes them.
     #[cold]
     fn insert_without_consumer(&self, hash: u64, key: K, value: V, term: Term, now: Tick) -> Result<Option<V>, (K, V)> {
         let shard = self.shared.shards.of(hash);
-        let mut inserted = shard.insert(&*self.shared, hash, key, value, term);
+        let mut inserted = shard.insert(&*self.shared, hash, key, value, term, now);
         if let Err((key, value)) = inserted {
             self.shared.make_room(now);
-            inserted = shard.insert(&*self.shared, hash, key, value, term);
+            inserted = shard.insert(&*self.shared, hash, key, value, term, now);
         }
         for _ in 0..DISCARDED {
             drop(shard.take_due(now));

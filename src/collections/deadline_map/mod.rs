@@ -3,7 +3,7 @@
 //! ```
 //! use hairspring::{DeadlineMap, Duration};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let (sessions, mut expirations) = DeadlineMap::new();
 //! let heartbeats = sessions.clone(); // for another task, or thread
@@ -75,7 +75,7 @@ fn default_shards() -> usize {
 /// ```
 /// use hairspring::{DeadlineMap, Duration, Instant};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// const IDLE: Duration = Duration::from_millis(5);
 ///
@@ -97,15 +97,13 @@ fn default_shards() -> usize {
 /// once, and a duration of more than 500 years is treated as 500 years. The clock is that of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) reads it, or of the timer given to [`with_timer`](DeadlineMap::with_timer).
 ///
-/// An expired entry stays in the map until the stream hands it out. So a slow consumer needs no memory besides the
-/// map's, and nothing is lost. Until then the entry
-/// - is not there for what reads: [`get`](DeadlineMap::get), [`get_with`](DeadlineMap::get_with),
-///   [`contains_key`](DeadlineMap::contains_key), [`update`](DeadlineMap::update),
-///   [`touch_with`](DeadlineMap::touch_with), [`touch_at`](DeadlineMap::touch_at), [`retain`](DeadlineMap::retain) and
-///   [`for_each`](DeadlineMap::for_each), so nobody sees a value beyond its deadline, however late the consumer is;
-/// - is still there for what can save it or takes it: [`touch`](DeadlineMap::touch), [`insert`](DeadlineMap::insert),
-///   [`insert_at`](DeadlineMap::insert_at) and [`remove`](DeadlineMap::remove). It counts in [`len`](DeadlineMap::len)
-///   and [`capacity`](Builder::capacity), and [`remaining`](DeadlineMap::remaining) is zero for it.
+/// **From its deadline on, an entry is there for the stream only.** No other method finds it, and none gives it more
+/// time, however late the consumer is. So nobody sees a value beyond its deadline, and no late heartbeat revives a
+/// session. If its key is inserted again, the stream hands out both, the expired entry first.
+///
+/// An expired entry stays in memory until the stream hands it out. So a slow consumer needs no memory besides the
+/// map's, and nothing is lost. Until then it counts in [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty)
+/// and [`capacity`](Builder::capacity). [`clear`](DeadlineMap::clear) drops it, too.
 ///
 /// # The two halves
 /// When all handles are dropped, the remaining entries still expire, each at its deadline. Then the stream ends.
@@ -230,11 +228,9 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
-    /// if the map does not have the key.
+    /// if the map does not have the key, or if its deadline has passed: a late heartbeat revives nothing.
     ///
     /// Use this for heartbeats. If it puts the deadline off, as it nearly always does, it costs no more than a look-up.
-    /// An expired entry that is touched before it is handed out waits for the new deadline: a late heartbeat saves it.
-    /// [`touch_with`](DeadlineMap::touch_with) and [`touch_at`](DeadlineMap::touch_at) do not.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -249,14 +245,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.hash(key);
-        let term = self.term(duration);
-        self.shared.shards.of(hash).touch(&*self.shared, hash, key, term)
+        self.touch_with(key, duration, |_| ()).is_some()
     }
 
-    /// Removes an entry and returns its value. Its memory is freed at once.
-    ///
-    /// If the entry is due, either this or the stream gets it, never both.
+    /// Removes an entry and returns its value. Its memory is freed at once. Returns `None` if the map does not have the
+    /// key, or if its deadline has passed: then the stream gets the entry. So exactly one of them gets it.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -272,7 +265,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.shards.of(hash).remove(&*self.shared, hash, key)
+        self.shared.shards.of(hash).remove(&*self.shared, hash, key, self.shared.now())
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
@@ -331,7 +324,8 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.shards.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Returns whether the map has no entries. Takes no lock.
+    /// Returns whether the map has no entries: none that waits, and none that has expired and was not handed out yet.
+    /// Takes no lock.
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::new();
@@ -358,7 +352,8 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.metrics()
     }
 
-    /// Drops all entries and frees their memory.
+    /// Drops all entries and frees their memory. Those that have expired and were not handed out yet are dropped, too:
+    /// the stream does not get them.
     ///
     /// Empties one shard after another. What other threads insert meanwhile may stay.
     ///

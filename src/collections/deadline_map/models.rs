@@ -50,14 +50,22 @@ impl Map {
     /// The same as `insert`, with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let inserted = self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), Term::until(deadline));
+        let inserted =
+            self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), Term::until(deadline), Tick::ZERO);
         assert!(inserted.is_ok());
     }
 
     /// The same as `touch`.
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        assert!(self.shared.shards.of(hash).touch(&*self.shared, hash, &key, Term::until(deadline)));
+        let term = Some(Term::until(deadline));
+        assert!(self.shared.shards.of(hash).visit(&*self.shared, hash, &key, Tick::ZERO, term, |()| ()).is_some());
+    }
+
+    /// The same as `remove`, by a thread that has read the clock before any deadline. Returns whether it got the entry.
+    fn remove_early(&self, key: u64) -> bool {
+        let hash = self.hash(&key);
+        self.shared.shards.of(hash).remove(&*self.shared, hash, &key, Tick::ZERO).is_some()
     }
 }
 
@@ -243,7 +251,7 @@ fn remove_against_taking() {
         let (map, task) = map();
         let key = map.key(0);
         map.insert_until(key, near(1));
-        let (task, (removed, _map)) = race(move || task.run(), move || (map.remove(&key).is_some(), map));
+        let (task, (removed, _map)) = race(move || task.run(), move || (map.remove_early(key), map));
         assert_eq!(task.taken.len() + usize::from(removed), 1, "one of them gets it");
     });
 }

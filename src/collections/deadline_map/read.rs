@@ -102,8 +102,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// The same as [`update`](DeadlineMap::update), and then sets the entry's deadline to `duration` from now: one
-    /// look-up for a heartbeat that brings or wants a value. Unlike [`touch`](DeadlineMap::touch), this does not save
-    /// an entry whose deadline has passed.
+    /// look-up for a heartbeat that brings or wants a value.
     ///
     /// # Panics
     /// In the same cases as [`update`](DeadlineMap::update). The deadline then stays, too.
@@ -127,8 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Sets an entry's deadline to an instant, whether that is later or earlier than before. If the instant has passed,
-    /// the entry expires at once. Returns `false` if the map does not have the key, or if its deadline has passed:
-    /// unlike [`touch`](DeadlineMap::touch), this does not save it.
+    /// the entry expires at once. Returns `false` if the map does not have the key, or if its deadline has passed.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -146,8 +144,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit(key, self.shared.now(), Some(Term::until(clock::tick_of(deadline))), |_| ()).is_some()
     }
 
-    /// Returns how long it is until an entry expires: zero if its deadline has passed and it was not handed out yet.
-    /// Returns `None` if the map does not have the key.
+    /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its
+    /// deadline has passed.
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -164,8 +162,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        let deadline = self.shared.shards.of(hash).deadline(hash, key)?;
-        Some(clock::duration_of(deadline - self.shared.now()))
+        let now = self.shared.now();
+        let deadline = self.shared.shards.of(hash).deadline(hash, key, now)?;
+        Some(clock::duration_of(deadline - now))
     }
 
     fn visit<Q, R>(&self, key: &Q, now: Tick, term: Option<Term>, code: impl FnOnce(&mut V) -> R) -> Option<R>

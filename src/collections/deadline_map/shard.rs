@@ -13,6 +13,8 @@
 //    values (`visit.rs`) while the shard is whole. Keys and values are dropped outside it, and nobody is
 //    woken under it.
 // 6. Each entry has taken room of `capacity`, which is given back under the lock as the entry is taken out.
+// 7. After its deadline an entry is there for the stream only. If its key is inserted anew it is displaced: it makes
+//    room in the table, is due at tick 0, and comes out before what the table holds.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -176,12 +178,12 @@ impl<'a, K, V> Shard<'a, K, V> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lock().map_or(0, |state| state.table.len())
+        self.lock().map_or(0, |state| state.len())
     }
 
     /// What the shard has done, and the number of its entries.
     pub(super) fn counts(&self) -> (Counts, usize) {
-        self.lock().map_or((Counts::default(), 0), |state| (state.counts, state.table.len()))
+        self.lock().map_or((Counts::default(), 0), |state| (state.counts, state.len()))
     }
 
     #[inline]
@@ -199,8 +201,8 @@ impl<'a, K, V> Shard<'a, K, V> {
         self.publish(&guard);
     }
 
-    /// Inserts an entry, or gives the entry of that key another value and deadline. If the map is full, returns the key
-    /// and the value.
+    /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`. If
+    /// the map is full, returns the key and the value.
     pub(super) fn insert(
         &self,
         waits: &impl Waits,
@@ -208,56 +210,54 @@ impl<'a, K, V> Shard<'a, K, V> {
         key: K,
         value: V,
         term: Term,
+        now: Tick,
     ) -> Result<Option<V>, (K, V)>
     where
         K: Eq,
     {
         inside::check(self.map());
         let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let State { table, timers, counts } = &mut *guard;
+        let State { table, timers, displaced, counts } = &mut *guard;
         let deadline = term.end(timers);
-        let found = table.find_mut(hash, |entry| entry.key == key);
-        let (replaced, registered) = if let Some(entry) = found {
-            (Some(mem::replace(&mut entry.value, value)), entry.move_to(deadline, timers, self.drives_clock()))
-        } else if self.shards.capacity.take().is_err() {
+        let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
+            Some(entry) if !entry.has_expired(now) => {
+                let registered = entry.move_to(deadline, timers, self.drives_clock());
+                (Some(mem::replace(&mut entry.value, value)), registered.then_some(deadline))
+            }
             // The caller drops them outside the lock.
-            return Err((key, value));
-        } else {
-            counts.inserted += 1;
-            let timer = match timers.wheel() {
-                Some(wheel) => wheel.insert(deadline, hash),
-                None => register_one_of_few(table, timers, deadline, hash),
-            };
-            let entry = Entry { key, value, deadline, timer };
-            table.insert_unique(hash, entry, |entry| timers.hash_of(entry.timer));
-            (None, true)
+            _ if self.shards.capacity.take().is_err() => return Err((key, value)),
+            Some(entry) => {
+                counts.inserted += 1;
+                entry.move_to(deadline, timers, self.drives_clock());
+                displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
+                (None, Some(Tick::ZERO))
+            }
+            None => {
+                counts.inserted += 1;
+                let timer = match timers.wheel() {
+                    Some(wheel) => wheel.insert(deadline, hash),
+                    None => register_one_of_few(table, timers, deadline, hash),
+                };
+                let entry = Entry { key, value, deadline, timer };
+                table.insert_unique(hash, entry, |entry| timers.hash_of(entry.timer));
+                (None, Some(deadline))
+            }
         };
-        self.unlock(guard, registered.then_some(deadline), waits);
+        self.unlock(guard, registered, waits);
         Ok(replaced)
     }
 
-    /// Gives an entry another deadline. Returns `false` if there is no entry.
-    pub(super) fn touch<Q>(&self, waits: &impl Waits, hash: u64, key: &Q, term: Term) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let Some(mut guard) = self.lock() else { return false };
-        let State { table, timers, .. } = &mut *guard;
-        let Some(entry) = table.find_mut(hash, |entry| entry.key.borrow() == key) else { return false };
-        let deadline = term.end(timers);
-        let registered = entry.move_to(deadline, timers, self.drives_clock());
-        self.unlock(guard, registered.then_some(deadline), waits);
-        true
-    }
-
-    pub(super) fn remove<Q>(&self, waits: &impl Waits, hash: u64, key: &Q) -> Option<V>
+    /// Takes out an entry that has not expired at `now`.
+    pub(super) fn remove<Q>(&self, waits: &impl Waits, hash: u64, key: &Q, now: Tick) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
         let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
+        if found.get().has_expired(now) {
+            return None;
+        }
         let (entry, _) = found.remove();
         guard.timers.remove(entry.timer);
         self.unlock_without(guard, 1, waits);
@@ -265,28 +265,31 @@ impl<'a, K, V> Shard<'a, K, V> {
         Some(entry.value)
     }
 
-    pub(super) fn deadline<Q>(&self, hash: u64, key: &Q) -> Option<Tick>
+    /// The deadline of an entry that has not expired at `now`.
+    pub(super) fn deadline<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<Tick>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let guard = self.lock()?;
-        guard.table.find(hash, |entry| entry.key.borrow() == key).map(|entry| entry.deadline)
+        let found = guard.table.find(hash, |entry| entry.key.borrow() == key)?;
+        (!found.has_expired(now)).then_some(found.deadline)
     }
 
     /// Takes everything out, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
+        self.shards.capacity.give(guard.len());
         let timers = Timers::starting_at(guard.timers.elapsed());
-        let taken = (mem::take(&mut guard.table), mem::replace(&mut guard.timers, timers));
-        self.shards.capacity.give(taken.0.len());
+        let timers = mem::replace(&mut guard.timers, timers);
+        let taken = (mem::take(&mut guard.table), timers, mem::take(&mut guard.displaced));
         self.published().publish(None);
         drop(guard);
         Some(taken)
     }
 
-    /// Takes the earliest entry out if it is due at `now`. After `None` there is more to do if `next` is not after
-    /// `now`.
+    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`. After `None` there is more to
+    /// do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         guard.timers.skip_to(self.next().min(now));
@@ -306,7 +309,7 @@ impl<'a, K, V> Shard<'a, K, V> {
         guard.shrink();
         if self.drives_clock() {
             self.unlock_exactly(guard, waits);
-        } else if guard.table.is_empty() {
+        } else if guard.is_empty() {
             self.published().publish(None);
         }
     }
@@ -339,7 +342,7 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// Publishes when there is work here.
     fn publish(&self, state: &State<K, V>) -> Tick {
-        self.published().publish(state.timers.next_expiration())
+        self.published().publish(state.next())
     }
 }
 
@@ -363,7 +366,7 @@ mod tests {
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
-            assert_eq!(shard.insert(&Nobody, n, n, (), term), Ok(None));
+            assert_eq!(shard.insert(&Nobody, n, n, (), term, Tick::ZERO), Ok(None));
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));

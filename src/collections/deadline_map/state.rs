@@ -2,6 +2,8 @@
 //
 // The invariants are those of `shard.rs`.
 
+use std::collections::VecDeque;
+
 use hashbrown::HashTable;
 
 use super::timers::Timers;
@@ -20,6 +22,8 @@ const ROOMY: usize = 1024;
 pub(super) struct State<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
     pub(super) timers: Timers,
+    /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
+    pub(super) displaced: VecDeque<(K, V)>,
     pub(super) counts: Counts,
 }
 
@@ -39,7 +43,27 @@ pub(super) struct Entry<K, V> {
 
 impl<K, V> State<K, V> {
     pub(super) fn new() -> Self {
-        State { table: HashTable::new(), timers: Timers::starting_at(wheels_begin()), counts: Counts::default() }
+        State {
+            table: HashTable::new(),
+            timers: Timers::starting_at(wheels_begin()),
+            displaced: VecDeque::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len() + self.displaced.len()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty() && self.displaced.is_empty()
+    }
+
+    /// When there is work here, or earlier.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Tick> {
+        if self.displaced.is_empty() { self.timers.next_expiration() } else { Some(Tick::ZERO) }
     }
 
     /// Frees memory after an entry was taken out.
@@ -56,9 +80,16 @@ impl<K, V> State<K, V> {
         table.shrink_to(table.len() * 2, |entry| timers.hash_of(entry.timer));
     }
 
-    /// Takes the earliest entry out if it is due at `now`, in at most `STEPS` steps.
+    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
-        let State { table, timers, counts } = self;
+        let State { table, timers, displaced, counts } = self;
+        if let Some(taken) = displaced.pop_front() {
+            if displaced.is_empty() {
+                *displaced = VecDeque::new();
+            }
+            counts.expired += 1;
+            return Some(taken);
+        }
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::iter::FusedIterator;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::vec;
 
 use crate::clock::{self, Instant};
@@ -9,8 +10,8 @@ use crate::wheel::{self, Tick};
 
 /// Identifies an entry of a [`DelayQueue`](super::DelayQueue) while it is in the queue.
 ///
-/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry. A key means
-/// nothing in another queue.
+/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of
+/// another queue: no two entries in a process have the same key.
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};
@@ -22,6 +23,15 @@ use crate::wheel::{self, Tick};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(super) wheel::Key);
+
+/// How many keys a queue gets at a time.
+pub(super) const KEYS: u64 = 256;
+
+/// The number of the first of [`KEYS`] keys that no other queue has. They last for 2^56 calls.
+pub(super) fn new_keys() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(KEYS, Relaxed)
+}
 
 /// An entry that came out of a [`DelayQueue`](super::DelayQueue) because it was due, removed, or drained.
 ///

@@ -23,7 +23,8 @@
 //    sleep that drives a clock is never registered for an entry that is gone.
 // 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
 //    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
-// 5. A waker is woken only when the queue is in a consistent state.
+// 5. The numbers of keys come from one count for all queues, `KEYS` at a time. So no two entries have the same key.
+// 6. A waker is woken only when the queue is in a consistent state.
 
 mod expired;
 mod room;
@@ -34,6 +35,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 pub use self::expired::{Drain, Expired, Key};
+use self::expired::{KEYS, new_keys};
 use self::waiting::LastPoll;
 pub use super::metrics::Metrics;
 use crate::clock::source::wheels_begin;
@@ -58,9 +60,9 @@ use crate::wheel::{Tick, Wheel};
 /// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
 /// [`sleep`](crate::sleep()) does.
 ///
-/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, any deadline is accepted,
-/// deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain) and
-/// [`with_timer`](DelayQueue::with_timer).
+/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, the key of another queue is
+/// refused, any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain)
+/// and [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
 /// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
@@ -92,6 +94,8 @@ pub struct DelayQueue<T> {
     handed_out: u32,
     /// How many entries have expired so far.
     expired: u64,
+    /// How many numbers were skipped for those of other queues. The wheel counts them as entries.
+    skipped: u64,
     /// How many entries room is reserved for.
     reserved: usize,
     last_poll: LastPoll,
@@ -155,6 +159,7 @@ impl<T> DelayQueue<T> {
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
+            skipped: 0,
             reserved: 0,
             last_poll: LastPoll::Ready,
             drives_clock: false,
@@ -199,6 +204,9 @@ impl<T> DelayQueue<T> {
 
     #[inline]
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
+        if self.wheel.inserted() % KEYS == 0 {
+            self.skipped += self.wheel.number_from(new_keys());
+        }
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
         self.wake_if_earlier(deadline);
@@ -212,7 +220,7 @@ impl<T> DelayQueue<T> {
     /// [`Sleep::deadline`](crate::Sleep::deadline) is.
     ///
     /// # Panics
-    /// If the entry has come out or was removed.
+    /// If the entry is not in this queue: it has come out, was removed, or is in another.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -230,7 +238,8 @@ impl<T> DelayQueue<T> {
     /// Removes an entry, due or not.
     ///
     /// # Panics
-    /// If the entry has come out or was removed. [`try_remove`](DelayQueue::try_remove) does not panic.
+    /// If the entry is not in this queue: it has come out, was removed, or is in another.
+    /// [`try_remove`](DelayQueue::try_remove) does not panic.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -245,7 +254,8 @@ impl<T> DelayQueue<T> {
         removed
     }
 
-    /// Removes an entry, due or not. Returns `None` if the entry has come out or was removed.
+    /// Removes an entry, due or not. Returns `None` if the entry is not in this queue: it has come out, was removed, or
+    /// is in another.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -270,7 +280,7 @@ impl<T> DelayQueue<T> {
     /// A duration of more than 500 years is treated as 500 years.
     ///
     /// # Panics
-    /// If the entry has come out or was removed.
+    /// If the entry is not in this queue: it has come out, was removed, or is in another.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -290,7 +300,7 @@ impl<T> DelayQueue<T> {
     /// poll.
     ///
     /// # Panics
-    /// If the entry has come out or was removed.
+    /// If the entry is not in this queue: it has come out, was removed, or is in another.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -397,7 +407,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        Metrics { name: None, len: self.len(), inserted: self.wheel.inserted(), expired: self.expired }
+        let inserted = self.wheel.inserted() - self.skipped;
+        Metrics { name: None, len: self.len(), inserted, expired: self.expired }
     }
 
     /// Returns whether the queue has no entries.
@@ -415,7 +426,7 @@ impl<T> DelayQueue<T> {
 #[cold]
 #[track_caller]
 fn refuse() -> ! {
-    panic!("invalid key: its entry has been handed out or removed");
+    panic!("invalid key: its entry has been handed out or removed, or is in another queue");
 }
 
 impl<T> Default for DelayQueue<T> {
