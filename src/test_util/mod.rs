@@ -10,6 +10,7 @@
 //! - [`ManualClock`], [`ManualClock::auto_advance`] and [`ManualClock::rate`], for clocks of your own.
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -38,6 +39,7 @@ pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
+use pause::IfPaused;
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub(crate) use settle::quiet;
@@ -76,7 +78,7 @@ pub fn pause() {
 /// Lets the clock of the current runtime run again, from what it shows.
 ///
 /// # Panics
-/// If the clock is not paused, or outside a runtime.
+/// If the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -87,8 +89,9 @@ pub fn pause() {
 /// ```
 #[track_caller]
 pub fn resume() {
+    pause::check();
     if let Some(runtime) = paused::here() {
-        assert!(paused::resume(&runtime), "time is not frozen");
+        assert!(paused::resume(&runtime), "{}", pause::NOT_PAUSED);
         return;
     }
     grace::end();
@@ -110,7 +113,8 @@ pub fn resume() {
 /// The first poll moves the clock all the way. You can drop the future after that.
 ///
 /// # Panics
-/// A poll panics if the clock is not paused, or outside a runtime.
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
+/// panic has the line that awaits this, or names the line that called it.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};
@@ -122,17 +126,20 @@ pub fn resume() {
 /// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
 /// # }
 /// ```
-pub async fn advance(duration: Duration) {
-    let duration = duration.min(FAR);
-    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
-        let _hold = clock.hold();
-        clock.advance(duration);
-        tokio::task::yield_now().await;
-        return;
-    }
-    let target = by_tokio::after(duration);
-    while by_tokio::move_to_next(target) {}
-    by_tokio::move_to(target).await;
+#[track_caller]
+pub fn advance(duration: Duration) -> impl Future<Output = ()> {
+    IfPaused::new("advance", async move {
+        let duration = duration.min(FAR);
+        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+            let _hold = clock.hold();
+            clock.advance(duration);
+            tokio::task::yield_now().await;
+            return;
+        }
+        let target = by_tokio::after(duration);
+        while by_tokio::move_to_next(target) {}
+        by_tokio::move_to(target).await;
+    })
 }
 
 /// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.
@@ -141,7 +148,7 @@ pub async fn advance(duration: Duration) {
 /// the clock. On a current-thread runtime this takes a thread of the blocking pool.
 ///
 /// # Panics
-/// On a multi-thread runtime whose clock is not paused, or outside a runtime.
+/// On a multi-thread runtime whose clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -166,7 +173,7 @@ pub fn hold() -> Hold {
     let Some(runtime) = paused::here() else { return Hold::of_tokio(&Handle::current()) };
     match paused::clock(&runtime) {
         Some(clock) => clock.hold(),
-        None => panic!("time is not frozen: only a paused clock can be held"),
+        None => panic!("{}", pause::NOT_PAUSED),
     }
 }
 

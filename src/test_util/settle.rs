@@ -4,6 +4,7 @@
 // 1. While anything settles, no paused clock that follows the runtime moves by itself.
 // 2. A thread looks, not a task: a task that looks is itself work.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::clock::{duration_of, instant};
 use crate::test_util::by_tokio;
 use crate::test_util::idle::{Held, Holder, Settling, Watch};
 use crate::test_util::nap::{self, Nap};
+use crate::test_util::pause::IfPaused;
 use crate::test_util::paused;
 
 /// How long it looks, in real time, before it reports what it waits for.
@@ -75,7 +77,9 @@ pub async fn settle() {
 /// If the future is dropped, the clock stays where it is.
 ///
 /// # Panics
-/// A poll panics if the clock is not paused, or outside a runtime.
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
+/// panic has the line that awaits this, or names the line that called it. A poll also panics if the system refuses a
+/// thread.
 ///
 /// ```
 /// use hairspring::test_util::advance_and_settle;
@@ -95,23 +99,26 @@ pub async fn settle() {
 /// assert_eq!(ticks.try_iter().collect::<Vec<_>>(), [Duration::ZERO; 11]); // each at its time
 /// # }
 /// ```
-pub async fn advance_and_settle(duration: Duration) {
-    let settle = Settle::begin();
-    settle.wait().await;
-    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
-        let target = clock.after(duration);
-        while clock.move_to_next(target) {
-            settle.wait().await;
+#[track_caller]
+pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
+    IfPaused::new("advance_and_settle", async move {
+        let settle = Settle::begin();
+        settle.wait().await;
+        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+            let target = clock.after(duration);
+            while clock.move_to_next(target) {
+                settle.wait().await;
+            }
+            clock.advance(duration_of(target - clock.tick()));
+        } else {
+            let target = by_tokio::after(duration);
+            while by_tokio::move_to_next(target) {
+                settle.wait().await;
+            }
+            by_tokio::move_to(target).await;
         }
-        clock.advance(duration_of(target - clock.tick()));
-    } else {
-        let target = by_tokio::after(duration);
-        while by_tokio::move_to_next(target) {
-            settle.wait().await;
-        }
-        by_tokio::move_to(target).await;
-    }
-    settle.wait().await;
+        settle.wait().await;
+    })
 }
 
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
