@@ -18,7 +18,9 @@ use hairspring::{Instant, Timer, advance, interval, pause, resume, sleep, sleep_
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[cfg(unix)]
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const NANO: Duration = Duration::from_nanos(1);
@@ -218,6 +220,91 @@ fn time_stands_while_blocking_work_goes_on_and_moves_after_it() {
         assert!(timeout(ms(1), work).await.expect("no time passes").unwrap_err().is_panic());
         sleep(HOUR).await;
         assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+}
+
+/// On paused runtimes whose pool has one thread, so that other work waits in its queue.
+fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
+    let builders: [fn() -> Builder; 2] = [Builder::new_current_thread, Builder::new_multi_thread];
+    for new in builders {
+        must_end(move || test(new().max_blocking_threads(1).enable_all().build().unwrap()));
+    }
+}
+
+/// Work that has begun, and ends with a value once something is sent. That takes longer than a thread that waits in one
+/// place counts as working.
+fn begun_work() -> (task::JoinHandle<u32>, oneshot::Receiver<Instant>) {
+    let ((begins, begun), (ends, ended)) = (std::sync::mpsc::channel(), oneshot::channel());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let work = test_util::spawn_blocking(move || {
+        begins.send(()).unwrap();
+        released.recv().unwrap();
+        let _ = ends.send(Instant::now());
+        5
+    });
+    begun.recv().unwrap();
+    thread::spawn(move || {
+        thread::sleep(ms(1_000));
+        release.send(()).unwrap();
+    });
+    (work, ended)
+}
+
+#[test]
+fn blocking_work_that_has_begun_cannot_be_aborted_and_holds_time_until_it_ends() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let (work, _) = begun_work();
+                work.abort();
+                assert_eq!(timeout(HOUR, work).await.expect("no time passes").unwrap(), 5);
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                // Nobody waits for it.
+                let ended = begun_work().1;
+                assert_eq!(timeout(HOUR, ended).await.expect("no time passes").unwrap(), start);
+                sleep(HOUR).await;
+                assert!((HOUR..2 * HOUR).contains(&start.elapsed()));
+            });
+        });
+    }
+}
+
+#[test]
+fn blocking_work_that_was_aborted_in_the_queue_never_runs_and_holds_time_no_more() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        runtime.block_on(async {
+            pause();
+            let start = Instant::now();
+            let (first, _) = begun_work();
+            let runs = Arc::new(AtomicBool::new(false));
+            let ran = runs.clone();
+            let queued = test_util::spawn_blocking(move || runs.store(true, Ordering::SeqCst));
+            queued.abort();
+            assert!(timeout(HOUR, queued).await.expect("no time passes").unwrap_err().is_cancelled());
+            assert_eq!(first.await.unwrap(), 5);
+            test_util::spawn_blocking(|| ()).await.unwrap();
+            assert!(!ran.load(Ordering::SeqCst));
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            sleep(HOUR).await;
+            assert!((HOUR..2 * HOUR).contains(&start.elapsed()));
+        });
+    });
+}
+
+#[test]
+fn blocking_work_in_the_queue_ends_after_its_runtime() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        let queued = runtime.block_on(async {
+            pause();
+            drop(begun_work());
+            test_util::spawn_blocking(|| ())
+        });
+        runtime.shutdown_background();
+        // Tokio runs it if the thread comes to it before it learns of the shutdown.
+        let ended = futures::executor::block_on(queued);
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
     });
 }
 

@@ -11,6 +11,7 @@
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::future::Future;
+use std::panic::Location;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -180,6 +181,10 @@ pub fn hold() -> Hold {
 /// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
 /// by itself until `code` has returned and its caller was woken.
 ///
+/// The [`JoinHandle`] is tokio's. Work that was aborted before it began is cancelled, and holds the clock until tokio
+/// has dropped it; other work goes on and holds the clock until it ends, whether or not it is aborted or its handle
+/// dropped.
+///
 /// Tokio's own function does this too on a current-thread runtime, and on Linux elsewhere as far as the [module](self)
 /// says. With this one it is certain, on every system and however long the work takes.
 ///
@@ -207,18 +212,12 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let hold = paused::here().and_then(|runtime| paused::clock(&runtime)).map(|clock| clock.hold());
+    let clock = paused::here().and_then(|runtime| paused::clock(&runtime));
+    // Until the work itself holds it.
+    let _hold = clock.as_ref().map(ManualClock::hold);
     let work = tokio::task::spawn_blocking(code);
-    let Some(hold) = hold else { return work };
-    tokio::spawn(async move {
-        let done = work.await;
-        // Release it on this worker, which runs until the task that waits for this one was woken.
-        drop(hold);
-        match done {
-            Ok(value) => value,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Cancelled because the runtime shuts down, which cancels this task too.
-            Err(_) => std::future::pending().await,
-        }
-    })
+    if let Some(clock) = &clock {
+        clock.hold_during(work.abort_handle(), Location::caller());
+    }
+    work
 }
