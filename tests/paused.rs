@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task;
+use tokio::task::JoinHandle;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const NANO: Duration = Duration::from_nanos(1);
@@ -233,7 +233,7 @@ fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
 
 /// Work that has begun, and ends with a value once something is sent. That takes longer than a thread that waits in one
 /// place counts as working.
-fn begun_work() -> (task::JoinHandle<u32>, oneshot::Receiver<Instant>) {
+fn begun_work() -> (JoinHandle<u32>, oneshot::Receiver<Instant>) {
     let ((begins, begun), (ends, ended)) = (std::sync::mpsc::channel(), oneshot::channel());
     let (release, released) = std::sync::mpsc::channel::<()>();
     let work = test_util::spawn_blocking(move || {
@@ -296,11 +296,11 @@ fn blocking_work_that_was_aborted_in_the_queue_never_runs_and_holds_time_no_more
 #[test]
 fn blocking_work_in_the_queue_ends_after_its_runtime() {
     runtimes_with_one_blocking_thread(|runtime| {
-        let queued = runtime.block_on(async {
-            pause();
-            drop(begun_work());
-            test_util::spawn_blocking(|| ())
-        });
+        let inside = runtime.enter();
+        pause();
+        drop(begun_work());
+        let queued = test_util::spawn_blocking(|| ());
+        drop(inside);
         runtime.shutdown_background();
         // Tokio runs it if the thread comes to it before it learns of the shutdown.
         let ended = futures::executor::block_on(queued);
