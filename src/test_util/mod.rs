@@ -186,7 +186,8 @@ pub fn hold() -> Hold {
 /// dropped.
 ///
 /// Tokio's own function does this too on a current-thread runtime, and on Linux elsewhere as far as the [module](self)
-/// says. With this one it is certain, on every system and however long the work takes.
+/// says. With this one it is certain, on every system and however long the work takes. So the work must not wait for
+/// time to pass.
 ///
 /// # Panics
 /// Outside a runtime, as tokio's does.

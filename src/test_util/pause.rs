@@ -56,7 +56,8 @@ impl Pause {
     /// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
     ///
     /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to
-    /// the next deadline of this crate after their own.
+    /// the next deadline of this crate after their own. There the grace has to be shorter than the time to the next
+    /// deadline, or the clock never moves.
     ///
     /// ```
     /// # use hairspring::{Duration, sleep, test_util::Pause};
