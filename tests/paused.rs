@@ -3,23 +3,28 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::Duration;
 
-use common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message, threads_are_seen};
-use hairspring::test_util::{self, ManualClock};
+use common::{HOUR, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, threads_are_seen};
+use hairspring::test_util::{self, ManualClock, advance_and_settle};
 use hairspring::{Instant, Timer, advance, interval, pause, resume, sleep, sleep_until, timeout};
 #[cfg(unix)]
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 #[cfg(unix)]
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const NANO: Duration = Duration::from_nanos(1);
+const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
 /// Runs `test` on paused runtimes with different numbers of workers, and fails if it hangs. If the clock does not see the
 /// thread in `block_on`, the test is a task.
@@ -218,6 +223,91 @@ fn time_stands_while_blocking_work_goes_on_and_moves_after_it() {
     });
 }
 
+/// On paused runtimes whose pool has one thread, so that other work waits in its queue.
+fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
+    let builders: [fn() -> Builder; 2] = [Builder::new_current_thread, Builder::new_multi_thread];
+    for new in builders {
+        must_end(move || test(new().max_blocking_threads(1).enable_all().build().unwrap()));
+    }
+}
+
+/// Work that has begun, and ends with a value once something is sent. That takes longer than a thread that waits in one
+/// place counts as working.
+fn begun_work() -> (JoinHandle<u32>, oneshot::Receiver<Instant>) {
+    let ((begins, begun), (ends, ended)) = (std::sync::mpsc::channel(), oneshot::channel());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let work = test_util::spawn_blocking(move || {
+        begins.send(()).unwrap();
+        released.recv().unwrap();
+        let _ = ends.send(Instant::now());
+        5
+    });
+    begun.recv().unwrap();
+    thread::spawn(move || {
+        thread::sleep(ms(1_000));
+        release.send(()).unwrap();
+    });
+    (work, ended)
+}
+
+#[test]
+fn blocking_work_that_has_begun_cannot_be_aborted_and_holds_time_until_it_ends() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let (work, _) = begun_work();
+                work.abort();
+                assert_eq!(timeout(HOUR, work).await.expect("no time passes").unwrap(), 5);
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                // Nobody waits for it.
+                let ended = begun_work().1;
+                assert_eq!(timeout(HOUR, ended).await.expect("no time passes").unwrap(), start);
+                sleep(HOUR).await;
+                assert!((HOUR..2 * HOUR).contains(&start.elapsed()));
+            });
+        });
+    }
+}
+
+#[test]
+fn blocking_work_that_was_aborted_in_the_queue_never_runs_and_holds_time_no_more() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        runtime.block_on(async {
+            pause();
+            let start = Instant::now();
+            let (first, _) = begun_work();
+            let runs = Arc::new(AtomicBool::new(false));
+            let ran = runs.clone();
+            let queued = test_util::spawn_blocking(move || runs.store(true, Ordering::SeqCst));
+            queued.abort();
+            assert!(timeout(HOUR, queued).await.expect("no time passes").unwrap_err().is_cancelled());
+            assert_eq!(first.await.unwrap(), 5);
+            test_util::spawn_blocking(|| ()).await.unwrap();
+            assert!(!ran.load(Ordering::SeqCst));
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            sleep(HOUR).await;
+            assert!((HOUR..2 * HOUR).contains(&start.elapsed()));
+        });
+    });
+}
+
+#[test]
+fn blocking_work_in_the_queue_ends_after_its_runtime() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        let inside = runtime.enter();
+        pause();
+        drop(begun_work());
+        let queued = test_util::spawn_blocking(|| ());
+        drop(inside);
+        runtime.shutdown_background();
+        // Tokio runs it if the thread comes to it before it learns of the shutdown.
+        let ended = futures::executor::block_on(queued);
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
+    });
+}
+
 #[test]
 fn blocking_work_and_holds_keep_a_current_thread_clock_too() {
     must_end(|| {
@@ -343,13 +433,74 @@ fn resume_goes_on_from_what_the_clock_shows() {
 #[test]
 fn pausing_twice_and_resuming_what_runs_are_refused() {
     multi_thread(2).block_on(async {
-        assert_eq!(panic_message(resume), "time is not frozen");
-        assert!(panic_message(test_util::hold).contains("not frozen"));
+        assert_eq!(panic_message(resume), NOT_PAUSED);
+        assert_eq!(panic_message(test_util::hold), NOT_PAUSED);
         pause();
         assert_eq!(panic_message(pause), "time is already frozen");
         resume();
         pause();
     });
+}
+
+thread_local! {
+    /// The file and the line of this thread's last panic.
+    static PANICKED: RefCell<(String, u32)> = RefCell::default();
+}
+
+/// The message with which `code` panics, the file and the line.
+fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let at = panic.location().map(|at| (at.file().to_owned(), at.line()));
+            PANICKED.set(at.unwrap_or_default());
+            before(panic);
+        }));
+    });
+    let message = panic_message(code);
+    let (file, line) = PANICKED.take();
+    (message, file, line)
+}
+
+#[test]
+fn a_clock_that_runs_is_neither_moved_nor_resumed_and_the_panic_has_the_callers_line() {
+    let here = |message: &str, line| (message.to_owned(), file!().to_owned(), line);
+    for runtime in both_flavours() {
+        let run = |future: Pin<Box<dyn Future<Output = ()>>>| panicked(|| runtime.block_on(future));
+        // Rounds, because a message must not depend on whether any clock of the process was ever paused.
+        for _ in 0..2 {
+            let advances = run(Box::pin(async { advance(ms(1)).await }));
+            assert_eq!(advances, here(NOT_PAUSED, line!() - 1));
+            let settles = run(Box::pin(async { advance_and_settle(ms(1)).await }));
+            assert_eq!(settles, here(NOT_PAUSED, line!() - 1));
+            let resumes = run(Box::pin(async { resume() }));
+            assert_eq!(resumes, here(NOT_PAUSED, line!() - 1));
+            // Where tokio polls it, the message has the line.
+            let (message, ..) = panicked(|| runtime.block_on(advance(ms(1))));
+            let called = format!("{NOT_PAUSED} (`advance` was called at {}:{}:", file!(), line!() - 1);
+            assert!(message.starts_with(&called), "{message}");
+            let (message, ..) = panicked(|| runtime.block_on(advance_and_settle(ms(1))));
+            let called = format!("{NOT_PAUSED} (`advance_and_settle` was called at {}:{}:", file!(), line!() - 1);
+            assert!(message.starts_with(&called), "{message}");
+            // As in tokio, it counts whether the clock is paused at the first poll.
+            runtime.block_on(async {
+                let (start, moves) = (Instant::now(), advance(HOUR));
+                drop(advance(HOUR));
+                pause();
+                moves.await;
+                assert!(start.elapsed() >= HOUR);
+                resume();
+            });
+        }
+    }
+    let outside = "time cannot be frozen from outside the Tokio runtime";
+    let advances = panicked(|| futures::executor::block_on(async { advance(ms(1)).await }));
+    assert_eq!(advances, here(outside, line!() - 1));
+    let settles = panicked(|| futures::executor::block_on(async { advance_and_settle(ms(1)).await }));
+    assert_eq!(settles, here(outside, line!() - 1));
+    assert_eq!(panicked(resume).0, outside);
+    assert_eq!(panicked(pause).0, outside);
 }
 
 #[test]

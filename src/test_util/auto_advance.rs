@@ -5,7 +5,6 @@
 // 2. The thread ends with the runtime, with the clock, or when it is stopped.
 // 3. If the clock does not move for long, the thread reports why, once.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,15 +12,13 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use crate::clock;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::{ManualClock, WeakClock};
-use crate::test_util::nap::{self, Nap};
-use crate::test_util::pending;
+use crate::test_util::nap::{self, Nap, PATIENCE};
 use crate::test_util::quiet::Quiet;
 
-/// How long the clock may stand still before it reports why, in real time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the threads are looked at when a runtime has come to rest.
+const FIRST_LOOKS: Duration = Duration::from_millis(50);
 
 /// Advances a clock until it is stopped or the runtime ends.
 #[derive(Debug)]
@@ -97,7 +94,7 @@ struct Advancer {
     grace: Duration,
     quiet: Quiet,
     stopped: Arc<AtomicBool>,
-    /// When the clock last moved, or had no reason to.
+    /// When the clock last moved, or had no reason to. From here on it has its patience.
     still_since: Instant,
     has_reported: bool,
     patience: Duration,
@@ -122,31 +119,40 @@ impl Advancer {
     /// Advances the clock if possible. Returns `false` if it cannot yet.
     fn step(&mut self, clock: &ManualClock) -> bool {
         let waits = clock.next().is_some();
-        let holds = clock.holds();
-        if waits && holds.is_empty() {
-            if !self.grace.is_zero() && self.quiet.lasts(&self.watch) < self.grace {
-                self.start_over();
-                return false;
-            }
+        let is_held = !clock.holds().is_empty();
+        if self.watch.settles() {
+            self.still_since = Instant::now();
+        } else if !is_held && (!waits || !self.grace.is_zero()) {
+            self.look_whether_all_is_still(waits);
+        }
+        if waits && !is_held && (self.grace.is_zero() || self.quiet.lasts(&self.watch) >= self.grace) {
             let moved = self.watch.lets_time_pass() && clock.holds().is_empty() && self.advance(clock);
             if moved || self.watch.blocking_thread().is_none() {
                 self.quiet = Quiet::begin();
             }
             if moved {
-                self.start_over();
+                (self.still_since, self.has_reported) = (Instant::now(), false);
                 return true;
             }
         }
-        if self.still_since.elapsed() < self.patience || self.has_reported {
+        if self.has_reported || self.still_since.elapsed() < self.patience + self.grace {
             return false;
         }
-        if self.watch.settles() || holds.is_empty() && !waits && !self.watch.is_idle() {
-            self.start_over();
-        } else {
-            self.has_reported = true;
-            (self.print)(&report(clock, self.patience, &self.watch));
-        }
+        self.has_reported = true;
+        let why = self.watch.describe(self.patience / 2);
+        (self.print)(&nap::report(self.patience, why.as_deref(), &clock.holds(), &clock.waiting()));
         false
+    }
+
+    /// As long as anything goes on in the runtime, the clock has no reason to move. If nothing does, looks what else may
+    /// keep it from moving when its time has come.
+    fn look_whether_all_is_still(&mut self, waits: bool) {
+        self.still_since = self.still_since.max(self.watch.went_on_at());
+        let (still, ends) = (self.still_since.elapsed(), if waits { self.grace } else { self.patience });
+        // First of all the pool may ask the workers who they are.
+        if still < FIRST_LOOKS || still >= ends / 2 && !self.has_reported {
+            self.watch.look_at_threads();
+        }
     }
 
     fn advance(&self, clock: &ManualClock) -> bool {
@@ -156,31 +162,6 @@ impl Advancer {
     fn is_over(&self) -> bool {
         self.stopped.load(Ordering::SeqCst) || self.watch.has_ended()
     }
-
-    fn start_over(&mut self) {
-        (self.still_since, self.has_reported) = (Instant::now(), false);
-    }
-}
-
-/// Says why a clock does not move.
-fn report(clock: &ManualClock, patience: Duration, watch: &Watch) -> String {
-    let (holds, next) = (clock.holds(), clock.next());
-    let why = match next {
-        _ if !holds.is_empty() => "it is held".into(),
-        Some(_) => watch.describe(),
-        None => "every task waits, and no timer is left to wake one".into(),
-    };
-    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
-    for place in holds {
-        let _ = writeln!(text, "  a hold taken at {place} is alive");
-    }
-    if let Some(next) = next {
-        let next = clock::instant_of(next) - clock.now();
-        let waiting = clock.waiting();
-        let _ = writeln!(text, "  timers waiting: {}, the next is due in {next:?}", waiting.len());
-        text.push_str(&pending::list(&waiting));
-    }
-    text
 }
 
 #[cfg(test)]
@@ -192,24 +173,32 @@ mod tests {
 
     use crate::{Sleep, Timer};
 
-    const SOON: Duration = Duration::from_millis(20);
+    const SOON: Duration = Duration::from_millis(200);
 
-    /// Steps an advancer of `clock`, on a runtime that `does` something, until it reports why nothing advancer.
+    /// Steps an advancer of `clock`, on a runtime that `does` something, until it reports why nothing advances.
     fn wait_for_report(clock: &ManualClock, does: impl FnOnce(&Handle)) -> String {
+        wait_with(clock, SOON, Duration::ZERO, does)
+    }
+
+    fn wait_with(clock: &ManualClock, patience: Duration, grace: Duration, does: impl FnOnce(&Handle)) -> String {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, reports) = mpsc::channel();
+        let watch = Watch::of(runtime.handle());
+        // Behind the tasks of our own.
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        does(runtime.handle());
+        watch.went_on_at();
         let mut advancer = Advancer {
             clock: clock.downgrade(),
-            watch: Watch::of(runtime.handle()),
-            grace: Duration::ZERO,
+            watch,
+            grace,
             quiet: Quiet::begin(),
             stopped: Arc::default(),
             still_since: Instant::now(),
             has_reported: false,
-            patience: SOON,
+            patience,
             print: Box::new(move |text| sender.send(text.to_owned()).unwrap()),
         };
-        does(runtime.handle());
         let report = loop {
             assert!(!advancer.step(clock), "nothing can move");
             if let Ok(report) = reports.try_recv() {
@@ -224,6 +213,17 @@ mod tests {
         report
     }
 
+    /// A task that blocks its worker until what is returned is dropped.
+    fn block(runtime: &Handle) -> mpsc::Sender<()> {
+        let ((release, released), (begins, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+        runtime.spawn(async move {
+            begins.send(()).unwrap();
+            released.recv()
+        });
+        begun.recv().unwrap();
+        release
+    }
+
     /// A clock on which something waits for seven seconds.
     fn clock_of_a_sleep() -> (ManualClock, (Timer, Sleep)) {
         let clock = ManualClock::new();
@@ -236,19 +236,48 @@ mod tests {
     #[test]
     fn a_clock_that_nothing_can_move_is_reported() {
         let report = wait_for_report(&ManualClock::new(), |_| ());
-        assert!(report.contains("every task waits, and no timer is left"), "{report}");
+        assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
+    }
+
+    /// Some looks can only be judged by the next one, but the patience is one.
+    #[test]
+    fn it_is_reported_after_one_patience_whatever_there_is_to_find_out() {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let (end, ends) = tokio::sync::oneshot::channel::<()>();
+        let (release, released) = mpsc::channel::<()>();
+        let start = Instant::now();
+        let report = wait_with(&ManualClock::new(), PATIENCE, Duration::ZERO, |runtime| {
+            let root = runtime.clone();
+            thread::spawn(move || {
+                Watch::of(&root).add_current_thread();
+                root.block_on(ends)
+            });
+            runtime.spawn_blocking(move || released.recv());
+        });
+        let took = start.elapsed();
+        drop((end, release));
+        assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
+        assert!((PATIENCE..2 * PATIENCE).contains(&took), "{took:?}");
     }
 
     #[test]
     fn a_task_that_blocks_its_thread_is_reported_with_the_timers_that_wait() {
-        let (clock, _sleep) = clock_of_a_sleep();
-        let (release, released) = mpsc::channel::<()>();
-        let report = wait_for_report(&clock, |runtime| {
-            runtime.spawn(async move { released.recv() });
-        });
+        for grace in [Duration::ZERO, SOON] {
+            let (clock, _sleep) = clock_of_a_sleep();
+            let mut release = None;
+            let report = wait_with(&clock, SOON, grace, |runtime| release = Some(block(runtime)));
+            drop(release);
+            assert!(report.contains("a task blocks worker 0."), "{report}");
+            assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_blocks_its_thread_is_reported_if_no_timer_waits() {
+        let mut release = None;
+        let report = wait_for_report(&ManualClock::new(), |runtime| release = Some(block(runtime)));
         drop(release);
-        assert!(report.contains("a task runs on worker 0."), "{report}");
-        assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
+        assert!(report.contains("a task blocks worker 0."), "{report}");
     }
 
     #[cfg(target_os = "linux")]

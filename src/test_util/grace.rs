@@ -15,10 +15,10 @@ use tokio::runtime::Handle;
 
 use crate::clock::{instant, source::LAST};
 use crate::core::task;
-use crate::test_util::auto_advance::PATIENCE;
 use crate::test_util::by_tokio;
 use crate::test_util::idle::{Holder, Watch};
-use crate::test_util::nap::{self, Nap};
+use crate::test_util::nap::{self, Nap, PATIENCE};
+use crate::test_util::pending::pending;
 use crate::test_util::quiet::Quiet;
 
 /// Pauses the clock of the current runtime.
@@ -67,18 +67,27 @@ enum Still {
 impl Mover {
     fn run(&self) {
         let (mut quiet, mut nap) = (Quiet::begin(), Nap::new());
-        let (mut still_since, mut has_reported) = (None, false);
+        let (mut still_since, mut no_timer_since, mut has_reported) = (Instant::now(), None, false);
         while self.watch.is_pause(self.pause) {
             if quiet.lasts(&self.watch) < self.grace || !self.may_move() {
                 nap.take();
+                if self.watch.settles() {
+                    still_since = Instant::now();
+                } else if !self.watch.is_held() {
+                    still_since = still_since.max(self.watch.went_on_at());
+                }
+                if !has_reported && still_since.elapsed() >= PATIENCE + self.grace {
+                    has_reported = true;
+                    nap::print(&self.report());
+                }
                 continue;
             }
             (quiet, nap) = (Quiet::begin(), Nap::new());
             match self.advance() {
-                Ok(()) => (still_since, has_reported) = (None, false),
+                Ok(()) => (still_since, no_timer_since, has_reported) = (Instant::now(), None, false),
                 Err(Still::Ended) => return,
                 Err(Still::NoTimer) => {
-                    let since = still_since.get_or_insert_with(Instant::now);
+                    let since = no_timer_since.get_or_insert_with(Instant::now);
                     if !has_reported && since.elapsed() >= PATIENCE {
                         has_reported = true;
                         nap::print(&format!(
@@ -89,6 +98,12 @@ impl Mover {
                 }
             }
         }
+    }
+
+    /// Why the clock does not move, though a timer may wait.
+    fn report(&self) -> String {
+        let _entered = self.runtime.enter();
+        nap::report(PATIENCE, self.watch.describe(PATIENCE / 2).as_deref(), &self.watch.holds(), &pending())
     }
 
     fn may_move(&self) -> bool {

@@ -63,8 +63,9 @@ impl ManualClock {
 
 impl Hold {
     /// Holds the clock of a current-thread runtime, which is tokio's.
+    #[track_caller]
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        Hold(Holds::Tokios(Watch::of(runtime).hold(Holder::Test)))
+        Hold(Holds::Tokios(Watch::of(runtime).hold(Holder::Test(Location::caller()))))
     }
 }
 

@@ -10,6 +10,8 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
+
 use crate::clock::Instant;
 use crate::clock::{
     self,
@@ -68,13 +70,21 @@ impl Inner {
 struct State {
     now: Tick,
     timers: Vec<TimerHold>,
-    /// Where each live hold was taken.
-    holds: Vec<(u64, &'static Location<'static>)>,
+    /// What holds it, and where that was begun.
+    holds: Vec<(HeldBy, &'static Location<'static>)>,
     next_hold: u64,
     /// Whether a thread advances it.
     auto_advances: bool,
     /// How often it was given a rate.
     course: u64,
+}
+
+/// What keeps a clock from advancing by itself.
+enum HeldBy {
+    /// A hold with this number.
+    Hold(u64),
+    /// Blocking work, from when it is spawned until tokio says that it has ended, in whatever way.
+    Work(AbortHandle),
 }
 
 impl State {
@@ -210,18 +220,25 @@ impl ManualClock {
         let mut state = self.lock();
         state.next_hold += 1;
         let number = state.next_hold;
-        state.holds.push((number, place));
+        state.holds.push((HeldBy::Hold(number), place));
         number
     }
 
     /// Takes a hold away.
     pub(super) fn end_hold(&self, number: u64) {
-        self.lock().holds.retain(|(held, _)| *held != number);
+        self.lock().holds.retain(|(by, _)| !matches!(by, HeldBy::Hold(held) if *held == number));
     }
 
-    /// Where the live holds were taken.
+    /// Holds it until blocking work, spawned at `place`, has ended.
+    pub(super) fn hold_during(&self, work: AbortHandle, place: &'static Location<'static>) {
+        self.lock().holds.push((HeldBy::Work(work), place));
+    }
+
+    /// Where what holds it was begun.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
-        self.lock().holds.iter().map(|(_, place)| *place).collect()
+        let mut state = self.lock();
+        state.holds.retain(|(by, _)| !matches!(by, HeldBy::Work(work) if work.is_finished()));
+        state.holds.iter().map(|(_, place)| *place).collect()
     }
 
     /// A handle that does not keep the clock alive.

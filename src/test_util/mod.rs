@@ -10,6 +10,8 @@
 //! - [`ManualClock`], [`ManualClock::auto_advance`] and [`ManualClock::rate`], for clocks of your own.
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
+use std::future::Future;
+use std::panic::Location;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -38,6 +40,7 @@ pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
+use pause::IfPaused;
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub(crate) use settle::quiet;
@@ -76,7 +79,7 @@ pub fn pause() {
 /// Lets the clock of the current runtime run again, from what it shows.
 ///
 /// # Panics
-/// If the clock is not paused, or outside a runtime.
+/// If the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -87,8 +90,9 @@ pub fn pause() {
 /// ```
 #[track_caller]
 pub fn resume() {
+    pause::check();
     if let Some(runtime) = paused::here() {
-        assert!(paused::resume(&runtime), "time is not frozen");
+        assert!(paused::resume(&runtime), "{}", pause::NOT_PAUSED);
         return;
     }
     grace::end();
@@ -110,7 +114,8 @@ pub fn resume() {
 /// The first poll moves the clock all the way. You can drop the future after that.
 ///
 /// # Panics
-/// A poll panics if the clock is not paused, or outside a runtime.
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
+/// panic has the line that awaits this, or names the line that called it.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};
@@ -122,17 +127,20 @@ pub fn resume() {
 /// assert_eq!(start.elapsed(), Duration::from_nanos(1_500));
 /// # }
 /// ```
-pub async fn advance(duration: Duration) {
-    let duration = duration.min(FAR);
-    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
-        let _hold = clock.hold();
-        clock.advance(duration);
-        tokio::task::yield_now().await;
-        return;
-    }
-    let target = by_tokio::after(duration);
-    while by_tokio::move_to_next(target) {}
-    by_tokio::move_to(target).await;
+#[track_caller]
+pub fn advance(duration: Duration) -> impl Future<Output = ()> {
+    IfPaused::new("advance", async move {
+        let duration = duration.min(FAR);
+        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+            let _hold = clock.hold();
+            clock.advance(duration);
+            tokio::task::yield_now().await;
+            return;
+        }
+        let target = by_tokio::after(duration);
+        while by_tokio::move_to_next(target) {}
+        by_tokio::move_to(target).await;
+    })
 }
 
 /// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.
@@ -141,7 +149,7 @@ pub async fn advance(duration: Duration) {
 /// the clock. On a current-thread runtime this takes a thread of the blocking pool.
 ///
 /// # Panics
-/// On a multi-thread runtime whose clock is not paused, or outside a runtime.
+/// On a multi-thread runtime whose clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -166,15 +174,20 @@ pub fn hold() -> Hold {
     let Some(runtime) = paused::here() else { return Hold::of_tokio(&Handle::current()) };
     match paused::clock(&runtime) {
         Some(clock) => clock.hold(),
-        None => panic!("time is not frozen: only a paused clock can be held"),
+        None => panic!("{}", pause::NOT_PAUSED),
     }
 }
 
 /// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
 /// by itself until `code` has returned and its caller was woken.
 ///
+/// The [`JoinHandle`] is tokio's. Work that was aborted before it began is cancelled, and holds the clock until tokio
+/// has dropped it; other work goes on and holds the clock until it ends, whether or not it is aborted or its handle
+/// dropped.
+///
 /// Tokio's own function does this too on a current-thread runtime, and on Linux elsewhere as far as the [module](self)
-/// says. With this one it is certain, on every system and however long the work takes.
+/// says. With this one it is certain, on every system and however long the work takes. So the work must not wait for
+/// time to pass.
 ///
 /// # Panics
 /// Outside a runtime, as tokio's does.
@@ -200,18 +213,12 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let hold = paused::here().and_then(|runtime| paused::clock(&runtime)).map(|clock| clock.hold());
+    let clock = paused::here().and_then(|runtime| paused::clock(&runtime));
+    // Until the work itself holds it.
+    let _hold = clock.as_ref().map(ManualClock::hold);
     let work = tokio::task::spawn_blocking(code);
-    let Some(hold) = hold else { return work };
-    tokio::spawn(async move {
-        let done = work.await;
-        // Release it on this worker, which runs until the task that waits for this one was woken.
-        drop(hold);
-        match done {
-            Ok(value) => value,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Cancelled because the runtime shuts down, which cancels this task too.
-            Err(_) => std::future::pending().await,
-        }
-    })
+    if let Some(clock) = &clock {
+        clock.hold_during(work.abort_handle(), Location::caller());
+    }
+    work
 }

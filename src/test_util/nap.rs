@@ -1,8 +1,15 @@
 //! What the threads do that look at a runtime until it is idle: how they wait between looks, and how they report.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
+use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::test_util::pending::{self, Pending};
+
+/// How long nothing may go on before it is reported, in real time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long to look without a break, only yielding to other threads.
 const EAGER: Duration = Duration::from_micros(500);
@@ -27,6 +34,30 @@ impl Nap {
             thread::sleep((looking / 4).min(LONGEST));
         }
     }
+}
+
+/// Says why a clock does not move.
+pub(super) fn report(
+    patience: Duration,
+    why: Option<&str>,
+    holds: &[&'static Location<'static>],
+    waiting: &[Pending],
+) -> String {
+    let why = match why {
+        _ if !holds.is_empty() => "it is held",
+        Some(why) => why,
+        None if !waiting.is_empty() => "tasks go on being woken",
+        None => "every task waits or blocks, and no timer is left to wake one",
+    };
+    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
+    for place in holds {
+        let _ = writeln!(text, "  a hold taken at {place} is alive");
+    }
+    if let Some(next) = waiting.first() {
+        let _ = writeln!(text, "  timers waiting: {}, the next is due in {:?}", waiting.len(), next.remaining());
+        text.push_str(&pending::list(waiting));
+    }
+    text
 }
 
 /// Prints at once. `eprintln` does not: a test harness keeps its output until the test ends, and this one may never end.

@@ -1,9 +1,16 @@
-//! [`Pause`]: how a clock is paused.
+//! [`Pause`]: how a clock is paused. [`IfPaused`]: what moves a clock only if it is.
 
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::clock::Instant;
+use pin_project::pin_project;
+use tokio::runtime::Handle;
+
 use crate::clock::source::one_is_held;
+use crate::clock::{Instant, instant};
 use crate::core::{by_hand, registry};
 use crate::test_util::{by_tokio, grace, paused};
 
@@ -49,7 +56,8 @@ impl Pause {
     /// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
     ///
     /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to
-    /// the next deadline of this crate after their own.
+    /// the next deadline of this crate after their own. There the grace has to be shorter than the time to the next
+    /// deadline, or the clock never moves.
     ///
     /// ```
     /// # use hairspring::{Duration, sleep, test_util::Pause};
@@ -95,5 +103,57 @@ impl Pause {
         // Registers this thread, if it blocks on the runtime.
         let _ = Instant::now();
         by_hand::wake_free_drivers();
+    }
+}
+
+/// What is said to a caller who needs a paused clock. Begins with tokio's words.
+pub(super) const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
+
+/// Why the clock of the current runtime cannot be moved or resumed, if it cannot.
+fn refusal() -> Option<&'static str> {
+    if Handle::try_current().is_err() {
+        return Some("time cannot be frozen from outside the Tokio runtime");
+    }
+    let is_paused = paused::here().map_or_else(instant::is_paused, |runtime| paused::clock(&runtime).is_some());
+    (!is_paused).then_some(NOT_PAUSED)
+}
+
+/// Panics if the clock of the current runtime is not paused, or outside a runtime.
+#[track_caller]
+pub(super) fn check() {
+    if let Some(why) = refusal() {
+        panic!("{why}");
+    }
+}
+
+/// A future that moves the clock of the current runtime. Its first poll panics, where it is awaited, if the clock is not
+/// paused.
+#[pin_project]
+pub(super) struct IfPaused<F> {
+    #[pin]
+    moves: F,
+    /// The function that made this, and where it was called, until the first poll.
+    made: Option<(&'static str, &'static Location<'static>)>,
+}
+
+impl<F> IfPaused<F> {
+    #[track_caller]
+    pub(super) fn new(name: &'static str, moves: F) -> IfPaused<F> {
+        IfPaused { moves, made: Some((name, Location::caller())) }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for IfPaused<F> {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if let Some(((name, called), why)) = this.made.take().and_then(|made| Some((made, refusal()?))) {
+            // If not, `block_on` polls it, or the like.
+            assert!(called.file() == Location::caller().file(), "{why} (`{name}` was called at {called})");
+            panic!("{why}");
+        }
+        this.moves.poll(cx)
     }
 }

@@ -4,6 +4,8 @@
 // 1. While anything settles, no paused clock that follows the runtime moves by itself.
 // 2. A thread looks, not a task: a task that looks is itself work.
 
+use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +16,9 @@ use tokio::sync::oneshot;
 use crate::clock::{duration_of, instant};
 use crate::test_util::by_tokio;
 use crate::test_util::idle::{Held, Holder, Settling, Watch};
-use crate::test_util::nap::{self, Nap};
+use crate::test_util::nap::{self, Nap, PATIENCE};
+use crate::test_util::pause::IfPaused;
 use crate::test_util::paused;
-
-/// How long it looks, in real time, before it reports what it waits for.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Waits until every other task of the current runtime is waiting and nothing is about to wake one. No time passes on a
 /// paused clock meanwhile.
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// seen. The clock need not be paused, but blocking work that began before the first `settle` or `pause` of a runtime is
 /// not seen.
 ///
-/// If the runtime is still busy after five seconds of real time, a message on standard error says with what. Tasks that
-/// wake each other for ever never settle. Several tasks may settle at the same time: each returns once the others wait.
+/// If the runtime is still busy after five seconds of real time, a message on standard error says with what, and names
+/// the worker whose thread a task blocks. Tasks that wake each other for ever never settle. Several tasks may settle at the same time: each returns once the others wait.
 ///
 /// # Cancel safety
 /// Dropping the future changes nothing.
@@ -75,7 +75,9 @@ pub async fn settle() {
 /// If the future is dropped, the clock stays where it is.
 ///
 /// # Panics
-/// A poll panics if the clock is not paused, or outside a runtime.
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
+/// panic has the line that awaits this, or names the line that called it. A poll also panics if the system refuses a
+/// thread.
 ///
 /// ```
 /// use hairspring::test_util::advance_and_settle;
@@ -95,23 +97,26 @@ pub async fn settle() {
 /// assert_eq!(ticks.try_iter().collect::<Vec<_>>(), [Duration::ZERO; 11]); // each at its time
 /// # }
 /// ```
-pub async fn advance_and_settle(duration: Duration) {
-    let settle = Settle::begin();
-    settle.wait().await;
-    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
-        let target = clock.after(duration);
-        while clock.move_to_next(target) {
-            settle.wait().await;
+#[track_caller]
+pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
+    IfPaused::new("advance_and_settle", async move {
+        let settle = Settle::begin();
+        settle.wait().await;
+        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+            let target = clock.after(duration);
+            while clock.move_to_next(target) {
+                settle.wait().await;
+            }
+            clock.advance(duration_of(target - clock.tick()));
+        } else {
+            let target = by_tokio::after(duration);
+            while by_tokio::move_to_next(target) {
+                settle.wait().await;
+            }
+            by_tokio::move_to(target).await;
         }
-        clock.advance(duration_of(target - clock.tick()));
-    } else {
-        let target = by_tokio::after(duration);
-        while by_tokio::move_to_next(target) {
-            settle.wait().await;
-        }
-        by_tokio::move_to(target).await;
-    }
-    settle.wait().await;
+        settle.wait().await;
+    })
 }
 
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
@@ -127,7 +132,7 @@ impl Settle {
         watch.add_current_thread();
         // Tokio moves a clock that it has paused, not we.
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        let hold = is_tokios.then(|| watch.clone().hold(Holder::Test));
+        let hold = is_tokios.then(|| watch.clone().hold(Holder::Test(Location::caller())));
         Settle { settling: watch.settle(), _hold: hold }
     }
 
@@ -180,7 +185,8 @@ impl<P: Fn(&str)> Looks<P> {
             }
             if !has_reported && start.elapsed() >= self.patience {
                 has_reported = true;
-                let busy = self.watch.describe();
+                let busy = self.watch.describe(self.patience / 2);
+                let busy = busy.unwrap_or_else(|| "tasks go on being woken".into());
                 (self.print)(&format!("hairspring: the runtime has not settled for {:?}: {busy}\n", self.patience));
             }
             nap.take();
@@ -194,27 +200,54 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
 
-    #[test]
-    fn what_keeps_it_waiting_is_reported_once() {
+    /// What is reported after `patience` if a task `runs`, which then is stopped. It reports once.
+    fn report_while(
+        runs: impl Future<Output = ()> + Send + 'static,
+        stop: impl FnOnce(),
+        patience: Duration,
+    ) -> String {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (stop, (sender, reports)) = (Arc::<AtomicBool>::default(), mpsc::channel());
-        let stopped = stop.clone();
+        let ((begins, begun), (sender, reports)) = (mpsc::channel(), mpsc::channel());
         runtime.spawn(async move {
-            while !stopped.load(SeqCst) {
-                tokio::task::yield_now().await;
-            }
+            begins.send(()).unwrap();
+            runs.await;
         });
+        begun.recv().unwrap();
         let (idle, is_idle) = oneshot::channel();
         let print = move |text: &str| sender.send(text.to_owned()).unwrap();
-        let (watch, patience) = (Watch::of(runtime.handle()), Duration::from_millis(5));
+        let watch = Watch::of(runtime.handle());
+        watch.went_on_at();
         let looks = Looks { watch, finds_idle: Watch::is_idle, idle, patience, print };
         let looks = thread::spawn(|| looks.run());
         let report = reports.recv().unwrap();
-        assert!(report.contains("has not settled for 5ms: a task runs on worker 0"), "{report}");
         thread::sleep(Duration::from_millis(20));
-        stop.store(true, SeqCst);
+        stop();
         is_idle.blocking_recv().unwrap();
         looks.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
+        report
+    }
+
+    #[test]
+    fn a_task_that_goes_on_is_reported_once() {
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = stop.clone();
+        let yields = async move {
+            while !stopped.load(SeqCst) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let report = report_while(yields, || stop.store(true, SeqCst), Duration::from_secs(1));
+        assert!(report.contains("has not settled for 1s: a task runs on worker 0"), "{report}");
+    }
+
+    #[test]
+    fn a_task_that_blocks_its_thread_is_reported_once() {
+        let (release, released) = mpsc::channel::<()>();
+        let blocks = async move {
+            let _ = released.recv();
+        };
+        let report = report_while(blocks, || drop(release), Duration::from_millis(5));
+        assert!(report.contains("has not settled for 5ms: a task blocks worker 0"), "{report}");
     }
 }

@@ -1,5 +1,8 @@
 //! How often a tokio worker has parked and unparked: an odd number while it is parked.
 
+#[cfg(feature = "test-util")]
+use std::time::Duration;
+
 use tokio::runtime::RuntimeMetrics;
 
 /// Whether tokio counts: not on processors without 64-bit atomics.
@@ -19,4 +22,14 @@ pub(crate) fn count(metrics: &RuntimeMetrics, worker: usize) -> u64 {
         let _ = (metrics, worker);
         0
     }
+}
+
+/// [`count`], and for how long the worker was busy before it last returned to the runtime. Both are zero if tokio does
+/// not count.
+#[cfg(feature = "test-util")]
+pub(crate) fn progress(metrics: &RuntimeMetrics, worker: usize) -> (u64, Duration) {
+    #[cfg(target_has_atomic = "64")]
+    return (metrics.worker_park_unpark_count(worker), metrics.worker_total_busy_duration(worker));
+    #[cfg(not(target_has_atomic = "64"))]
+    (count(metrics, worker), Duration::ZERO)
 }

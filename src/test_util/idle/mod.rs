@@ -62,10 +62,16 @@ struct IdleDetector {
     pool: Pool,
     /// A thread that did blocking work at the last look.
     blocking: Option<u32>,
+    /// How far each worker had come at the last look, and since when it has not gone on.
+    workers: Vec<(Progress, Instant)>,
     /// The thread that runs the tasks of a current-thread runtime, if the system says what it does.
     #[cfg(target_os = "linux")]
     runs_on: Option<Thread>,
 }
+
+/// How often a worker has parked and unparked, and how long it was busy before it last returned to the runtime, which it
+/// does after some dozens of tasks at most.
+type Progress = (u64, Duration);
 
 /// A task of ours on the pool of a runtime, which ends when this is dropped.
 #[allow(dead_code)] // What is in it only has to live.
@@ -85,9 +91,12 @@ impl IdleDetector {
             parks::ARE_COUNTED,
             "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
         );
+        let metrics = runtime.metrics();
+        let workers = 0..metrics.num_workers();
         IdleDetector {
             runtime: runtime.clone(),
-            metrics: runtime.metrics(),
+            workers: workers.map(|worker| (parks::progress(&metrics, worker), Instant::now())).collect(),
+            metrics,
             #[cfg(unix)]
             canary: Canary::new(runtime),
             pool: Pool::of(runtime),
@@ -217,24 +226,45 @@ impl IdleDetector {
         came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
     }
 
-    /// What the runtime does, as far as can be seen.
-    fn describe(&self, threads: &Threads) -> String {
+    /// When a worker last went on, as far as looks have shown.
+    fn went_on_at(&mut self) -> Option<Instant> {
+        for (worker, (before, at)) in self.workers.iter_mut().enumerate() {
+            let now = parks::progress(&self.metrics, worker);
+            if now != *before {
+                (*before, *at) = (now, Instant::now());
+            }
+        }
+        self.workers.iter().map(|(_, at)| *at).max()
+    }
+
+    /// Looks what the threads do that are not workers.
+    fn look_at_threads(&mut self, threads: &Threads) {
+        self.pool.is_busy();
+        self.blocking = self.pool.member_works();
+        threads.any_runs();
+    }
+
+    /// What the runtime does, as far as looks have shown. A task that has not returned for `long` blocks its worker.
+    fn describe(&mut self, threads: &Threads, root_runs: bool, long: Duration) -> Option<String> {
+        self.went_on_at();
         let runs = |worker: &usize| parks::while_parked(&self.metrics, *worker).is_none();
-        let workers: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
-        if !workers.is_empty() {
-            return format!("a task runs on worker {}", list(&workers));
+        let run: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
+        let blocked: Vec<usize> = run.iter().copied().filter(|&at| self.workers[at].1.elapsed() >= long).collect();
+        if !blocked.is_empty() {
+            return Some(format!("a task blocks worker {}", list(&blocked)));
+        }
+        if !run.is_empty() {
+            return Some(format!("a task runs on worker {}", list(&run)));
         }
         let queued = self.metrics.global_queue_depth();
         if queued > 0 {
-            return format!("{queued} tasks are ready to run");
+            return Some(format!("{queued} tasks are ready to run"));
         }
         if let Some(thread) = self.blocking {
-            return format!("blocking work runs on thread {thread} of this process");
+            return Some(format!("blocking work runs on thread {thread} of this process"));
         }
-        if threads.any_runs() {
-            return "a thread that blocks on the runtime runs its own future".into();
-        }
-        "tasks go on being woken".into()
+        let runs = root_runs || threads.any_runs();
+        runs.then(|| "a thread that blocks on the runtime runs its own future".into())
     }
 }
 

@@ -35,6 +35,10 @@ impl Pool {
         None
     }
 
+    pub(super) fn member_works(&self) -> Option<u32> {
+        None
+    }
+
     pub(super) fn begin_to_look(&mut self) -> u32 {
         0
     }

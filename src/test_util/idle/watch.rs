@@ -7,9 +7,11 @@
 //    ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
@@ -35,8 +37,8 @@ pub(crate) struct Watch {
 /// Who holds tokio's clock of the runtime.
 #[derive(Default)]
 struct Holds {
-    /// How many tests hold it.
-    tests: usize,
+    /// Where tests took hold of it.
+    tests: Vec<&'static Location<'static>>,
     /// How many threads move it after a grace, in place of tokio.
     movers: usize,
     /// What keeps tokio from moving it.
@@ -52,20 +54,31 @@ pub(crate) struct Held {
 /// Who holds a clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Holder {
-    Test,
+    /// A test, since this place.
+    Test(&'static Location<'static>),
     /// A thread that moves it after a grace.
     Mover,
 }
 
 impl Holds {
     fn are_none(&self) -> bool {
-        self.tests + self.movers == 0
+        self.tests.is_empty() && self.movers == 0
     }
 
-    fn count(&mut self, by: Holder) -> &mut usize {
+    fn begin(&mut self, by: Holder) {
         match by {
-            Holder::Test => &mut self.tests,
-            Holder::Mover => &mut self.movers,
+            Holder::Test(place) => self.tests.push(place),
+            Holder::Mover => self.movers += 1,
+        }
+    }
+
+    fn end(&mut self, by: Holder) {
+        match by {
+            Holder::Test(place) => {
+                let at = self.tests.iter().position(|held| *held == place);
+                at.map(|at| self.tests.swap_remove(at));
+            }
+            Holder::Mover => self.movers -= 1,
         }
     }
 }
@@ -130,8 +143,10 @@ impl Watch {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        let Some(before) = self.root_waits() else { return false };
-        self.detector().is_idle(&self.threads) && self.root_waits() == Some(before)
+        let mut detector = self.detector();
+        detector.went_on_at();
+        let before = self.root_waits();
+        before.is_some() && detector.is_idle(&self.threads) && self.root_waits() == before
     }
 
     /// The future that a thread is about to block on, which has that thread's waker.
@@ -169,14 +184,19 @@ impl Watch {
         if holds.task.is_none() && !self.has_ended() {
             holds.task = Some(self.detector().block());
         }
-        *holds.count(by) += 1;
+        holds.begin(by);
         drop(holds);
         Held { watch: self, by }
     }
 
+    /// Where tests took hold of tokio's clock.
+    pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
+        lock(&self.holds).tests.clone()
+    }
+
     /// Whether a test holds tokio's clock.
     pub(crate) fn is_held(&self) -> bool {
-        lock(&self.holds).tests > 0
+        !lock(&self.holds).tests.is_empty()
     }
 
     /// Whether the runtime was shut down.
@@ -215,9 +235,21 @@ impl Watch {
         self.detector().blocking_thread()
     }
 
-    /// What the runtime does, as far as can be seen.
-    pub(crate) fn describe(&self) -> String {
-        self.detector().describe(&self.threads)
+    /// When a worker last went on, as far as looks have shown.
+    pub(crate) fn went_on_at(&self) -> Instant {
+        self.detector().went_on_at().unwrap_or_else(Instant::now)
+    }
+
+    /// Looks what the threads do that are not workers: what one does is known after a second of looks.
+    pub(crate) fn look_at_threads(&self) {
+        self.detector().look_at_threads(&self.threads);
+    }
+
+    /// What the runtime does, as far as looks have shown; `None` if that is nothing. A task that has not returned for
+    /// `long` blocks its worker.
+    pub(crate) fn describe(&self, long: Duration) -> Option<String> {
+        let root_runs = self.root_waits().is_none();
+        self.detector().describe(&self.threads, root_runs, long)
     }
 
     /// Whether anything waits until the runtime is idle.
@@ -250,7 +282,7 @@ impl Drop for Settling {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut holds = lock(&self.watch.holds);
-        *holds.count(self.by) -= 1;
+        holds.end(self.by);
         let task = if holds.are_none() { holds.task.take() } else { None };
         drop(holds);
         drop(task);

@@ -106,6 +106,11 @@ impl Pool {
         self.works
     }
 
+    /// The same, if the thread is known to be the pool's.
+    pub(super) fn member_works(&self) -> Option<u32> {
+        self.works.filter(|number| self.members.iter().any(|member| member.thread.number() == *number))
+    }
+
     /// Calls all idle threads, which become members. Returns `false` if a call has no answer yet.
     fn call_all(&mut self, patience: Duration) -> bool {
         // Threads that were idle longest answer first, so all have answered when one answers again.
