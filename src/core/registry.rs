@@ -31,7 +31,6 @@ use tokio::task;
 
 use crate::clock::source;
 use crate::core::alarm::has_threads;
-use crate::core::alarm::thread as alarm;
 use crate::core::driver::Driver;
 use crate::core::hook;
 use crate::core::settings::Settings;
@@ -92,8 +91,6 @@ pub(crate) fn timer() -> Option<TimerLease> {
 /// If it is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> TimerLease {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
-    // The calling thread may be more urgent than the one that made it.
-    alarm::start_for_this_thread();
     *OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         TimerLease::open_driverless(Settings::with_shards(shards).wanted)

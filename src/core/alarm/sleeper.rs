@@ -13,8 +13,7 @@
 // Invariants
 // 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
 // 2. A thread that cannot be woken sleeps for `SLICE` at most.
-// 3. A thread that was replaced takes no wake from the one that serves: it may not run for long.
-// 4. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
+// 3. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -107,14 +106,11 @@ impl Sleeper {
         self.changed.notify_one();
     }
 
-    /// Wakes all threads, to see whether they are still needed. The lock is held.
-    pub(super) fn wake_all(&self) {
-        #[cfg(target_os = "linux")]
-        if let Some(clock) = &self.clock {
-            let now = Instant::now();
-            clock.set(Some(now), now);
+    /// Ends the sleep. The lock is held.
+    pub(super) fn wake_now(&self) {
+        if !self.set(Some(Instant::now())) {
+            self.wake();
         }
-        self.changed.notify_all();
     }
 }
 
@@ -182,7 +178,6 @@ mod clock {
         pub(super) fn wait(&self) -> bool {
             let wake = PollFd::new(&self.fd, PollFlags::IN);
             let Some(jumps) = self.jumps.get().and_then(Option::as_ref) else {
-                // Not read: of two threads only one would wake.
                 let _ = poll(&mut [wake], None);
                 return false;
             };
@@ -214,8 +209,6 @@ mod clock {
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use std::sync::Mutex;
-    #[cfg(target_os = "linux")]
-    use std::sync::mpsc;
 
     use super::*;
 
@@ -254,34 +247,6 @@ mod tests {
     fn a_wait_that_ends_on_time_is_not_sliced() {
         let left = Duration::from_millis(5);
         assert!(matches!(Step::first(left, Duration::ZERO), Step::Wait(time) if time == left));
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn of_two_threads_that_sleep_none_takes_the_wake_from_the_other() {
-        let shared: &'static _ = Box::leak(Box::new((Sleeper::new(), Mutex::new(0))));
-        let (sleeper, asleep) = shared;
-        let (sender, woken) = mpsc::channel();
-        for _ in 0..2 {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                let mut guard = asleep.lock().unwrap();
-                *guard += 1;
-                drop(sleeper.sleep(|| asleep.lock().unwrap(), guard, None, Instant::now()));
-                sender.send(()).unwrap();
-            });
-        }
-        let both_sleep = loop {
-            let guard = asleep.lock().unwrap();
-            if *guard == 2 {
-                break guard;
-            }
-            drop(guard);
-            std::thread::yield_now();
-        };
-        assert!(sleeper.set(Some(Instant::now())), "Linux has `timerfd`");
-        drop(both_sleep);
-        (0..2).for_each(|_| woken.recv_timeout(Duration::from_secs(30)).expect("each wakes"));
     }
 
     /// Nobody notifies it: a booking made while it sleeps is seen after the slice.

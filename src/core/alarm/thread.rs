@@ -13,7 +13,6 @@
 //    anew what they wait for.
 // 6. Bookers live for ever: their memory is never freed, only reused.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,11 +20,12 @@ use std::time::{Duration, Instant};
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
 use super::has_threads;
-use super::priority::{self, Priority};
+#[cfg(target_os = "linux")]
+use super::priority;
 use super::sleeper::Sleeper;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::per_process::{self as process, PerProcess};
+use crate::util::per_process::PerProcess;
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.
@@ -42,19 +42,7 @@ struct AlarmThread {
 struct State {
     bookings: Bookings,
     thread: Thread,
-    serves: Serves,
-    /// The number of threads started so far. The latest serves, and the others end.
-    latest: u64,
-}
-
-/// Whether a thread serves, and its priority.
-#[derive(Clone, Copy)]
-enum Serves {
-    Nobody,
-    /// A thread less urgent than the main thread, or not known to be as urgent.
-    At(Priority),
-    /// A thread as urgent as the main thread, which nothing needs to replace.
-    Well,
+    is_started: bool,
 }
 
 /// What the thread is doing.
@@ -109,8 +97,7 @@ pub(crate) fn list(booker: &'static dyn Booker) {
     });
 }
 
-/// Starts the thread, so that booking cannot fail later. Replaces a thread that is less urgent than both the main
-/// thread and the calling thread, from which the new one inherits.
+/// Starts the thread, so that booking cannot fail later.
 ///
 /// # Panics
 /// If there is no thread and the system refuses one.
@@ -118,21 +105,6 @@ pub(crate) fn start() {
     let alarm = alarm();
     if let Err(error) = alarm.start() {
         panic!("hairspring could not start its alarm thread: {error}");
-    }
-}
-
-/// [`start`], but only once for each calling thread.
-///
-/// # Panics
-/// In the same cases as [`start`].
-pub(crate) fn start_for_this_thread() {
-    thread_local! {
-        /// The process in which this thread has called `start`.
-        static ASKED: Cell<u32> = const { Cell::new(0) };
-    }
-    let process = process::number();
-    if ASKED.try_with(|asked| asked.replace(process)) != Ok(process) {
-        start();
     }
 }
 
@@ -186,12 +158,7 @@ impl AlarmThread {
     fn new(inherited: Vec<&'static dyn Booker>) -> Self {
         AlarmThread {
             inherited,
-            state: Mutex::new(State {
-                bookings: Bookings::new(),
-                thread: Thread::Awake,
-                serves: Serves::Nobody,
-                latest: 0,
-            }),
+            state: Mutex::new(State { bookings: Bookings::new(), thread: Thread::Awake, is_started: false }),
             sleeper: Sleeper::new(),
             stand_ins: StandIns::new(),
         }
@@ -202,45 +169,24 @@ impl AlarmThread {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread unless there is one at least as urgent as the caller.
+    /// Starts the thread, unless there is one.
     fn start(&'static self) -> io::Result<()> {
         // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
         if cfg!(hairspring_loom) || !has_threads() {
             return Ok(());
         }
-        if let Serves::Well = self.lock().serves {
-            return Ok(());
-        }
-        let here = Priority::of_this_thread();
         let mut state = self.lock();
-        match state.serves {
-            Serves::Well => return Ok(()),
-            Serves::At(priority) if priority >= here => return Ok(()),
-            Serves::At(_) | Serves::Nobody => {}
+        if !state.is_started {
+            std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| self.run())?;
+            state.is_started = true;
         }
-        // The new thread waits for this lock, and so for the state that is set here.
-        let number = state.latest + 1;
-        let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(move || self.run(number));
-        match started {
-            Ok(_) => {
-                state.latest = number;
-                state.serves = Serves::At(here);
-                self.wake_all(&mut state);
-                drop(state);
-                // Each is as urgent as the thread that started it.
-                self.stand_ins.retire();
-                Ok(())
-            }
-            // The existing thread will do.
-            Err(_) if matches!(state.serves, Serves::At(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(())
     }
 
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let is_missing = matches!(state.serves, Serves::Nobody);
+        let is_missing = !state.is_started;
         self.sleep_anew(state);
         if is_missing {
             // This process was forked from one that had timers. If the system refuses, the next booking tries again.
@@ -257,9 +203,10 @@ impl AlarmThread {
         state.bookings.book_jump(id, booker);
         // A thread that is asleep may have begun to sleep before there was a watch.
         if let Thread::Asleep { .. } = state.thread {
-            self.wake_all(&mut state);
+            state.thread = Thread::Awake;
+            self.sleeper.wake_now();
         }
-        let is_missing = matches!(state.serves, Serves::Nobody);
+        let is_missing = !state.is_started;
         drop(state);
         if is_missing {
             let _ = self.start();
@@ -283,32 +230,15 @@ impl AlarmThread {
         }
     }
 
-    /// Wakes all threads, to look again and see whether they still serve. No booking puts that off.
-    fn wake_all(&self, state: &mut State) {
-        state.thread = Thread::Awake;
-        self.sleeper.wake_all();
-    }
-
-    fn run(&'static self, number: u64) {
-        let priority = priority::settle();
-        if number == 1 {
-            // Not on this thread: a woken task may wait for ever for a lock that a thread of the parent held.
-            self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
-        }
+    fn run(&'static self) {
+        #[cfg(target_os = "linux")]
+        priority::copy_the_main_threads();
+        // Not on this thread: a woken task may wait for ever for a lock that a thread of the parent held.
+        self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
         let mut state = self.lock();
-        if state.latest == number {
-            // The priority that was tried counts: a caller that is no more urgent need not try again.
-            state.serves = match (priority, state.serves) {
-                (None, _) => Serves::Well,
-                (Some(reached), Serves::At(tried)) => Serves::At(reached.max(tried)),
-                (Some(reached), _) => Serves::At(reached),
-            };
-        }
-        while state.latest == number {
+        loop {
             state = self.round(state);
         }
-        // A notification for the thread that serves now may have come here.
-        self.wake_all(&mut state);
     }
 
     /// Calls the booker that is due first. If none is due, sleeps until one may be.
