@@ -47,7 +47,7 @@ enum StandIn {
 
 impl StandIn {
     fn here(self) -> u64 {
-        u64::from(crate::util::per_process::number()) << 32 | self as u64
+        u64::from(crate::util::per_process::generation()) << 32 | self as u64
     }
 }
 
