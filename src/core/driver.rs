@@ -15,7 +15,6 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::thread::Booker;
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 #[cfg(feature = "test-util")]
 use crate::core::approach::{self, Approach};
@@ -239,7 +238,7 @@ impl Wake for FireInline {
         #[cfg(feature = "test-util")]
         if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
             approach::align(timer.get(), now);
-            return timer.get().wake_driver();
+            return timer.parking.wake_driver();
         }
         let (at, budget) = if is_the_systems {
             (now, TurnBudget::OF_A_TURN)
@@ -249,6 +248,6 @@ impl Wake for FireInline {
             (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
         };
         timer.fire_at(at, &mut WakeList::default(), budget);
-        timer.get().wake_driver();
+        timer.parking.wake_driver();
     }
 }

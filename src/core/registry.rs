@@ -37,7 +37,7 @@ use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::TimerLease;
 use crate::core::task as tasks;
-use crate::util::per_process::PerProcess;
+use crate::util::per_process::{PerProcess, generation};
 
 /// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
@@ -57,7 +57,7 @@ thread_local! {
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// The timers of all runtimes. A forked process copies its parent's, unless another thread was changing them.
+/// The timers of all runtimes. A forked process has none yet: its parent's are for the parent's threads.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(super) type Timers = HashMap<runtime::Id, TimerLease>;
@@ -71,6 +71,14 @@ struct Remembered {
     lease: ShardLease,
     /// The task for which this is right; `None` if it is right for the thread.
     task: Option<task::Id>,
+    /// The process for which this is right. A forked one may go on with its parent's task.
+    process: u32,
+}
+
+impl Remembered {
+    fn is_of_this_task(&self) -> bool {
+        self.task == task::try_id() && self.process == generation()
+    }
 }
 
 /// A runtime's timer, as it was looked up.
@@ -78,6 +86,7 @@ struct Remembered {
 struct Found {
     runtime: runtime::Id,
     timer: TimerLease,
+    process: u32,
 }
 
 /// The timer of the current runtime; `None` outside any.
@@ -120,7 +129,7 @@ pub(crate) fn own_shard() -> ShardLease {
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
-        Some(known) if known.task.is_none() || known.task == task::try_id() => Some(known.lease),
+        Some(known) if known.task.is_none() || known.is_of_this_task() => Some(known.lease),
         _ => ask(),
     }
 }
@@ -136,7 +145,7 @@ fn ask() -> Option<ShardLease> {
     }
     let lease = shard_here(timer);
     if let task @ Some(_) = task::try_id() {
-        remember(Remembered { lease, task });
+        remember(lease, task);
     }
     probe(&runtime, timer);
     Some(lease)
@@ -144,12 +153,13 @@ fn ask() -> Option<ShardLease> {
 
 fn find(runtime: &Handle) -> TimerLease {
     let id = runtime.id();
-    let last = FOUND.try_with(Cell::get).ok().flatten();
+    let process = generation();
+    let last = FOUND.try_with(Cell::get).ok().flatten().filter(|found| found.process == process);
     if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
         return found.timer;
     }
     let timer = timer_of(runtime);
-    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer })));
+    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer, process })));
     timer
 }
 
@@ -192,7 +202,8 @@ fn remembered() -> Option<Remembered> {
     (known.lease.is_default() && !source::any_is_held()).then_some(known)
 }
 
-fn remember(known: Remembered) {
+fn remember(lease: ShardLease, task: Option<task::Id>) {
+    let known = Remembered { lease, task, process: generation() };
     let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
 }
 
@@ -216,18 +227,14 @@ fn probe(runtime: &Handle, timer: TimerLease) {
         tasks::spawn(runtime, "hairspring probe", async move {
             timer.parking.io.note_worker();
             if remembered().is_none_or(|known| known.task.is_some()) {
-                remember(Remembered { lease: shard_here(timer), task: None });
+                remember(shard_here(timer), None);
             }
         });
     }
 }
 
 pub(super) fn timers() -> MutexGuard<'static, Timers> {
-    let parents = |timers: &Mutex<Timers>| timers.try_lock().map_or_else(|_| Timers::new(), |timers| timers.clone());
-    TIMERS
-        .get(|of_parent| of_parent.map_or_else(Timers::new, parents).into())
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A runtime's timer, if it has one that was not shut down.

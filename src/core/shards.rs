@@ -6,6 +6,9 @@
 // 2. A turn does not lock a shard with nothing due.
 // 3. A driver may begin to turn while a stand-in does, but not the other way round. Each entry is fired by one of them.
 
+#[cfg(feature = "test-util")]
+use std::sync::{Mutex, PoisonError};
+
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::capacity::Capacity;
@@ -69,6 +72,12 @@ per_process! {
     fn pool() -> &'static Pool<Shards> = |_| Pool::new();
 }
 
+#[cfg(feature = "test-util")]
+per_process! {
+    /// The parking of each timer, open or not, for tests that hold a clock.
+    pub(crate) fn parkings() -> &'static Mutex<Vec<&'static Parking>> = |_| Mutex::default();
+}
+
 impl Pooling for Shards {
     fn pool() -> &'static Pool<Shards> {
         pool()
@@ -108,17 +117,12 @@ impl Shards {
         let parking = keep!(Parking, Parking::new());
         let capacity = keep!(Capacity, Capacity::new());
         let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
-        keep!(
-            Pooled<Shards>,
-            Pooled::new(Shards {
-                parking,
-                all,
-                capacity,
-                used: AtomicUsize::new(0),
-                turns: AtomicU64::new(0),
-                stand_in: AtomicU64::new(0),
-            })
-        )
+        let (used, turns, stand_in) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let shards = Shards { parking, all, capacity, used, turns, stand_in };
+        let kept = keep!(Pooled<Shards>, Pooled::new(shards));
+        #[cfg(feature = "test-util")]
+        parkings().lock().unwrap_or_else(PoisonError::into_inner).push(parking);
+        kept
     }
 
     pub(crate) fn all(&self) -> &[&'static Shard] {
@@ -322,14 +326,6 @@ impl TimerLease {
 }
 
 impl Booker for Shards {
-    fn wake_driver(&self) {
-        self.parking.wake_driver();
-    }
-
-    fn has_survived(&self) -> bool {
-        self.parking.has_survived()
-    }
-
     fn alarm(&'static self, stand_ins: &'static StandIns) {
         match self.parking.alarm() {
             Due::Nothing => {}

@@ -14,20 +14,10 @@ pub(crate) trait Booker: Send + Sync {
     /// Called by the alarm thread when the booking is due. All timers wait for that thread, so leave what may take long
     /// to the stand-ins.
     fn alarm(&'static self, stand_ins: &'static StandIns);
-
-    /// Wakes the driver that this books for.
-    fn wake_driver(&self) {}
-
-    /// Whether this can be called in a process that was just forked: its timer is open, and its lock is not held by a
-    /// thread that exists only in the parent.
-    #[cfg_attr(hairspring_loom, allow(dead_code))]
-    fn has_survived(&self) -> bool {
-        false
-    }
 }
 
 /// Identifies a booker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BookerId(pub(crate) u64);
 
 pub(super) struct Bookings {

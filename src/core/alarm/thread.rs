@@ -9,12 +9,11 @@
 //    no other until the thread has looked.
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
-// 5. A forked process starts a thread of its own at its first booking. Stand-ins then call all bookers once, to book
-//    anew what they wait for.
+// 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
 // 6. Bookers live for ever: their memory is never freed, only reused.
 
 use std::io;
-use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::bookings::Bookings;
@@ -25,7 +24,6 @@ use super::priority;
 use super::sleeper::Sleeper;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::per_process::PerProcess;
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.
@@ -35,8 +33,6 @@ struct AlarmThread {
     state: Mutex<State>,
     sleeper: Sleeper,
     stand_ins: StandIns,
-    /// The bookers that are called first, in a forked process.
-    inherited: Vec<&'static dyn Booker>,
 }
 
 struct State {
@@ -56,45 +52,7 @@ enum Thread {
 
 per_process! {
     /// The alarm thread of this process: a forked process does not have its parent's.
-    fn alarm() -> &'static AlarmThread = |parents| {
-        // The bookings of the parent are not known here. So all bookers are called, and book anew what they need.
-        let inherited = bookers().take_while(|_| parents.is_some());
-        AlarmThread::new(inherited.filter(|booker| booker.has_survived()).collect())
-    };
-}
-
-/// All bookers, for a forked process. Reading them takes no lock.
-static BOOKERS: OnceLock<Listed> = OnceLock::new();
-
-#[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
-struct Listed {
-    booker: &'static dyn Booker,
-    next: OnceLock<&'static Listed>,
-}
-
-fn listed() -> impl Iterator<Item = &'static Listed> {
-    std::iter::successors(BOOKERS.get(), |listed| listed.next.get().copied())
-}
-
-/// All listed bookers.
-pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
-    listed().map(|listed| listed.booker)
-}
-
-/// Lists a booker, once.
-pub(crate) fn list(booker: &'static dyn Booker) {
-    static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
-    // The bookers of a model are freed when it ends.
-    if cfg!(hairspring_loom) {
-        return;
-    }
-    let new = || Listed { booker, next: OnceLock::new() };
-    let last = LAST.get(|_| PlainMutex::new(listed().last()));
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = Some(match *last {
-        None => BOOKERS.get_or_init(new),
-        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(new()))),
-    });
+    fn alarm() -> &'static AlarmThread = |_| AlarmThread::new();
 }
 
 /// Starts the thread, so that booking cannot fail later.
@@ -155,9 +113,8 @@ pub(crate) fn call_due() -> bool {
 }
 
 impl AlarmThread {
-    fn new(inherited: Vec<&'static dyn Booker>) -> Self {
+    fn new() -> Self {
         AlarmThread {
-            inherited,
             state: Mutex::new(State { bookings: Bookings::new(), thread: Thread::Awake, is_started: false }),
             sleeper: Sleeper::new(),
             stand_ins: StandIns::new(),
@@ -233,8 +190,6 @@ impl AlarmThread {
     fn run(&'static self) {
         #[cfg(target_os = "linux")]
         priority::copy_the_main_threads();
-        // Not on this thread: a woken task may wait for ever for a lock that a thread of the parent held.
-        self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
         let mut state = self.lock();
         loop {
             state = self.round(state);
@@ -316,7 +271,7 @@ mod tests {
     #[test]
     fn a_jump_ends_the_sleep_of_a_thread_that_slept_before_anyone_waited_for_jumps() {
         // One of its own: `core::jumps` is the only booker of the process's.
-        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new(Vec::new())));
+        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
         alarm.start().unwrap();
         let is_asleep = || matches!(alarm.lock().thread, Thread::Asleep { .. });
         while !is_asleep() {
