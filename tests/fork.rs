@@ -5,7 +5,7 @@ mod common;
 
 use std::thread;
 
-use common::{HOUR, current_thread, inside, ms, multi_thread, must_end, poll};
+use common::{bare, current_thread, ms, multi_thread, must_end};
 use fork::{Fork, fork, waitpid};
 use hairspring::{Instant, boot, interval, sleep, timeout, wall};
 
@@ -13,14 +13,19 @@ use hairspring::{Instant, boot, interval, sleep, timeout, wall};
 const WELL: i32 = 17;
 const HUNG: i32 = 18;
 
+/// Ends this process with an exit code of its own if it hangs.
+fn give_up_if_it_hangs() {
+    thread::spawn(|| {
+        thread::sleep(common::HUNG / 3);
+        std::process::exit(HUNG);
+    });
+}
+
 /// Runs `code` in a process of its own and fails if `code` does not complete.
 fn in_a_child(code: impl FnOnce()) {
     match fork().unwrap() {
         Fork::Child => {
-            thread::spawn(|| {
-                thread::sleep(common::HUNG / 2);
-                std::process::exit(HUNG);
-            });
+            give_up_if_it_hangs();
             // Nothing of the harness's may run here.
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(code));
             std::process::exit(if ended.is_ok() { WELL } else { 1 });
@@ -79,17 +84,31 @@ fn what_a_process_does_with_timers_a_process_that_it_forks_off_can_do_too() {
             runtime.block_on(runtime.spawn(sleep(ms(2)))).unwrap();
         });
 
-        // With timers that waited when it was forked off.
-        let mut far = sleep(HOUR);
-        let waits = runtime.spawn(sleep(ms(300)));
-        inside(&runtime, || assert!(poll(&mut far).is_pending()));
+        // The same while a timer of the parent waits there, which does not concern the child's. Without tokio's time, of
+        // which each process has its own.
+        let [runtime, _] = bare();
         runtime.block_on(sleep(ms(2)));
-        in_a_child(|| {
-            runtime.block_on(sleep(ms(2)));
-            runtime.block_on(waits).unwrap();
-            far.reset_to(Instant::now() + ms(2));
-            runtime.block_on(&mut far);
+        let waits = runtime.spawn(sleep(ms(10)));
+        runtime.block_on(sleep(ms(2)));
+        in_a_child(|| runtime.block_on(sleep(ms(50))));
+        runtime.block_on(waits).unwrap();
+        // In a task that goes on in the child.
+        let task = runtime.spawn(async {
+            let waits = tokio::spawn(sleep(ms(10)));
+            // The second, so that the thread remembers the timer for this task and not for the other.
+            sleep(ms(1)).await;
+            sleep(ms(1)).await;
+            match fork().unwrap() {
+                Fork::Child => {
+                    give_up_if_it_hangs();
+                    sleep(ms(50)).await;
+                    std::process::exit(WELL);
+                }
+                Fork::Parent(child) => assert_eq!(waitpid(child).unwrap(), WELL << 8),
+            }
+            waits.await.unwrap();
         });
+        runtime.block_on(task).unwrap();
         everything_fires();
     });
 }

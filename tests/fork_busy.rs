@@ -93,8 +93,8 @@ fn a_child_forked_off_while_others_sleep_on_the_processs_timer_sleeps() {
     );
 }
 
-/// Timers that the parent registered also fire in the child, and so wake a task of the parent's runtime there. That
-/// takes a lock of tokio's, which a thread of the parent may have held.
+/// A timer of the parent's that fired in the child would wake a task of the parent's runtime there. That takes a lock of
+/// tokio's, which a thread of the parent may have held.
 #[test]
 fn a_child_forked_off_while_tasks_are_spawned_sleeps_on_no_runtime() {
     let runtimes: Vec<_> = (0..8).map(|_| multi_thread(1)).collect();

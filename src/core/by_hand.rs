@@ -3,19 +3,20 @@
 //! A registration with such a timer wakes nobody.
 
 use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::task::Waker;
 
 use tokio::runtime;
 
 use crate::clock::held;
 use crate::clock::source::{self, Course};
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread::{self, BookerId};
 use crate::core::hook::{ADOPT, Adopt};
 use crate::core::order::Order;
 use crate::core::parking::Parking;
 use crate::core::registry;
 use crate::core::shard::Shard;
-use crate::core::shards::{Shards, TimerLease};
+use crate::core::shards::{Shards, TimerLease, parkings};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Ticks, Wheel};
 
@@ -34,14 +35,14 @@ pub(crate) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
 /// Wakes the drivers that may run on any runtime, to look at their clocks: all but those of the runtimes' own timers. To
 /// wake these would change the order of tasks in other tests.
 pub(crate) fn wake_free_drivers() {
-    let own: HashSet<usize> = registry::timers()
+    let own: HashSet<BookerId> = registry::timers()
         .values()
         .map(|owner| owner.timer())
         .filter(|timer| timer.serves())
-        .map(|timer| std::ptr::from_ref(timer.pooled()).addr())
+        .map(|timer| timer.parking.id)
         .collect();
-    let is_free = |booker: &&dyn Booker| !own.contains(&std::ptr::from_ref::<dyn Booker>(*booker).addr());
-    thread::bookers().filter(is_free).for_each(Booker::wake_driver);
+    let all = parkings().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter().filter(|parking| !own.contains(&parking.id)).for_each(|parking| parking.wake_driver());
 }
 
 impl Parking {

@@ -16,7 +16,6 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::thread;
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 #[cfg(feature = "test-util")]
 use crate::core::approach::{self, Approach};
@@ -55,7 +54,6 @@ pub struct Driver {
     alarm: OwnAlarm,
     #[cfg(feature = "test-util")]
     approach: Approach,
-    was_polled: bool,
     /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
     is_a_task: bool,
 }
@@ -76,7 +74,6 @@ impl Driver {
             alarm,
             #[cfg(feature = "test-util")]
             approach: Approach::default(),
-            was_polled: false,
             is_a_task: false,
         }
     }
@@ -164,10 +161,6 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if !std::mem::replace(&mut this.was_polled, true) {
-            // The polling thread may be more urgent than the one that made the first timer.
-            thread::start();
-        }
         #[cfg(feature = "test-util")]
         if this.approach.step(&mut this.alarm, clock::now(), timer.parking.next_wake(), cx) {
             return Poll::Pending;

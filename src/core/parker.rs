@@ -66,13 +66,6 @@ impl<P> Parker<P> {
         Locked { next_wake: &self.next_wake, state }
     }
 
-    /// For a process that was just forked: `None` if a thread of the parent held the lock, which then stays locked.
-    #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
-    pub(crate) fn try_lock(&self) -> Option<Locked<'_, P>> {
-        let state = self.state.try_lock().ok()?;
-        Some(Locked { next_wake: &self.next_wake, state })
-    }
-
     /// A deadline was registered and a look can find it. Returns whether the sleeper may wake too late for it. If so,
     /// take the lock: [`Locked::registered`] says what to do.
     #[inline]

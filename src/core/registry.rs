@@ -4,7 +4,8 @@
 //! two threads do it. So a thread remembers the answer as long as it is surely right:
 //! - A worker thread of a multi-thread runtime belongs to that runtime for life, so it remembers for good. A thread is
 //!   known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on no
-//!   other thread, even if that has entered the runtime or blocks on it.
+//!   other thread, even if that has entered the runtime or blocks on it. The driver's task is one, and each worker spawns
+//!   a probe, once.
 //! - Elsewhere, a thread remembers for the current task: a task never changes its runtime.
 //!
 //! If it has to ask tokio, a thread remembers the timer of the runtime that it last found, which saves the lock on the
@@ -21,6 +22,8 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -31,14 +34,13 @@ use tokio::task;
 
 use crate::clock::source;
 use crate::core::alarm::has_threads;
-use crate::core::alarm::thread as alarm;
 use crate::core::driver::Driver;
 use crate::core::hook;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::{Owner, TimerLease};
 use crate::core::task as tasks;
-use crate::util::per_process::PerProcess;
+use crate::util::per_process::{PerProcess, generation};
 
 /// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
@@ -49,8 +51,8 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// The timer that this thread last asked for, and how often it has asked while that was its runtime's.
-    static ASKED: Cell<Option<(TimerLease, u32)>> = const { Cell::new(None) };
+    /// The timer for which this thread has spawned a probe.
+    static ASKED: Cell<Option<TimerLease>> = const { Cell::new(None) };
     /// A runtime that was found to be shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +60,7 @@ thread_local! {
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// The timers of all runtimes. A forked process copies its parent's, unless another thread was changing them.
+/// The timers of all runtimes. A forked process has none yet: its parent's are for the parent's threads.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(super) type Timers = HashMap<runtime::Id, Arc<Owner>>;
@@ -72,6 +74,14 @@ struct Remembered {
     lease: ShardLease,
     /// The task for which this is right; `None` if it is right for the thread.
     task: Option<task::Id>,
+    /// The process for which this is right. A forked one may go on with its parent's task.
+    process: u32,
+}
+
+impl Remembered {
+    fn is_of_this_task(&self) -> bool {
+        self.task == task::try_id() && self.process == generation()
+    }
 }
 
 /// A runtime's timer, as it was looked up.
@@ -79,6 +89,7 @@ struct Remembered {
 struct Found {
     runtime: runtime::Id,
     timer: TimerLease,
+    process: u32,
 }
 
 /// The timer of the current runtime; `None` outside any.
@@ -92,8 +103,6 @@ pub(crate) fn owner() -> Option<Arc<Owner>> {
 /// If it is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
-    // The calling thread may be more urgent than the one that made it.
-    alarm::start_for_this_thread();
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Owner::implicit(TimerLease::open_driverless(Settings::with_shards(shards).wanted))
@@ -123,7 +132,7 @@ pub(crate) fn own_shard() -> ShardLease {
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
-        Some(known) if known.task.is_none() || known.task == task::try_id() => Some(known.lease),
+        Some(known) if known.task.is_none() || known.is_of_this_task() => Some(known.lease),
         _ => ask(),
     }
 }
@@ -139,7 +148,7 @@ fn ask() -> Option<ShardLease> {
     }
     let lease = shard_here(timer);
     if let task @ Some(_) = task::try_id() {
-        remember(Remembered { lease, task });
+        remember(lease, task);
     }
     probe(&runtime, timer);
     Some(lease)
@@ -147,12 +156,13 @@ fn ask() -> Option<ShardLease> {
 
 fn find(runtime: &Handle) -> TimerLease {
     let id = runtime.id();
-    let last = FOUND.try_with(Cell::get).ok().flatten();
+    let process = generation();
+    let last = FOUND.try_with(Cell::get).ok().flatten().filter(|found| found.process == process);
     if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
         return found.timer;
     }
     let timer = timer_of(runtime);
-    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer })));
+    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer, process })));
     timer
 }
 
@@ -195,7 +205,8 @@ fn remembered() -> Option<Remembered> {
     (known.lease.is_default() && !source::any_is_held()).then_some(known)
 }
 
-fn remember(known: Remembered) {
+fn remember(lease: ShardLease, task: Option<task::Id>) {
+    let known = Remembered { lease, task, process: generation() };
     let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
 }
 
@@ -203,34 +214,38 @@ fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Spawns a task that marks the worker thread it runs on, which is most often this one. Tried more and more rarely
-/// until that has happened.
+/// Makes the worker thread that this task runs on remember its shard for good. The task was spawned on the timer's
+/// runtime, which has workers of its own.
+fn mark(timer: TimerLease) {
+    if timer.is_default() && remembered().is_none_or(|known| known.task.is_some()) {
+        remember(shard_here(timer), None);
+    }
+}
+
+/// Spawns a task that marks the worker it runs on, which is most often this one. Once on each worker, as long as the
+/// timer is its runtime's. If the driver's task comes to a worker, it marks that, too.
 fn probe(runtime: &Handle, timer: TimerLease) {
-    if source::any_is_held() || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+    let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
+    if source::any_is_held() || !is_worker {
         return;
     }
-    let asked = ASKED.try_with(|asked| {
-        let before = asked.get().filter(|(timer, _)| timer.is_default());
-        let (of, count) = before.map_or((timer, 1), |(of, count)| (of, count.saturating_add(1)));
-        asked.set(Some((of, count)));
-        count
+    let asks_first = ASKED.try_with(|asked| {
+        let asks_first = !asked.get().is_some_and(TimerLease::is_default);
+        if asks_first {
+            asked.set(Some(timer));
+        }
+        asks_first
     });
-    if asked.is_ok_and(u32::is_power_of_two) {
+    if asks_first == Ok(true) {
         tasks::spawn(runtime, "hairspring probe", async move {
             timer.parking.io.note_worker();
-            if remembered().is_none_or(|known| known.task.is_some()) {
-                remember(Remembered { lease: shard_here(timer), task: None });
-            }
+            mark(timer);
         });
     }
 }
 
 pub(super) fn timers() -> MutexGuard<'static, Timers> {
-    let parents = |timers: &Mutex<Timers>| timers.try_lock().map_or_else(|_| Timers::new(), |timers| timers.clone());
-    TIMERS
-        .get(|of_parent| of_parent.map_or_else(Timers::new, parents).into())
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A runtime's timer, if it has one that was not shut down.
@@ -265,7 +280,8 @@ pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
 /// Lists a runtime's timer for as long as its driver, spawned there, lives. The timer before it ends once nothing waits
 /// on it.
 fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) {
-    let unlist = Unlist(runtime.id(), owner.timer());
+    let timer = owner.timer();
+    let unlist = Unlist(runtime.id(), timer);
     let replaced = timers.insert(runtime.id(), owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
@@ -277,9 +293,17 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     drop(timers);
     drop(replaced);
     let driver = driver.in_a_task_of(runtime);
+    let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
     tasks::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
-        driver.await;
+        let mut driver = pin!(driver);
+        poll_fn(|cx| {
+            if has_workers {
+                mark(timer);
+            }
+            driver.as_mut().poll(cx)
+        })
+        .await;
     });
 }
 
@@ -359,6 +383,15 @@ mod tests {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
         let lease = timer.lease;
         shards_of_workers(move || shard_of(lease));
+    }
+
+    /// There were ten for the first thousand.
+    #[test]
+    fn a_thread_that_is_no_worker_spawns_no_probes() {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (_go, _shard) = worker(&runtime, shard);
+        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard()) });
+        assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 
     /// Calls `code` on the one worker of a runtime.

@@ -7,6 +7,8 @@
 // 3. A driver may begin to turn while a stand-in does, but not the other way round. Each entry is fired by one of them.
 
 use std::sync::Arc;
+#[cfg(feature = "test-util")]
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
@@ -59,7 +61,7 @@ enum StandIn {
 
 impl StandIn {
     fn here(self) -> u64 {
-        u64::from(crate::util::per_process::number()) << 32 | self as u64
+        u64::from(crate::util::per_process::generation()) << 32 | self as u64
     }
 }
 
@@ -79,6 +81,12 @@ pub(crate) struct Wanted {
 per_process! {
     // A forked process does not use its parent's.
     fn pool() -> &'static Pool<Shards> = |_| Pool::new();
+}
+
+#[cfg(feature = "test-util")]
+per_process! {
+    /// The parking of each timer, open or not, for tests that hold a clock.
+    pub(crate) fn parkings() -> &'static Mutex<Vec<&'static Parking>> = |_| Mutex::default();
 }
 
 impl Pooling for Shards {
@@ -120,17 +128,12 @@ impl Shards {
         let parking = keep!(Parking, Parking::new());
         let capacity = keep!(Capacity, Capacity::new());
         let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
-        keep!(
-            Pooled<Shards>,
-            Pooled::new(Shards {
-                parking,
-                all,
-                capacity,
-                used: AtomicUsize::new(0),
-                turns: AtomicU64::new(0),
-                stand_in: AtomicU64::new(0),
-            })
-        )
+        let (used, turns, stand_in) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let shards = Shards { parking, all, capacity, used, turns, stand_in };
+        let kept = keep!(Pooled<Shards>, Pooled::new(shards));
+        #[cfg(feature = "test-util")]
+        parkings().lock().unwrap_or_else(PoisonError::into_inner).push(parking);
+        kept
     }
 
     pub(crate) fn all(&self) -> &[&'static Shard] {
@@ -375,11 +378,6 @@ impl TimerLease {
 }
 
 impl Booker for Pooled<Shards> {
-    #[cfg(feature = "test-util")]
-    fn wake_driver(&self) {
-        self.parking.wake_driver();
-    }
-
     fn unused(&'static self, epoch: Epoch) {
         let timer = self.at(epoch);
         if timer.is_unneeded() {
@@ -387,18 +385,15 @@ impl Booker for Pooled<Shards> {
         }
     }
 
-    fn has_survived(&self) -> bool {
-        self.parking.has_survived()
-    }
-
     fn alarm(&'static self, stand_ins: &'static StandIns) {
         match self.parking.alarm() {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
-            Due::Wake(driver) => {
+            Due::Wake(driver) if self.parking.io.is_due() => stand_ins.send(Box::new(|| {
                 self.parking.io.look();
                 driver.wake();
-            }
+            })),
+            Due::Wake(driver) => driver.wake(),
             Due::StandIn => Shards::call_stand_in(self, stand_ins),
         }
     }

@@ -5,8 +5,7 @@
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or on a new one. So work that blocks delays no other work.
 // 2. If the system refuses a thread, the sender does the work.
-// 3. An idle thread ends after a while, or when it is retired. A program that needs no stand-in has none.
-// 4. Work is not left to a thread that was retired before: it may be less urgent than the program, and not run for long.
+// 3. An idle thread ends after a while. A program that needs no stand-in has none.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -27,16 +26,13 @@ pub(crate) struct StandIns {
 
 struct State {
     work: VecDeque<Work>,
-    /// Threads that wait and were not retired. One that was notified and has not run yet counts too, and its work is
-    /// still in the queue.
+    /// Threads that wait. One that was notified and has not run yet counts too, and its work is still in the queue.
     idle: usize,
-    /// How often all were retired.
-    retired: u64,
 }
 
 impl StandIns {
     pub(crate) fn new() -> Self {
-        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0, retired: 0 }), sent: Condvar::new() }
+        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -70,8 +66,7 @@ impl StandIns {
             return false;
         }
         let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
-        let retired = self.lock().retired;
-        thread.spawn(move || self.serve(retired)).is_ok()
+        thread.spawn(|| self.serve()).is_ok()
     }
 
     /// Does what is queued.
@@ -83,36 +78,22 @@ impl StandIns {
         }
     }
 
-    /// The life of a thread: works until nothing has come for a while or it is retired.
-    fn serve(&self, retired: u64) {
+    /// The life of a thread: works until nothing has come for a while.
+    fn serve(&self) {
         loop {
             self.work_off();
             let state = self.lock();
-            if !state.work.is_empty() {
-                continue;
-            }
-            if state.retired != retired || !self.wait(state) {
+            if state.work.is_empty() && !self.wait(state) {
                 return;
             }
         }
     }
 
-    /// Ends all threads, each after its current work.
-    pub(crate) fn retire(&self) {
-        let mut state = self.lock();
-        (state.retired, state.idle) = (state.retired + 1, 0);
-        drop(state);
-        self.sent.notify_all();
-    }
-
     /// Waits for work. Returns `false` if none has come for a while.
     fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
-        let retired = state.retired;
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-        if state.retired == retired {
-            state.idle -= 1;
-        }
+        state.idle -= 1;
         !state.work.is_empty() || !waited.timed_out()
     }
 }
@@ -176,15 +157,6 @@ mod tests {
         assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
         drop(gates);
         assert_eq!(all.iter().count(), BLOCKED);
-    }
-
-    /// Here the idle thread never runs, as on a machine that is busy with more urgent ones.
-    #[test]
-    fn a_retired_thread_is_not_counted_on() {
-        let stand_ins = StandIns::new();
-        stand_ins.lock().idle = 1;
-        stand_ins.retire();
-        assert!(stand_ins.queue(Box::new(|| ())), "it takes another thread");
     }
 
     /// Both pieces of work are sent before the idle thread wakes: here it never does.

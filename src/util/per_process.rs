@@ -2,27 +2,29 @@
 //!
 //! A forked process has the memory of its parent, but only one of its threads. The other threads do not run in it, and
 //! a lock that one of them held stays locked. So it needs values of its own.
+//!
+//! The C library tells of a fork, through a handler that it calls in the child (`pthread_atfork`). So to ask takes no
+//! system call, and a process that has the number of a dead ancestor is not taken for that. A process made without the C
+//! library's `fork`, by a bare system call or `_Fork`, is not recognised.
 
 use std::sync::OnceLock;
 
-/// The number of this process. There are no others on WebAssembly, and no numbers.
-pub(crate) fn number() -> u32 {
-    if cfg!(target_family = "wasm") { 0 } else { std::process::id() }
-}
+use forkguard::Guard;
 
 pub(crate) struct PerProcess<T: 'static> {
     first: OnceLock<Of<T>>,
 }
 
 struct Of<T: 'static> {
-    process: u32,
+    /// Says whether this is a descendant of the process that made the value.
+    made_in: Guard,
     value: T,
     child: OnceLock<&'static Of<T>>,
 }
 
 impl<T> Of<T> {
-    fn new(process: u32, value: T) -> Self {
-        Of { process, value, child: OnceLock::new() }
+    fn new(value: T) -> Self {
+        Of { made_in: Guard::default(), value, child: OnceLock::new() }
     }
 }
 
@@ -31,13 +33,18 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process. The first call makes it, from the parent's if there is one.
+    /// The value of this process. The first call makes it, from the value of the last ancestor that has one.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
-        let process = number();
-        let mut of = self.first.get_or_init(|| Of::new(process, make(None)));
-        while of.process != process {
-            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(process, make(Some(&of.value))))));
+        let mut of = self.first.get_or_init(|| Of::new(make(None)));
+        while of.made_in.clone().detected_fork() {
+            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(make(Some(&of.value))))));
         }
         &of.value
     }
+}
+
+/// A number that no ancestor of this process had.
+pub(crate) fn generation() -> u32 {
+    static GENERATION: PerProcess<u32> = PerProcess::new();
+    *GENERATION.get(|ancestors| ancestors.map_or(0, |number| number + 1))
 }

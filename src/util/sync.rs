@@ -42,9 +42,9 @@ mod plain {
     /// Defines a function that returns a static. A forked process has its own, made by the first call, from the
     /// parent's if there is one.
     macro_rules! per_process {
-        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
+        ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
-            fn $name() -> &'static $of {
+            $vis fn $name() -> &'static $of {
                 static VALUE: $crate::util::per_process::PerProcess<$of> = $crate::util::per_process::PerProcess::new();
                 VALUE.get($make)
             }
@@ -124,9 +124,9 @@ mod modelled {
 
     /// Defines a function that returns a static, which each run of a model makes anew.
     macro_rules! per_process {
-        ($(#[$about:meta])* fn $name:ident() -> &'static $of:ty = $make:expr;) => {
+        ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
-            fn $name() -> &'static $of {
+            $vis fn $name() -> &'static $of {
                 loom::lazy_static! {
                     static ref VALUE: $of = {
                         let make: fn(Option<&'static $of>) -> $of = $make;

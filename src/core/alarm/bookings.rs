@@ -16,23 +16,12 @@ pub(crate) trait Booker: Send + Sync {
     /// to the stand-ins.
     fn alarm(&'static self, stand_ins: &'static StandIns);
 
-    /// Wakes the driver that this books for.
-    #[cfg(feature = "test-util")]
-    fn wake_driver(&self) {}
-
     /// A shard of the timer that has this epoch has no users any more.
     fn unused(&'static self, _: Epoch) {}
-
-    /// Whether this can be called in a process that was just forked: its timer is open, and its lock is not held by a
-    /// thread that exists only in the parent.
-    #[cfg_attr(hairspring_loom, allow(dead_code))]
-    fn has_survived(&self) -> bool {
-        false
-    }
 }
 
 /// Identifies a booker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BookerId(pub(crate) u64);
 
 pub(super) struct Bookings {

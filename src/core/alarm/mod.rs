@@ -3,6 +3,7 @@
 mod bookings;
 pub(crate) mod find_io;
 pub(crate) mod own;
+#[cfg(target_os = "linux")]
 mod priority;
 mod sleeper;
 pub(crate) mod thread;
@@ -57,6 +58,11 @@ pub enum Alarm {
     Auto,
     /// A thread, one for the process, that sleeps until the earliest deadline of all timers. It is as precise as the
     /// system's wake-up of a thread, needs nothing from the runtime, and is on time even if all workers are blocked.
+    ///
+    /// It starts with the first timer of the process. On Linux it then copies the main thread's niceness and CPU
+    /// affinity; what the system refuses stays as in the thread that made that timer, and so does its scheduling policy.
+    /// So if a program has background threads and may not raise a thread's priority, make the first timer on the main
+    /// thread.
     Thread,
     /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and saves a thread switch in each turn.
     /// Linux only; the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the

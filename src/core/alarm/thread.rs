@@ -9,23 +9,22 @@
 //    no other until the thread has looked.
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
-// 5. A forked process starts a thread of its own at its first booking. Stand-ins then call all bookers once, to book
-//    anew what they wait for.
-// 6. Bookers live for ever: their memory is never freed, only reused.
+// 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
+// 6. If the thread sleeps on a file that the program has closed, the booking that finds this starts another thread.
+// 7. Bookers live for ever: their memory is never freed, only reused.
 
-use std::cell::Cell;
 use std::io;
-use std::sync::{Mutex as PlainMutex, OnceLock, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::bookings::Bookings;
 pub(crate) use super::bookings::{Booker, BookerId};
 use super::has_threads;
-use super::priority::{self, Priority};
-use super::sleeper::Sleeper;
+#[cfg(target_os = "linux")]
+use super::priority;
+use super::sleeper::{Changed, Ended, Sleeper};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::per_process::{self as process, PerProcess};
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.
@@ -35,26 +34,12 @@ struct AlarmThread {
     state: Mutex<State>,
     sleeper: Sleeper,
     stand_ins: StandIns,
-    /// The bookers that are called first, in a forked process.
-    inherited: Vec<&'static dyn Booker>,
 }
 
 struct State {
     bookings: Bookings,
     thread: Thread,
-    serves: Serves,
-    /// The number of threads started so far. The latest serves, and the others end.
-    latest: u64,
-}
-
-/// Whether a thread serves, and its priority.
-#[derive(Clone, Copy)]
-enum Serves {
-    Nobody,
-    /// A thread less urgent than the main thread, or not known to be as urgent.
-    At(Priority),
-    /// A thread as urgent as the main thread, which nothing needs to replace.
-    Well,
+    is_started: bool,
 }
 
 /// What the thread is doing.
@@ -68,49 +53,10 @@ enum Thread {
 
 per_process! {
     /// The alarm thread of this process: a forked process does not have its parent's.
-    fn alarm() -> &'static AlarmThread = |parents| {
-        // The bookings of the parent are not known here. So all bookers are called, and book anew what they need.
-        let inherited = bookers().take_while(|_| parents.is_some());
-        AlarmThread::new(inherited.filter(|booker| booker.has_survived()).collect())
-    };
+    fn alarm() -> &'static AlarmThread = |_| AlarmThread::new();
 }
 
-/// All bookers, for a forked process. Reading them takes no lock.
-static BOOKERS: OnceLock<Listed> = OnceLock::new();
-
-#[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
-struct Listed {
-    booker: &'static dyn Booker,
-    next: OnceLock<&'static Listed>,
-}
-
-fn listed() -> impl Iterator<Item = &'static Listed> {
-    std::iter::successors(BOOKERS.get(), |listed| listed.next.get().copied())
-}
-
-/// All listed bookers.
-pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
-    listed().map(|listed| listed.booker)
-}
-
-/// Lists a booker, once.
-pub(crate) fn list(booker: &'static dyn Booker) {
-    static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
-    // The bookers of a model are freed when it ends.
-    if cfg!(hairspring_loom) {
-        return;
-    }
-    let new = || Listed { booker, next: OnceLock::new() };
-    let last = LAST.get(|_| PlainMutex::new(listed().last()));
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = Some(match *last {
-        None => BOOKERS.get_or_init(new),
-        Some(last) => last.next.get_or_init(|| Box::leak(Box::new(new()))),
-    });
-}
-
-/// Starts the thread, so that booking cannot fail later. Replaces a thread that is less urgent than both the main
-/// thread and the calling thread, from which the new one inherits.
+/// Starts the thread, so that booking cannot fail later.
 ///
 /// # Panics
 /// If there is no thread and the system refuses one.
@@ -118,21 +64,6 @@ pub(crate) fn start() {
     let alarm = alarm();
     if let Err(error) = alarm.start() {
         panic!("hairspring could not start its alarm thread: {error}");
-    }
-}
-
-/// [`start`], but only once for each calling thread.
-///
-/// # Panics
-/// In the same cases as [`start`].
-pub(crate) fn start_for_this_thread() {
-    thread_local! {
-        /// The process in which this thread has called `start`.
-        static ASKED: Cell<u32> = const { Cell::new(0) };
-    }
-    let process = process::number();
-    if ASKED.try_with(|asked| asked.replace(process)) != Ok(process) {
-        start();
     }
 }
 
@@ -165,7 +96,7 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     let alarm = alarm();
     let mut state = alarm.lock();
     while !done() {
-        state = alarm.round(state);
+        state = alarm.round(state).expect("no file is closed in a model");
     }
 }
 
@@ -183,15 +114,9 @@ pub(crate) fn call_due() -> bool {
 }
 
 impl AlarmThread {
-    fn new(inherited: Vec<&'static dyn Booker>) -> Self {
+    fn new() -> Self {
         AlarmThread {
-            inherited,
-            state: Mutex::new(State {
-                bookings: Bookings::new(),
-                thread: Thread::Awake,
-                serves: Serves::Nobody,
-                latest: 0,
-            }),
+            state: Mutex::new(State { bookings: Bookings::new(), thread: Thread::Awake, is_started: false }),
             sleeper: Sleeper::new(),
             stand_ins: StandIns::new(),
         }
@@ -202,49 +127,29 @@ impl AlarmThread {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread unless there is one at least as urgent as the caller.
+    /// Starts the thread, unless there is one.
     fn start(&'static self) -> io::Result<()> {
         // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
         if cfg!(hairspring_loom) || !has_threads() {
             return Ok(());
         }
-        if let Serves::Well = self.lock().serves {
-            return Ok(());
-        }
-        let here = Priority::of_this_thread();
         let mut state = self.lock();
-        match state.serves {
-            Serves::Well => return Ok(()),
-            Serves::At(priority) if priority >= here => return Ok(()),
-            Serves::At(_) | Serves::Nobody => {}
+        if !state.is_started {
+            std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| self.run())?;
+            state.is_started = true;
         }
-        // The new thread waits for this lock, and so for the state that is set here.
-        let number = state.latest + 1;
-        let started = std::thread::Builder::new().name("hairspring-alarm".into()).spawn(move || self.run(number));
-        match started {
-            Ok(_) => {
-                state.latest = number;
-                state.serves = Serves::At(here);
-                self.wake_all(&mut state);
-                drop(state);
-                // Each is as urgent as the thread that started it.
-                self.stand_ins.retire();
-                Ok(())
-            }
-            // The existing thread will do.
-            Err(_) if matches!(state.serves, Serves::At(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(())
     }
 
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let is_missing = matches!(state.serves, Serves::Nobody);
-        self.sleep_anew(state);
-        if is_missing {
-            // This process was forked from one that had timers. If the system refuses, the next booking tries again.
-            let _ = self.start();
+        let until = state.bookings.first();
+        match state.thread {
+            Thread::Asleep { until: before } if before != until => {
+                self.sleep_anew(state, until, Thread::Asleep { until });
+            }
+            _ => self.start_if_missing(state),
         }
     }
 
@@ -255,78 +160,75 @@ impl AlarmThread {
         }
         let mut state = self.lock();
         state.bookings.book_jump(id, booker);
-        // A thread that is asleep may have begun to sleep before there was a watch.
-        if let Thread::Asleep { .. } = state.thread {
-            self.wake_all(&mut state);
-        }
-        let is_missing = matches!(state.serves, Serves::Nobody);
-        drop(state);
-        if is_missing {
-            let _ = self.start();
+        match state.thread {
+            // It may have begun to sleep before there was a watch. No booking puts off that it looks again.
+            Thread::Asleep { .. } => self.sleep_anew(state, Some(sync::now()), Thread::Awake),
+            Thread::Awake => self.start_if_missing(state),
         }
         true
     }
 
-    /// The bookings have changed: makes a sleeping thread wake for the first of them. Unlocks.
-    fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
-        let first = state.bookings.first();
-        let Thread::Asleep { until } = state.thread else { return };
-        if until == first {
-            return;
-        }
-        if self.sleeper.set(first) {
-            state.thread = Thread::Asleep { until: first };
-        } else if first.is_some_and(|first| until.is_none_or(|until| first < until)) {
-            state.thread = Thread::Awake;
-            drop(state);
-            self.sleeper.wake();
+    /// Makes the sleeping thread wake at another instant, and notes what it does then. Unlocks.
+    fn sleep_anew(&'static self, mut state: MutexGuard<'static, State>, at: Option<Instant>, then: Thread) {
+        match self.sleeper.set(at) {
+            Changed::Done => state.thread = then,
+            Changed::ToNotify => {
+                let Thread::Asleep { until } = state.thread else { return };
+                if at.is_some_and(|at| until.is_none_or(|until| at < until)) {
+                    state.thread = Thread::Awake;
+                    drop(state);
+                    self.sleeper.wake();
+                }
+            }
+            Changed::Lost => {
+                // Another thread serves, and sleeps on the condition variable. Jumps are not seen from here on.
+                (state.thread, state.is_started) = (Thread::Awake, false);
+                state.bookings.jumped(sync::now());
+                self.start_if_missing(state);
+            }
         }
     }
 
-    /// Wakes all threads, to look again and see whether they still serve. No booking puts that off.
-    fn wake_all(&self, state: &mut State) {
-        state.thread = Thread::Awake;
-        self.sleeper.wake_all();
+    /// Starts the thread if this process was forked from one that had timers, or its thread was lost. If the system
+    /// refuses, the next booking tries again. Unlocks.
+    fn start_if_missing(&'static self, state: MutexGuard<'static, State>) {
+        let is_missing = !state.is_started;
+        drop(state);
+        if is_missing {
+            let _ = self.start();
+        }
     }
 
-    fn run(&'static self, number: u64) {
-        let priority = priority::settle();
-        if number == 1 {
-            // Not on this thread: a woken task may wait for ever for a lock that a thread of the parent held.
-            self.inherited.iter().for_each(|booker| self.stand_ins.send(Box::new(|| booker.alarm(&self.stand_ins))));
-        }
+    fn run(&'static self) {
+        #[cfg(target_os = "linux")]
+        priority::copy_the_main_threads();
         let mut state = self.lock();
-        if state.latest == number {
-            // The priority that was tried counts: a caller that is no more urgent need not try again.
-            state.serves = match (priority, state.serves) {
-                (None, _) => Serves::Well,
-                (Some(reached), Serves::At(tried)) => Serves::At(reached.max(tried)),
-                (Some(reached), _) => Serves::At(reached),
-            };
+        while let Some(next) = self.round(state) {
+            state = next;
         }
-        while state.latest == number {
-            state = self.round(state);
-        }
-        // A notification for the thread that serves now may have come here.
-        self.wake_all(&mut state);
     }
 
-    /// Calls the booker that is due first. If none is due, sleeps until one may be.
-    fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+    /// Calls the booker that is due first. If none is due, sleeps until one may be. Returns `None` if another thread
+    /// serves from now on.
+    fn round(&'static self, mut state: MutexGuard<'static, State>) -> Option<MutexGuard<'static, State>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
             catch_panic(|| booker.alarm(&self.stand_ins));
-            return self.lock();
+            return Some(self.lock());
         }
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        let (mut state, jumped) = self.sleeper.sleep(|| self.lock(), state, until, now);
-        state.thread = Thread::Awake;
-        if jumped {
-            state.bookings.jumped(sync::now());
+        let (mut state, ended) = self.sleeper.sleep(|| self.lock(), state, until, now);
+        match ended {
+            Ended::Lost if state.is_started => return None,
+            // The system has refused the other thread.
+            Ended::Lost => state.is_started = true,
+            Ended::Jumped => state.bookings.jumped(sync::now()),
+            Ended::Plainly => {}
         }
-        state
+        state.thread = Thread::Awake;
+        Some(state)
     }
 }
 
@@ -386,7 +288,7 @@ mod tests {
     #[test]
     fn a_jump_ends_the_sleep_of_a_thread_that_slept_before_anyone_waited_for_jumps() {
         // One of its own: `core::jumps` is the only booker of the process's.
-        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new(Vec::new())));
+        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
         alarm.start().unwrap();
         let is_asleep = || matches!(alarm.lock().thread, Thread::Asleep { .. });
         while !is_asleep() {

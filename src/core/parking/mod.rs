@@ -149,19 +149,9 @@ impl Parking {
         self.name.store(name.number(), SeqCst);
     }
 
-    /// Whether the timer is open and its lock is free, in a process that was just forked and has one thread: a lock
-    /// that another thread of the parent held stays locked.
-    #[cfg_attr(hairspring_loom, allow(dead_code))] // No model forks.
-    pub(crate) fn has_survived(&self) -> bool {
-        self.parker.try_lock().is_some_and(|plan| plan.is_open)
-    }
-
     /// The alarm thread calls `booker` for this, from the first call of this function on.
     pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
-        self.booker.get_or_init(|| {
-            thread::list(booker);
-            booker
-        });
+        self.booker.get_or_init(|| booker);
     }
 
     /// Begins a timer whose driver is about to be spawned.
@@ -312,7 +302,7 @@ impl Parking {
         let mut plan = self.parker.lock();
         plan.looks_at = None;
         match (plan.phase(), plan.wakes_by) {
-            // The booking was replaced while the thread was about to call, or is from before a fork.
+            // The booking was replaced while the thread was about to call.
             (Phase::Parked, WakesBy::Thread | WakesBy::ThreadOrTokio) if self.next_wake() > self.clock.now() => {
                 self.book_for(self.next_wake());
                 Due::Nothing
