@@ -1,16 +1,23 @@
-//! A process that can open no more files. These tests have a process of their own, because they use up all of its
-//! files.
+//! A process that can open no more files, or that closes all it has. These tests have a process of their own, because they
+//! use up or close all of its files.
 
 #![cfg(target_os = "linux")] // No other system's alarms take a file.
 
 mod common;
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use common::{bare, current_thread, ms, multi_thread};
-use hairspring::Timer;
+use common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
+use futures::executor::block_on;
 use hairspring::timer::Alarm;
+use hairspring::{Timer, sleep, wall};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
 
 /// Set in the copy of this program that runs a test.
 const IN_COPY: &str = "HAIRSPRING_FEW_FILES";
@@ -55,6 +62,138 @@ fn a_builder_says_that_files_are_used_up() {
     });
 }
 
+/// Closes all files but the standard ones, whoever owns them, as daemons do.
+fn close_all() {
+    // More than the process may have.
+    (3..100).for_each(|file| {
+        let _ = nix::unistd::close(file);
+    });
+}
+
+/// The processor time that this process has taken.
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
+}
+
+/// Sleeps outside of any runtime and in new ones.
+fn sleeps_end() {
+    block_on(sleep(ms(5)));
+    for runtime in [current_thread(), multi_thread(1)] {
+        runtime.block_on(async {
+            tokio::spawn(sleep(ms(5))).await.unwrap();
+            let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
+            timer.sleep(ms(5)).await;
+        });
+    }
+}
+
+/// The alarm thread waited for a `timerfd` that nobody could set any more, and who booked panicked.
+#[test]
+fn timers_fire_after_the_program_has_closed_all_files() {
+    with_few_files("timers_fire_after_the_program_has_closed_all_files", || {
+        must_end(|| {
+            let far = thread::spawn(|| block_on(sleep(HOUR)));
+            let soon = thread::spawn(|| block_on(sleep(ms(50))));
+            thread::sleep(ms(10));
+            close_all();
+            block_on(sleep(ms(5)));
+            soon.join().unwrap();
+            sleeps_end();
+            let before = processor_time();
+            block_on(sleep(ms(1_000)));
+            let took = processor_time().saturating_sub(before);
+            assert!(took < ms(100), "to wait for a second took {took:?} of processor time");
+            assert!(!far.is_finished());
+        });
+    });
+}
+
+/// So the alarm thread finds it before anyone books.
+#[test]
+fn timers_fire_after_the_program_has_closed_all_files_while_one_was_about_to_fire() {
+    with_few_files("timers_fire_after_the_program_has_closed_all_files_while_one_was_about_to_fire", || {
+        must_end(|| {
+            let soon = [10, 20].map(|after| thread::spawn(move || block_on(sleep(ms(after)))));
+            thread::sleep(ms(5));
+            close_all();
+            for soon in soon {
+                soon.join().unwrap();
+            }
+            sleeps_end();
+        });
+    });
+}
+
+/// Nothing can drive such a runtime. What has its files' numbers now is left as it is.
+#[test]
+fn a_timer_whose_runtime_has_lost_its_files_fires_elsewhere() {
+    with_few_files("a_timer_whose_runtime_has_lost_its_files_fires_elsewhere", || {
+        must_end(|| {
+            let runtime = current_thread();
+            let build = || Timer::builder().alarm(Alarm::Timerfd).build_with_driver().unwrap();
+            let (timer, mut driver) = inside(&runtime, build);
+            assert!(inside(&runtime, || poll(&mut driver)).is_pending());
+            let mut far = timer.sleep(HOUR);
+            assert!(poll(&mut far).is_pending());
+            close_all();
+            let others: Vec<OwnedFd> = (0..20).map(|_| alarm_clock()).collect();
+            block_on(timer.sleep(ms(5)));
+            assert!(poll(&mut far).is_pending());
+            drop((far, driver));
+            assert!(others.iter().all(is_as_it_was), "another's file was changed");
+            // It would close what has the numbers of its files.
+            std::mem::forget(runtime);
+        });
+    });
+}
+
+/// The files that a program opens next get the numbers of those that it has closed.
+fn timers_fire_beside(name: &str, another: fn() -> OwnedFd) {
+    with_few_files(name, || {
+        must_end(move || {
+            let far = thread::spawn(|| block_on(sleep(HOUR)));
+            let jump = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
+            thread::sleep(ms(10));
+            close_all();
+            let others: Vec<OwnedFd> = (0..10).map(|_| another()).collect();
+            sleeps_end();
+            assert!(others.iter().all(is_as_it_was), "another's file was changed");
+            assert!(!far.is_finished() && !jump.is_finished());
+        });
+    });
+}
+
+#[test]
+fn timers_fire_if_the_numbers_of_closed_files_are_given_to_others() {
+    timers_fire_beside("timers_fire_if_the_numbers_of_closed_files_are_given_to_others", null);
+}
+
+#[test]
+fn timers_fire_if_the_numbers_of_closed_files_are_given_to_other_timers() {
+    timers_fire_beside("timers_fire_if_the_numbers_of_closed_files_are_given_to_other_timers", alarm_clock);
+}
+
+fn null() -> OwnedFd {
+    File::open("/dev/null").unwrap().into()
+}
+
+/// One that goes off in an hour.
+fn alarm_clock() -> OwnedFd {
+    let clock = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).unwrap();
+    let it_value = Timespec { tv_sec: 3_600, tv_nsec: 0 };
+    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+    timerfd_settime(&clock, TimerfdTimerFlags::empty(), &once).unwrap();
+    clock
+}
+
+fn is_as_it_was(file: &OwnedFd) -> bool {
+    match timerfd_gettime(file) {
+        Ok(time) => time.it_interval.tv_sec == 0 && (1_800..=3_600).contains(&time.it_value.tv_sec),
+        Err(error) => error == Errno::INVAL,
+    }
+}
+
 /// How many open files of the process are called `name`.
 fn open_files(name: &str) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -79,7 +218,7 @@ fn a_timer_that_was_built_has_its_alarm() {
 
 /// Sleeps in a task of a runtime until the process has `wanted` `timerfd`s, or gives up.
 async fn comes_to(wanted: usize) -> bool {
-    let nap = async || tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+    let nap = async || tokio::spawn(sleep(ms(2))).await.unwrap();
     for _ in 0..10_000 {
         nap().await;
         if open_files("[timerfd]") == wanted {
@@ -97,7 +236,7 @@ fn by_default_a_timerfd_is_taken_if_the_runtime_has_an_io_driver() {
             // The alarm thread has one.
             assert!(comes_to(2).await);
             // And it serves.
-            let naps: Vec<_> = (1..=20).map(|n| tokio::spawn(hairspring::sleep(ms(n)))).collect();
+            let naps: Vec<_> = (1..=20).map(|n| tokio::spawn(sleep(ms(n)))).collect();
             for nap in naps {
                 nap.await.unwrap();
             }
@@ -117,7 +256,7 @@ fn by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_ch
         for runtime in [&with_io, &without_io] {
             runtime.block_on(async {
                 for _ in 0..200 {
-                    tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+                    tokio::spawn(sleep(ms(2))).await.unwrap();
                 }
                 assert_eq!(open_files("[timerfd]"), 1);
             });
@@ -130,10 +269,10 @@ fn by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_ch
 fn by_default_the_alarm_thread_goes_on_if_there_is_no_file() {
     with_few_files("by_default_the_alarm_thread_goes_on_if_there_is_no_file", || {
         multi_thread(1).block_on(async {
-            hairspring::sleep(ms(2)).await;
+            sleep(ms(2)).await;
             let _files = use_up();
             for _ in 0..200 {
-                tokio::spawn(hairspring::sleep(ms(2))).await.unwrap();
+                tokio::spawn(sleep(ms(2))).await.unwrap();
             }
         });
     });
@@ -159,9 +298,9 @@ fn the_alarm_thread_needs_no_file() {
         current_thread().block_on(async {
             let files = use_up();
             let start = std::time::Instant::now();
-            let far = tokio::spawn(hairspring::sleep(common::HOUR));
+            let far = tokio::spawn(sleep(HOUR));
             for _ in 0..20 {
-                hairspring::sleep(ms(2)).await;
+                sleep(ms(2)).await;
             }
             far.abort();
             assert!(start.elapsed() >= ms(40));

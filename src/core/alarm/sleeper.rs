@@ -2,7 +2,8 @@
 //!
 //! On Linux it polls a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
 //! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
-//! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long.
+//! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long. So does another thread in its
+//! place once the program has closed the file.
 //!
 //! Windows ends such a wait on a tick that comes every 15.6 ms, but times a `thread::sleep` by itself. So the wait there
 //! ends before that tick can come too late, and the thread sleeps the rest in slices, after each of which it looks.
@@ -14,6 +15,7 @@
 // 1. The `timerfd` is set only under the lock, to the instant at which the thread has to wake.
 // 2. A thread that cannot be woken sleeps for `SLICE` at most.
 // 3. After `watch_for_jumps`, no jump is missed: one that comes while nobody sleeps ends the next sleep.
+// 4. Once the `timerfd` is lost it is not used again. Whoever finds that returns `Changed::Lost` or `Ended::Jumped`.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -37,6 +39,25 @@ pub(super) struct Sleeper {
     clock: Option<clock::Clock>,
 }
 
+/// How a sleep has ended.
+pub(super) enum Ended {
+    /// For whatever reason.
+    Plainly,
+    /// A clock has jumped, or may have, unnoticed.
+    Jumped,
+    /// The `timerfd` was found to be lost meanwhile.
+    Lost,
+}
+
+/// What came of changing when the thread wakes.
+pub(super) enum Changed {
+    Done,
+    /// It has to be notified.
+    ToNotify,
+    /// It cannot be woken: it waits for a file that the program has closed.
+    Lost,
+}
+
 impl Sleeper {
     pub(super) fn new() -> Self {
         Sleeper {
@@ -48,21 +69,31 @@ impl Sleeper {
         }
     }
 
-    /// Unlocks, and sleeps until an instant, or for ever if that is `None`. May return early. Also returns whether a
-    /// clock has jumped.
+    /// Unlocks, and sleeps until an instant, or for ever if that is `None`. May return early.
     pub(super) fn sleep<'a, T>(
         &self,
         lock: impl FnOnce() -> MutexGuard<'a, T>,
         guard: MutexGuard<'a, T>,
         until: Option<Instant>,
         now: Instant,
-    ) -> (MutexGuard<'a, T>, bool) {
+    ) -> (MutexGuard<'a, T>, Ended) {
         #[cfg(target_os = "linux")]
-        if let Some(clock) = &self.clock {
-            clock.set(until, now);
+        if let Some(clock) = self.clock() {
+            if !clock.set(until, now) {
+                return (guard, Ended::Jumped);
+            }
             drop(guard);
             let jumped = clock.wait();
-            return (lock(), jumped);
+            let guard = lock();
+            let ended = match jumped {
+                _ if clock.is_lost() => Ended::Lost,
+                true => {
+                    clock.watch_again();
+                    Ended::Jumped
+                }
+                false => Ended::Plainly,
+            };
+            return (guard, ended);
         }
         let guard = match until.map(|until| Step::first(until.duration_since(now), self.late)) {
             None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
@@ -73,13 +104,13 @@ impl Sleeper {
                 lock()
             }
         };
-        (guard, false)
+        (guard, Ended::Plainly)
     }
 
     /// From the next sleep on, a jump of a clock ends the sleep. Returns `false` if the system does not tell of jumps.
     pub(super) fn watch_for_jumps(&self) -> bool {
         #[cfg(target_os = "linux")]
-        return self.clock.as_ref().is_some_and(clock::Clock::watch_for_jumps);
+        return self.clock().is_some_and(clock::Clock::watch_for_jumps);
         #[cfg(not(target_os = "linux"))]
         return false;
     }
@@ -90,27 +121,24 @@ impl Sleeper {
         self.clock.as_ref().expect("the system has one").jump();
     }
 
-    /// Makes the sleeping thread wake at another instant. The lock is held. Returns `false` if it has to be notified.
-    pub(super) fn set(&self, until: Option<Instant>) -> bool {
+    /// Makes the sleeping thread wake at another instant. The lock is held.
+    pub(super) fn set(&self, until: Option<Instant>) -> Changed {
         #[cfg(target_os = "linux")]
-        if let Some(clock) = &self.clock {
-            clock.set(until, Instant::now());
-            return true;
+        if let Some(clock) = self.clock() {
+            return if clock.set(until, Instant::now()) { Changed::Done } else { Changed::Lost };
         }
         let _ = until;
-        false
+        Changed::ToNotify
+    }
+
+    #[cfg(target_os = "linux")]
+    fn clock(&self) -> Option<&clock::Clock> {
+        self.clock.as_ref().filter(|clock| !clock.is_lost())
     }
 
     /// Wakes a thread that sleeps on the condition variable.
     pub(super) fn wake(&self) {
         self.changed.notify_one();
-    }
-
-    /// Ends the sleep. The lock is held.
-    pub(super) fn wake_now(&self) {
-        if !self.set(Some(Instant::now())) {
-            self.wake();
-        }
     }
 }
 
@@ -135,74 +163,83 @@ impl Step {
 
 #[cfg(target_os = "linux")]
 mod clock {
-    use std::os::fd::OwnedFd;
     use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::time::Instant;
 
     use rustix::event::{PollFd, PollFlags, poll};
-    use rustix::io::{Errno, read};
-    use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
-    use rustix::time::{timerfd_create, timerfd_settime};
+    use rustix::io::Errno;
+    use rustix::time::{TimerfdClockId, TimerfdTimerFlags, Timespec};
 
-    use crate::core::alarm::timerfd;
+    use crate::core::alarm::timerfd::Timerfd;
 
     pub(super) struct Clock {
-        fd: OwnedFd,
+        wake: Timerfd,
         /// Cancelled at each jump of a clock. Made when first wanted; `None` if the system refused it.
-        jumps: OnceLock<Option<OwnedFd>>,
+        jumps: OnceLock<Option<Timerfd>>,
+        /// Whether the program has closed a file of these. Changed under the lock.
+        is_lost: AtomicBool,
     }
 
     impl Clock {
         /// `None` if the system refuses it.
         pub(super) fn new() -> Option<Clock> {
-            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
-            Some(Clock { fd, jumps: OnceLock::new() })
+            let wake = Timerfd::new(TimerfdClockId::Monotonic).ok()?;
+            Some(Clock { wake, jumps: OnceLock::new(), is_lost: AtomicBool::new(false) })
         }
 
-        pub(super) fn set(&self, until: Option<Instant>, now: Instant) {
-            timerfd::set(&self.fd, until, now).expect("the clock and the time are valid");
+        pub(super) fn is_lost(&self) -> bool {
+            self.is_lost.load(SeqCst)
+        }
+
+        /// Returns `false` if it is lost.
+        pub(super) fn set(&self, until: Option<Instant>, now: Instant) -> bool {
+            let is_set = self.wake.set(until, now).is_ok();
+            if !is_set {
+                self.is_lost.store(true, SeqCst);
+            }
+            is_set
+        }
+
+        fn jumps(&self) -> Option<&Timerfd> {
+            self.jumps.get().and_then(Option::as_ref)
         }
 
         pub(super) fn watch_for_jumps(&self) -> bool {
-            self.jumps.get_or_init(never).is_some()
+            self.jumps.get_or_init(|| Timerfd::new(TimerfdClockId::Realtime).ok().filter(watch)).is_some()
         }
 
         #[cfg(all(test, not(hairspring_loom)))]
         pub(super) fn jump(&self) {
-            let jumps = self.jumps.get().and_then(Option::as_ref).expect("it watches");
             let now = Instant::now();
-            timerfd::set(jumps, Some(now), now).expect("the clock and the time are valid");
+            self.jumps().expect("it watches").set(Some(now), now).expect("it is open");
+        }
+
+        /// Waits for the next jump, and forgets the last.
+        pub(super) fn watch_again(&self) {
+            if !self.jumps().is_some_and(watch) {
+                self.is_lost.store(true, SeqCst);
+            }
         }
 
         /// Returns when the time has come, or a signal or a jump has, and whether that was a jump.
         pub(super) fn wait(&self) -> bool {
-            let wake = PollFd::new(&self.fd, PollFlags::IN);
-            let Some(jumps) = self.jumps.get().and_then(Option::as_ref) else {
+            let wake = PollFd::new(&self.wake, PollFlags::IN);
+            let Some(jumps) = self.jumps() else {
                 let _ = poll(&mut [wake], None);
                 return false;
             };
             let mut fds = [wake, PollFd::new(jumps, PollFlags::IN)];
-            let jumped = poll(&mut fds, None).is_ok() && fds[1].revents().contains(PollFlags::IN);
-            if jumped {
-                // The error says that it was cancelled, and makes it wait for the next time.
-                let _ = read(jumps, &mut [0; 8]);
-            }
-            jumped
+            // An error, if the file was closed, is found as it is set again.
+            poll(&mut fds, None).is_ok() && !fds[1].revents().is_empty()
         }
     }
 
-    /// A `timerfd` that expires when the kernel's time ends, and is cancelled when a clock jumps.
-    fn never() -> Option<OwnedFd> {
-        let fd = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
-        let never = Itimerspec {
-            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: Timespec { tv_sec: i64::MAX, tv_nsec: 0 },
-        };
-        match timerfd_settime(&fd, TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, &never) {
-            // If a clock jumps meanwhile, it is set all the same, and reports that.
-            Ok(_) | Err(Errno::CANCELED) => Some(fd),
-            Err(_) => None,
-        }
+    /// Makes it expire when the kernel's time ends, and be cancelled when a clock jumps. Returns `false` if it is lost.
+    fn watch(jumps: &Timerfd) -> bool {
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        // If a clock has jumped, it is set all the same, and reports that.
+        matches!(jumps.set_time(flags, Timespec { tv_sec: i64::MAX, tv_nsec: 0 }), Ok(()) | Err(Errno::CANCELED))
     }
 }
 

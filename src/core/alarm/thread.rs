@@ -10,7 +10,8 @@
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
 // 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
-// 6. Bookers live for ever: their memory is never freed, only reused.
+// 6. If the thread sleeps on a file that the program has closed, the booking that finds this starts another thread.
+// 7. Bookers live for ever: their memory is never freed, only reused.
 
 use std::io;
 use std::sync::PoisonError;
@@ -21,7 +22,7 @@ pub(crate) use super::bookings::{Booker, BookerId};
 use super::has_threads;
 #[cfg(target_os = "linux")]
 use super::priority;
-use super::sleeper::Sleeper;
+use super::sleeper::{Changed, Ended, Sleeper};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
@@ -95,7 +96,7 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     let alarm = alarm();
     let mut state = alarm.lock();
     while !done() {
-        state = alarm.round(state);
+        state = alarm.round(state).expect("no file is closed in a model");
     }
 }
 
@@ -143,11 +144,12 @@ impl AlarmThread {
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let is_missing = !state.is_started;
-        self.sleep_anew(state);
-        if is_missing {
-            // This process was forked from one that had timers. If the system refuses, the next booking tries again.
-            let _ = self.start();
+        let until = state.bookings.first();
+        match state.thread {
+            Thread::Asleep { until: before } if before != until => {
+                self.sleep_anew(state, until, Thread::Asleep { until });
+            }
+            _ => self.start_if_missing(state),
         }
     }
 
@@ -158,32 +160,42 @@ impl AlarmThread {
         }
         let mut state = self.lock();
         state.bookings.book_jump(id, booker);
-        // A thread that is asleep may have begun to sleep before there was a watch.
-        if let Thread::Asleep { .. } = state.thread {
-            state.thread = Thread::Awake;
-            self.sleeper.wake_now();
-        }
-        let is_missing = !state.is_started;
-        drop(state);
-        if is_missing {
-            let _ = self.start();
+        match state.thread {
+            // It may have begun to sleep before there was a watch. No booking puts off that it looks again.
+            Thread::Asleep { .. } => self.sleep_anew(state, Some(sync::now()), Thread::Awake),
+            Thread::Awake => self.start_if_missing(state),
         }
         true
     }
 
-    /// The bookings have changed: makes a sleeping thread wake for the first of them. Unlocks.
-    fn sleep_anew(&self, mut state: MutexGuard<'_, State>) {
-        let first = state.bookings.first();
-        let Thread::Asleep { until } = state.thread else { return };
-        if until == first {
-            return;
+    /// Makes the sleeping thread wake at another instant, and notes what it does then. Unlocks.
+    fn sleep_anew(&'static self, mut state: MutexGuard<'static, State>, at: Option<Instant>, then: Thread) {
+        match self.sleeper.set(at) {
+            Changed::Done => state.thread = then,
+            Changed::ToNotify => {
+                let Thread::Asleep { until } = state.thread else { return };
+                if at.is_some_and(|at| until.is_none_or(|until| at < until)) {
+                    state.thread = Thread::Awake;
+                    drop(state);
+                    self.sleeper.wake();
+                }
+            }
+            Changed::Lost => {
+                // Another thread serves, and sleeps on the condition variable. Jumps are not seen from here on.
+                (state.thread, state.is_started) = (Thread::Awake, false);
+                state.bookings.jumped(sync::now());
+                self.start_if_missing(state);
+            }
         }
-        if self.sleeper.set(first) {
-            state.thread = Thread::Asleep { until: first };
-        } else if first.is_some_and(|first| until.is_none_or(|until| first < until)) {
-            state.thread = Thread::Awake;
-            drop(state);
-            self.sleeper.wake();
+    }
+
+    /// Starts the thread if this process was forked from one that had timers, or its thread was lost. If the system
+    /// refuses, the next booking tries again. Unlocks.
+    fn start_if_missing(&'static self, state: MutexGuard<'static, State>) {
+        let is_missing = !state.is_started;
+        drop(state);
+        if is_missing {
+            let _ = self.start();
         }
     }
 
@@ -191,27 +203,32 @@ impl AlarmThread {
         #[cfg(target_os = "linux")]
         priority::copy_the_main_threads();
         let mut state = self.lock();
-        loop {
-            state = self.round(state);
+        while let Some(next) = self.round(state) {
+            state = next;
         }
     }
 
-    /// Calls the booker that is due first. If none is due, sleeps until one may be.
-    fn round(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+    /// Calls the booker that is due first. If none is due, sleeps until one may be. Returns `None` if another thread
+    /// serves from now on.
+    fn round(&'static self, mut state: MutexGuard<'static, State>) -> Option<MutexGuard<'static, State>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
             catch_panic(|| booker.alarm(&self.stand_ins));
-            return self.lock();
+            return Some(self.lock());
         }
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        let (mut state, jumped) = self.sleeper.sleep(|| self.lock(), state, until, now);
-        state.thread = Thread::Awake;
-        if jumped {
-            state.bookings.jumped(sync::now());
+        let (mut state, ended) = self.sleeper.sleep(|| self.lock(), state, until, now);
+        match ended {
+            Ended::Lost if state.is_started => return None,
+            // The system has refused the other thread.
+            Ended::Lost => state.is_started = true,
+            Ended::Jumped => state.bookings.jumped(sync::now()),
+            Ended::Plainly => {}
         }
-        state
+        state.thread = Thread::Awake;
+        Some(state)
     }
 }
 

@@ -1,12 +1,18 @@
-//! [`TimerfdAlarm`]: a Linux `timerfd`, watched by the runtime's I/O driver.
+//! [`Timerfd`], and [`TimerfdAlarm`]: one that is watched by the runtime's I/O driver.
+//
+// Invariants
+// 1. A file that is not the `timerfd` is not closed, and keeps its settings: the program may have closed all files and
+//    opened others, and a forked process has its parent's.
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::pin::pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_settime};
 use tokio::io::Interest;
@@ -15,6 +21,8 @@ use tokio::task::coop::unconstrained;
 
 use super::{SharedAlarm, Unfit};
 use crate::util::enabled;
+use crate::util::per_process::generation;
+use crate::util::sync::Counter;
 
 /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -22,43 +30,108 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// The longest wait, far below any overflow of the kernel's clock. Whoever is woken looks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Sets a `timerfd`, in place of what was set before; `None` for never.
-pub(super) fn set(fd: impl AsFd, at: Option<Instant>, now: Instant) -> io::Result<()> {
-    let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
-    let it_value =
-        Timespec { tv_sec: wait.as_secs().try_into().expect("ten years at most"), tv_nsec: wait.subsec_nanos().into() };
-    let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-    timerfd_settime(fd, TimerfdTimerFlags::empty(), &once)?;
-    Ok(())
+/// The interval of the first `timerfd`, in seconds: fifty years, which 32 bits hold. The next have a second more each.
+const INTERVAL: i64 = 50 * 365 * 86_400;
+
+const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// A `timerfd` that fails to be set if its number is another file's by now, or if this process was forked from the one
+/// that made it.
+#[derive(Debug)]
+pub(super) struct Timerfd {
+    fd: OwnedFd,
+    /// An interval that no other has: the system returns it, which shows that the file is this one.
+    mark: Timespec,
+    process: u32,
+}
+
+impl Timerfd {
+    pub(super) fn new(clock: TimerfdClockId) -> io::Result<Timerfd> {
+        static NEXT: Counter = Counter::new(0);
+        let number = i64::try_from(NEXT.fetch_add(1, Relaxed)).unwrap_or(0);
+        let mark = Timespec { tv_sec: INTERVAL + number, tv_nsec: 0 };
+        let fd = timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        timerfd_settime(&fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: mark, it_value: NEVER })?;
+        Ok(Timerfd { fd, mark, process: generation() })
+    }
+
+    /// Sets when it expires, in place of what was set before; `None` for never.
+    pub(super) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
+        let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
+        let tv_sec = wait.as_secs().try_into().expect("ten years at most");
+        let value = Timespec { tv_sec, tv_nsec: wait.subsec_nanos().into() };
+        Ok(self.set_time(TimerfdTimerFlags::empty(), value)?)
+    }
+
+    /// Sets its time with these flags.
+    pub(super) fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
+        if self.process != generation() {
+            return Err(Errno::BADF);
+        }
+        let before = timerfd_settime(&self.fd, flags, &Itimerspec { it_interval: self.mark, it_value })?;
+        if before.it_interval == self.mark {
+            return Ok(());
+        }
+        let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &before);
+        Err(Errno::BADF)
+    }
+}
+
+impl AsFd for Timerfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Timerfd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct TimerfdAlarm {
-    fd: AsyncFd<OwnedFd>,
+    /// `None` once it is being dropped.
+    fd: Option<AsyncFd<Timerfd>>,
 }
 
 impl TimerfdAlarm {
     /// Fails if the system refuses, and outside a runtime with `enable_io`.
     pub(super) fn new() -> Result<Self, Unfit> {
         let fd = enabled::with_io(|| {
-            let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `OwnedFd` is one.
+            let fd = Timerfd::new(TimerfdClockId::Monotonic)?;
+            #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
-        Ok(TimerfdAlarm { fd })
+        Ok(TimerfdAlarm { fd: Some(fd) })
     }
 
     /// Returns whether the alarm has gone off. If not, the I/O driver calls `waker` when it does.
     fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        let Some(fd) = &self.fd else { return Poll::Pending };
+        let ready = poll_fn(|cx| fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
         // The alarm must not spend the budget of the driver's task.
         pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
+    }
+
+    fn set(&self, at: Option<Instant>) -> io::Result<()> {
+        self.fd.as_ref().map_or(Ok(()), |fd| fd.get_ref().set(at, Instant::now()))
+    }
+}
+
+impl Drop for TimerfdAlarm {
+    fn drop(&mut self) {
+        // To drop it would close the file, and take it out of the I/O driver, which a forked process has in common with
+        // its parent.
+        if self.set(None).is_err() {
+            std::mem::forget(self.fd.take());
+        }
     }
 }
 
 impl SharedAlarm for TimerfdAlarm {
     fn set(&self, at: Instant) -> io::Result<()> {
-        set(&self.fd, Some(at), Instant::now())
+        self.set(Some(at))
     }
 
     fn forget(&self, waker: &Waker) -> io::Result<()> {
