@@ -244,6 +244,38 @@ fn by_default_a_timerfd_is_taken_if_the_runtime_has_an_io_driver() {
     });
 }
 
+/// How many reads the threads of this name, of which Linux keeps 15 letters, have made.
+fn reads_by(name: &str) -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let ours = threads.filter(|thread| read(thread.join("comm")).trim() == name);
+    let reads = ours.flat_map(|thread| read(thread.join("io")).lines().filter_map(of_line).collect::<Vec<_>>());
+    reads.sum()
+}
+
+fn of_line(line: &str) -> Option<usize> {
+    line.strip_prefix("syscr: ")?.parse().ok()
+}
+
+/// It was some thousands, on the thread that all timers depend on.
+#[test]
+fn few_files_are_read_to_find_no_io_driver_and_none_by_the_alarm_thread() {
+    with_few_files("few_files_are_read_to_find_no_io_driver_and_none_by_the_alarm_thread", || {
+        let [_, without_io] = bare();
+        without_io.block_on(async {
+            sleep(ms(1)).await;
+            let before = reads_by("hairspring-alar");
+            for _ in 0..2_000 {
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+            }
+            assert_eq!(reads_by("hairspring-alar"), before);
+            let others = reads_by("hairspring-stan");
+            // One finds out whether such files say what is looked for.
+            assert!(others <= 33, "{others} reads");
+        });
+    });
+}
+
 #[test]
 fn by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_chose_the_thread() {
     let name = "by_default_no_timerfd_is_taken_if_the_runtime_has_no_io_driver_or_the_user_chose_the_thread";

@@ -330,10 +330,11 @@ impl Booker for Shards {
         match self.parking.alarm() {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
-            Due::Wake(driver) => {
+            Due::Wake(driver) if self.parking.io.is_due() => stand_ins.send(Box::new(|| {
                 self.parking.io.look();
                 driver.wake();
-            }
+            })),
+            Due::Wake(driver) => driver.wake(),
             Due::StandIn => self.call_stand_in(stand_ins),
         }
     }

@@ -9,7 +9,8 @@
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
-// 2. There is no answer "no": after some looks, nobody looks any more.
+// 2. There is no answer "no": after `LOOKS` looks, nobody looks any more. Each reads one file.
+// 3. Whoever looks is about to wake the driver, and is not the alarm thread.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use tokio::runtime::Handle;
 use self::system::Workers;
 
 /// How often to look. The worker that waits in the driver need not be among those that have run a task yet.
-const LOOKS: u32 = 4096;
+const LOOKS: u32 = 32;
 
 /// The search for one timer.
 pub(crate) struct FindIo {
@@ -32,6 +33,8 @@ pub(crate) struct FindIo {
 struct Search {
     workers: Workers,
     looks: u32,
+    /// How many turns go by before the next look.
+    turns_left: u32,
 }
 
 impl FindIo {
@@ -41,7 +44,7 @@ impl FindIo {
 
     /// Begins with a runtime.
     pub(crate) fn begin(&self, runtime: &Handle) {
-        self.set(self.lock(), Workers::of(runtime).map(|workers| Search { workers, looks: 0 }), false);
+        self.set(self.lock(), Workers::of(runtime).map(|workers| Search { workers, looks: 0, turns_left: 0 }), false);
     }
 
     /// Ends the search, and forgets what was found.
@@ -58,21 +61,37 @@ impl FindIo {
     /// on the runtime, before it runs any code of the user's.
     pub(crate) fn note_worker(&self) {
         if self.looks.load(Relaxed) {
-            if let Some(search) = &mut *self.lock() {
-                search.workers.note_this();
+            if let Some(Search { workers, .. }) = self.try_lock().as_deref_mut().and_then(Option::as_mut) {
+                workers.note_this();
             }
         }
     }
 
-    /// Looks whether one of the workers waits in an I/O driver, each time at another. Called now and then.
-    pub(crate) fn look(&self) {
+    /// Whether to look before this turn. Reads no file, so it takes little time.
+    pub(crate) fn is_due(&self) -> bool {
         if !self.looks.load(Relaxed) {
-            return;
+            return false;
         }
+        let mut search = self.try_lock();
+        let Some(Search { workers, turns_left, .. }) = search.as_deref_mut().and_then(Option::as_mut) else {
+            return false;
+        };
+        if *turns_left > 0 {
+            *turns_left -= 1;
+            return false;
+        }
+        workers.next_parked().is_some()
+    }
+
+    /// Looks whether one of the workers waits in an I/O driver, each time at another.
+    pub(crate) fn look(&self) {
         let mut search = self.lock();
-        let Some(Search { workers, looks }) = &mut *search else { return };
+        let Some(Search { workers, looks, turns_left }) = &mut *search else { return };
+        let Some(parked) = workers.next_parked() else { return };
+        let found = workers.waits_for_files(parked);
         *looks += 1;
-        let found = workers.waits_for_files(*looks as usize);
+        // Twice as many turns go by each fourth time, so that the looks are spread over the first thousands.
+        *turns_left = 1 << (*looks / 4);
         if found || *looks == LOOKS {
             self.set(search, None, found);
         }
@@ -86,6 +105,11 @@ impl FindIo {
         drop(before);
     }
 
+    /// `None` while another thread looks: nobody waits for the read of a file.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Search>>> {
+        self.search.try_lock().ok()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,7 +117,8 @@ impl FindIo {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use std::fs;
+    use std::fs::File;
+    use std::io::Read;
 
     use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
@@ -106,6 +131,15 @@ mod system {
         may_move: bool,
         /// Each worker's thread, as far as it is known.
         threads: Vec<Option<Thread>>,
+        /// At which worker to look next, or at one after it.
+        next: usize,
+    }
+
+    /// A worker that is parked, or was when it was found.
+    pub(super) struct Parked {
+        worker: usize,
+        thread: u32,
+        parks: u64,
     }
 
     #[derive(Clone, Copy)]
@@ -122,7 +156,7 @@ mod system {
             let may_move = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
             // The caught panic of a wrong answer would end a program that aborts.
             let looks = cfg!(panic = "unwind") && parks::ARE_COUNTED;
-            looks.then_some(Workers { metrics, may_move, threads })
+            looks.then_some(Workers { metrics, may_move, threads, next: 0 })
         }
 
         /// Notes the worker of this thread.
@@ -132,22 +166,31 @@ mod system {
             self.threads[index] = Some(Thread { number: waits::current_number(), parks });
         }
 
-        /// Whether the `n`th of the known workers is parked in an I/O driver.
-        pub(super) fn waits_for_files(&self, n: usize) -> bool {
-            let known = self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, (*thread)?)));
-            let nth = known.clone().cycle().nth(n % self.threads.len());
-            // Under an emulator the numbers of system calls are not those that are looked for.
-            waits::are_known() && nth.is_some_and(|(index, thread)| self.is_in_driver(index, thread))
+        /// The next of the known workers that is parked.
+        pub(super) fn next_parked(&self) -> Option<Parked> {
+            let workers = self.threads.len();
+            (self.next..self.next + workers).find_map(|number| self.parked(number % workers))
         }
 
-        fn is_in_driver(&self, index: usize, thread: Thread) -> bool {
-            let parks = parks::while_parked(&self.metrics, index);
-            if parks.is_none() || (self.may_move && parks != Some(thread.parks + 1)) {
+        fn parked(&self, worker: usize) -> Option<Parked> {
+            let thread = self.threads[worker]?;
+            let parks = parks::while_parked(&self.metrics, worker)?;
+            let is_there = !self.may_move || parks == thread.parks + 1;
+            is_there.then_some(Parked { worker, thread: thread.number, parks })
+        }
+
+        /// Whether a worker is parked in an I/O driver.
+        pub(super) fn waits_for_files(&mut self, Parked { worker, thread, parks }: Parked) -> bool {
+            self.next = worker + 1;
+            // Under an emulator the numbers of system calls are not those that are looked for.
+            if !waits::are_known() {
                 return false;
             }
-            let Ok(doing) = fs::read(waits::file_of(thread.number)) else { return false };
-            let waits_for_files = waits::wait(&doing).is_some_and(|wait| wait.on == On::Files);
-            waits_for_files && parks == parks::while_parked(&self.metrics, index)
+            // Large enough for one read.
+            let mut doing = [0; 192];
+            let read = File::open(waits::file_of(thread)).and_then(|mut file| file.read(&mut doing));
+            let wait = read.ok().and_then(|length| waits::wait(&doing[..length]));
+            wait.is_some_and(|wait| wait.on == On::Files) && parks::while_parked(&self.metrics, worker) == Some(parks)
         }
     }
 }
@@ -159,6 +202,8 @@ mod system {
     /// This system does not say where a thread waits.
     pub(super) enum Workers {}
 
+    pub(super) enum Parked {}
+
     impl Workers {
         pub(super) fn of(_: &Handle) -> Option<Workers> {
             None
@@ -168,7 +213,11 @@ mod system {
             match *self {}
         }
 
-        pub(super) fn waits_for_files(&self, _: usize) -> bool {
+        pub(super) fn next_parked(&self) -> Option<Parked> {
+            match *self {}
+        }
+
+        pub(super) fn waits_for_files(&mut self, _: Parked) -> bool {
             match *self {}
         }
     }
@@ -219,12 +268,45 @@ mod tests {
         assert!(!finds_io(&runtime, 20));
     }
 
-    #[test]
-    fn the_search_ends() {
+    /// A runtime whose one worker is idle and known.
+    fn idle() -> (Runtime, Arc<FindIo>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = FindIo::new();
+        let search = Arc::new(FindIo::new());
         search.begin(runtime.handle());
-        (0..LOOKS).for_each(|_| search.look());
-        assert!(!search.looks.load(Relaxed) && search.lock().is_none() && !search.found());
+        let of_task = search.clone();
+        runtime.block_on(runtime.spawn(async move { of_task.note_worker() })).unwrap();
+        (runtime, search)
+    }
+
+    #[test]
+    fn the_search_ends_after_32_looks() {
+        let (_runtime, search) = idle();
+        let (mut looks, mut turns) = (0, 0);
+        while search.looks.load(Relaxed) {
+            if search.is_due() {
+                search.look();
+                looks += 1;
+                turns += 1 + search.lock().as_ref().map_or(0, |search| search.turns_left);
+            }
+        }
+        assert!(search.lock().is_none() && !search.found());
+        assert_eq!(looks, 32);
+        assert!(turns > 500, "they are spread over {turns} turns");
+    }
+
+    /// A look that is sure to find nothing takes none of them.
+    #[test]
+    fn nobody_looks_at_a_worker_that_runs() {
+        let (runtime, search) = idle();
+        let (go_on, goes_on) = mpsc::channel::<()>();
+        let (begin, has_begun) = mpsc::channel();
+        runtime.spawn(async move {
+            begin.send(()).unwrap();
+            let _ = goes_on.recv();
+        });
+        has_begun.recv().unwrap();
+        (0..1_000).for_each(|_| search.look());
+        assert!(!search.is_due() && search.lock().as_ref().is_some_and(|search| search.looks == 0));
+        drop(go_on);
     }
 }
