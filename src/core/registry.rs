@@ -4,7 +4,8 @@
 //! two threads do it. So a thread remembers the answer as long as it is surely right:
 //! - A worker thread of a multi-thread runtime belongs to that runtime for life, so it remembers for good. A thread is
 //!   known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on no
-//!   other thread, even if that has entered the runtime or blocks on it.
+//!   other thread, even if that has entered the runtime or blocks on it. The driver's task is one, and each worker spawns
+//!   a probe, once.
 //! - Elsewhere, a thread remembers for the current task: a task never changes its runtime.
 //!
 //! If it has to ask tokio, a thread remembers the timer of the runtime that it last found, which saves the lock on the
@@ -21,6 +22,8 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -48,8 +51,8 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// The timer that this thread last asked for, and how often it has asked while that was its runtime's.
-    static ASKED: Cell<Option<(TimerLease, u32)>> = const { Cell::new(None) };
+    /// The timer for which this thread has spawned a probe.
+    static ASKED: Cell<Option<TimerLease>> = const { Cell::new(None) };
     /// A runtime that was found to be shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
@@ -211,24 +214,32 @@ fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Spawns a task that marks the worker thread it runs on, which is most often this one. Tried more and more rarely
-/// until that has happened.
+/// Makes the worker thread that this task runs on remember its shard for good. The task was spawned on the timer's
+/// runtime, which has workers of its own.
+fn mark(timer: TimerLease) {
+    if timer.is_default() && remembered().is_none_or(|known| known.task.is_some()) {
+        remember(shard_here(timer), None);
+    }
+}
+
+/// Spawns a task that marks the worker it runs on, which is most often this one. Once on each worker, as long as the
+/// timer is its runtime's. If the driver's task comes to a worker, it marks that, too.
 fn probe(runtime: &Handle, timer: TimerLease) {
-    if source::any_is_held() || runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+    let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
+    if source::any_is_held() || !is_worker {
         return;
     }
-    let asked = ASKED.try_with(|asked| {
-        let before = asked.get().filter(|(timer, _)| timer.is_default());
-        let (of, count) = before.map_or((timer, 1), |(of, count)| (of, count.saturating_add(1)));
-        asked.set(Some((of, count)));
-        count
+    let asks_first = ASKED.try_with(|asked| {
+        let asks_first = !asked.get().is_some_and(TimerLease::is_default);
+        if asks_first {
+            asked.set(Some(timer));
+        }
+        asks_first
     });
-    if asked.is_ok_and(u32::is_power_of_two) {
+    if asks_first == Ok(true) {
         tasks::spawn(runtime, "hairspring probe", async move {
             timer.parking.io.note_worker();
-            if remembered().is_none_or(|known| known.task.is_some()) {
-                remember(shard_here(timer), None);
-            }
+            mark(timer);
         });
     }
 }
@@ -271,9 +282,17 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, timer: TimerLease,
     drop(timers);
     let unlist = Unlist(id, timer);
     let driver = driver.in_a_task_of(runtime);
+    let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
     tasks::spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
-        driver.await;
+        let mut driver = pin!(driver);
+        poll_fn(|cx| {
+            if has_workers {
+                mark(timer);
+            }
+            driver.as_mut().poll(cx)
+        })
+        .await;
     });
 }
 
@@ -351,6 +370,15 @@ mod tests {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
         let lease = timer.lease;
         shards_of_workers(move || shard_of(lease));
+    }
+
+    /// There were ten for the first thousand.
+    #[test]
+    fn a_thread_that_is_no_worker_spawns_no_probes() {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (_go, _shard) = worker(&runtime, shard);
+        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard()) });
+        assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 
     /// Calls `code` on the one worker of a runtime.
