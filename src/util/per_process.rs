@@ -33,11 +33,19 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process. The first call makes it, from the value of the last ancestor that has one.
+    /// The value of this process. The first call makes it, from the value of the last ancestor that has one. If two threads
+    /// make one at the same time, one of them is kept.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
-        let mut of = self.first.get_or_init(|| Of::new(make(None)));
+        // Made before the cell is locked: if this process is forked meanwhile, the lock stays locked in the child.
+        let mut of = self.first.get().unwrap_or_else(|| {
+            let first = Of::new(make(None));
+            self.first.get_or_init(|| first)
+        });
         while of.made_in.clone().detected_fork() {
-            of = of.child.get_or_init(|| Box::leak(Box::new(Of::new(make(Some(&of.value))))));
+            of = of.child.get().copied().unwrap_or_else(|| {
+                let child = Box::leak(Box::new(Of::new(make(Some(&of.value)))));
+                of.child.get_or_init(|| child)
+            });
         }
         &of.value
     }

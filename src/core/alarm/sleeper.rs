@@ -40,6 +40,7 @@ pub(super) struct Sleeper {
 }
 
 /// How a sleep has ended.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Others have no `timerfd`.
 pub(super) enum Ended {
     /// For whatever reason.
     Plainly,
@@ -50,6 +51,7 @@ pub(super) enum Ended {
 }
 
 /// What came of changing when the thread wakes.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Others have no `timerfd`.
 pub(super) enum Changed {
     Done,
     /// It has to be notified.

@@ -30,8 +30,8 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// The longest wait, far below any overflow of the kernel's clock. Whoever is woken looks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The interval of the first `timerfd`, in seconds: a hundred years. The next ones have a second more each.
-const INTERVAL: i64 = 100 * 365 * 86_400;
+/// The interval of the first `timerfd`, in seconds: fifty years, which 32 bits hold. The next have a second more each.
+const INTERVAL: i64 = 50 * 365 * 86_400;
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
