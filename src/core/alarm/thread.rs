@@ -97,7 +97,7 @@ pub(crate) fn bookers() -> impl Iterator<Item = &'static dyn Booker> {
 pub(crate) fn list(booker: &'static dyn Booker) {
     static LAST: PerProcess<PlainMutex<Option<&'static Listed>>> = PerProcess::new();
     // The bookers of a model are freed when it ends.
-    if cfg!(hairspring_loom) {
+    if sync::MODELLED {
         return;
     }
     let new = || Listed { booker, next: OnceLock::new() };
@@ -205,7 +205,7 @@ impl AlarmThread {
     /// Starts a thread unless there is one at least as urgent as the caller.
     fn start(&'static self) -> io::Result<()> {
         // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
-        if cfg!(hairspring_loom) || !has_threads() {
+        if sync::MODELLED || !has_threads() {
             return Ok(());
         }
         if let Serves::Well = self.lock().serves {
