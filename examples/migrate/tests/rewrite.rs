@@ -47,6 +47,19 @@ fn an_import_keeps_the_names_that_the_program_uses() {
 }
 
 #[test]
+fn what_other_crates_re_export_is_replaced_too() {
+    becomes(&[
+        ("use actix_rt::time::{Sleep, sleep};", "use hairspring::{Sleep, sleep};"),
+        ("use actix_rt::{System, time};", "use actix_rt::{System};\nuse hairspring as time;"),
+        ("use actix_web::{App, rt::time::interval};", "use actix_web::{App};\nuse hairspring::interval;"),
+        ("use actix::clock;", "use hairspring as clock;"),
+        ("use actix::{Actor, clock::sleep};", "use actix::{Actor};\nuse hairspring::sleep;"),
+        ("rocket::tokio::time::sleep(d).await", "hairspring::sleep(d).await"),
+        ("struct S { sleep: Pin<Box<actix_rt::time::Sleep>> }", "struct S { sleep: Pin<Box<hairspring::Sleep>> }"),
+    ]);
+}
+
+#[test]
 fn what_is_in_the_braces_of_tokio_gets_an_import_of_its_own() {
     becomes(&[
         (
@@ -203,7 +216,10 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         ("\npub use tokio::time::Instant;", 2, "a public import"),
         ("use tokio::{io, time::*};", 1, "a glob"),
         ("use tokio as t;", 1, "`tokio` under another name"),
+        ("use tokio::{self as t, io};", 1, "`tokio` under another name"),
         ("use tokio::*;", 1, "`tokio` under another name"),
+        ("\nextern crate tokio as t;", 2, "`tokio` under another name"),
+        ("use rocket::tokio as t;", 1, "`rocket::tokio` under another name"),
         ("\n\n/// tokio::time::sleep\nfn f() {}", 3, "names `tokio::time`"),
         ("use tokio_util::time::FutureExt;\nf.with_cancellation_token(&t)", 2, "the feature `tokio-util`"),
     ] {
@@ -211,4 +227,30 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         assert!(notes.len() == 1 && notes[0].0 == line && notes[0].1.contains(part), "{source}: {notes:?}");
     }
     assert!(notes("use tokio::{sync::mpsc, time::{self, Duration}};\nfn f() { time::sleep(D); }").is_empty());
+}
+
+#[test]
+fn timers_of_a_crate_that_is_not_known_are_noted_and_stay() {
+    for (source, line, module) in [
+        ("fn f() {\n    other::time::sleep(d)\n}", 2, "other::time"),
+        ("fn f(at: ::other::rt::time::Instant) {}", 1, "other::rt::time"),
+        ("use other::rt; fn f() { rt::time::timeout(d, g()) }", 1, "rt::time"),
+        ("use other::{net,\n time::{self, sleep_until}};", 2, "other::time"),
+        ("use other::time::*;", 1, "other::time"),
+        ("\nuse other::time;\nfn f() { time::interval(d) }", 2, "other::time"),
+        ("use other::time as t;\nfn f() { t::interval_at(a, d) }", 1, "other::time"),
+        ("use other::time::{self};\nfn f(sleep: time::Sleep) {}", 1, "other::time"),
+    ] {
+        stay(&[source]);
+        let text = format!("`{module}` is not known: if it is tokio's, replace it by `hairspring`");
+        assert_eq!(notes(source), [(line, text)], "{source}");
+    }
+    for source in [
+        "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
+        "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
+        "use other::time; use other::time::Format; fn f() { time::format(d); other::time::OffsetDateTime::now() }",
+        "use tokio::time; use actix_rt::time::Instant; fn f() { time::sleep(d); }",
+    ] {
+        assert_eq!(notes(source), [], "{source}");
+    }
 }
