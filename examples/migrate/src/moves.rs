@@ -14,21 +14,6 @@ const MOVES: [(&[&str], &str); 8] = [
     (&["tokio_stream", "wrappers", "IntervalStream"], "hairspring::stream::IntervalStream"),
 ];
 
-/// What a module `time` has if it is tokio's.
-const TIMERS: [&str; 11] = [
-    "Instant",
-    "Interval",
-    "MissedTickBehavior",
-    "Sleep",
-    "Timeout",
-    "interval",
-    "interval_at",
-    "sleep",
-    "sleep_until",
-    "timeout",
-    "timeout_at",
-];
-
 #[derive(Clone, Copy)]
 pub(crate) struct Move {
     /// How many names are replaced.
@@ -56,8 +41,11 @@ pub(crate) fn is_beginning(path: &[&str]) -> bool {
     !path.is_empty() && MOVES.iter().any(|(from, _)| from.len() > path.len() && from.starts_with(path))
 }
 
+/// Whether this is what a module `time` has if it is tokio's.
 pub(crate) fn is_timer(name: &str) -> bool {
-    TIMERS.contains(&name)
+    let types = ["Instant", "Interval", "MissedTickBehavior", "Sleep", "Timeout"];
+    let functions = ["interval", "interval_at", "sleep", "sleep_until", "timeout", "timeout_at"];
+    types.contains(&name) || functions.contains(&name)
 }
 
 /// Whether the module at the end of a path may be tokio's under a name that is not known. The program's own modules are
