@@ -5,7 +5,7 @@ mod common;
 
 use std::thread;
 
-use common::{HOUR, current_thread, inside, ms, multi_thread, must_end, poll};
+use common::{HOUR, current_thread, inside, ms, multi_thread, must_end, poll, step};
 use fork::{Fork, fork, waitpid};
 use hairspring::{Instant, boot, interval, sleep, timeout, wall};
 
@@ -29,6 +29,7 @@ fn in_a_child(code: impl FnOnce()) {
             let status = waitpid(child).unwrap();
             // The code is in the second byte, and nothing else if the child has exited by itself.
             assert_eq!(status, WELL << 8, "18 is for a child that hangs");
+            step();
         }
     }
 }

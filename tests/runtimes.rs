@@ -8,7 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::{HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, paused, poll_with};
+use common::{
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, paused, poll_with, step,
+};
 use hairspring::{Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
@@ -19,6 +21,7 @@ fn every_kind() -> Vec<Runtime> {
 
 /// Sleeps, times out and ticks for 1 ms each, and checks that nothing was early.
 async fn use_time() {
+    step();
     let start = std::time::Instant::now();
     sleep(ms(1)).await;
     assert!(start.elapsed() >= ms(1));
@@ -313,6 +316,7 @@ fn hundreds_of_runtimes_are_made_and_dropped() {
     must_end(|| {
         let fired = Arc::new(AtomicUsize::new(0));
         for round in 0_u32..200 {
+            step();
             let runtime = match round % 4 {
                 0 => current_thread(),
                 1 => multi_thread(1),

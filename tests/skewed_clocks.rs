@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use common::{HOUR, both_flavours, ms, must_end};
+use common::{HOUR, both_flavours, ms, must_end, step};
 use hairspring::test_util::{ManualClock, settle};
 use hairspring::{Duration, Timer};
 
@@ -46,6 +46,7 @@ async fn pass(time: Duration, nodes: &[&Node], mut look: impl FnMut()) {
             node.clock.advance(STEP.mul_f64(node.rate));
         }
         settle().await;
+        step();
         look();
     }
 }
