@@ -312,10 +312,10 @@ fn paused_and_unpaused_runtimes_take_turns_in_one_thread() {
 
 /// Hubs pass from runtime to runtime, and nothing of the previous one may show.
 #[test]
-fn hundreds_of_runtimes_are_made_and_dropped() {
+fn dozens_of_runtimes_are_made_and_dropped() {
     must_end(|| {
         let fired = Arc::new(AtomicUsize::new(0));
-        for round in 0_u32..200 {
+        for round in 0_u32..60 {
             step();
             let runtime = match round % 4 {
                 0 => current_thread(),
@@ -337,7 +337,7 @@ fn hundreds_of_runtimes_are_made_and_dropped() {
                 }
             });
         }
-        assert_eq!(fired.load(SeqCst), 50, "those with a paused clock, and no other");
+        assert_eq!(fired.load(SeqCst), 15, "those with a paused clock, and no other");
     });
 }
 
