@@ -9,14 +9,12 @@ use std::future::{self, Future};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{
-    HOUR, Random, current_thread, ms, multi_thread, must_end, must_go_on, panic_message, paused, threads_are_seen,
-};
+use common::{HOUR, Random, current_thread, ms, multi_thread, must_end, panic_message, paused, step, threads_are_seen};
 use hairspring::test_util::{self, Bubble, ManualClock, bubble};
 use hairspring::{Duration, Instant, Timer, interval, pause, resume, sleep, timeout};
 use tokio::sync::oneshot;
@@ -263,7 +261,8 @@ fn a_long_chain_of_sleeps_is_not_given_up() {
     for kind in KINDS {
         must_end(move || {
             kind.run(Bubble::new().patience(shortest()), || async {
-                for _ in 0..3_000 {
+                for _ in 0..300 {
+                    step();
                     sleep(HOUR).await;
                     if kind.pauses_tokio() {
                         tokio::time::sleep(HOUR).await;
@@ -576,14 +575,12 @@ fn no_bubble_is_given_up_early_or_not_at_all() {
     let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
     let seeds = number("HAIRSPRING_SEED").map_or(0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS), |at| at..at + 1);
     for kind in KINDS {
-        let (progress, seeds) = (Arc::new(AtomicUsize::new(0)), seeds.clone());
-        let made = progress.clone();
-        let rounds = move || {
+        let seeds = seeds.clone();
+        must_end(move || {
             for seed in seeds {
                 check_end(kind, seed);
-                made.fetch_add(1, SeqCst);
+                step();
             }
-        };
-        must_go_on(move || progress.load(SeqCst), rounds);
+        });
     }
 }

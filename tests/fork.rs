@@ -5,7 +5,7 @@ mod common;
 
 use std::thread;
 
-use common::{bare, current_thread, ms, multi_thread, must_end};
+use common::{bare, current_thread, ms, multi_thread, must_end, step};
 use fork::{Fork, fork, waitpid};
 use hairspring::{Instant, boot, interval, sleep, timeout, wall};
 
@@ -34,6 +34,7 @@ fn in_a_child(code: impl FnOnce()) {
             let status = waitpid(child).unwrap();
             // The code is in the second byte, and nothing else if the child has exited by itself.
             assert_eq!(status, WELL << 8, "18 is for a child that hangs");
+            step();
         }
     }
 }

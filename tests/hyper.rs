@@ -250,6 +250,7 @@ fn over_tcp_on_a_runtime_without_timers_the_slow_are_cut_off_and_the_others_serv
                 let cuts_off = serve_http1(listener.accept().await.unwrap().0, HyperTimer::new(), LIMIT);
                 slow.write_all(&REQUEST[..9]).await.unwrap();
                 for _ in 0..50 {
+                    common::step();
                     ask(&mut client).await.unwrap();
                 }
                 closed(&mut slow).await;

@@ -16,7 +16,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Random, must_go_on, paused};
+use common::{Random, must_end, paused};
 
 const MILLI: Duration = Duration::from_millis(1);
 /// How many tasks a program has.
@@ -304,31 +304,26 @@ fn variable(name: &str) -> Option<u64> {
 fn traces_agree(kind: Kind) {
     let only = variable("HAIRSPRING_SEED");
     let seeds = only.map_or(0..variable("HAIRSPRING_ROUNDS").unwrap_or(100), |seed| seed..seed + 1);
-    let done = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counts = done.clone();
-    must_go_on(
-        move || counts.load(std::sync::atomic::Ordering::SeqCst),
-        move || {
-            let mut events = 0;
-            for seed in seeds {
-                let program = program(seed, kind);
-                let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
-                if kind != Kind::Fractions {
-                    assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
-                }
-                events += ours.len();
-                let (tokios, ours) = (compared(kind, tokios), compared(kind, ours));
-                let parts = (0..tokios.len().max(ours.len())).find(|&at| tokios.get(at) != ours.get(at));
-                if let Some(at) = parts {
-                    let plan = tokios.get(at).or(ours.get(at)).map(|event| &program[event.task]);
-                    let (tokio, hairspring) = (tokios.get(at), ours.get(at));
-                    panic!("{kind:?}, seed {seed}, event {at}:\n tokio {tokio:?}\n ours  {hairspring:?}\n {plan:?}");
-                }
-                done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    must_end(move || {
+        let mut events = 0;
+        for seed in seeds {
+            let program = program(seed, kind);
+            let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
+            if kind != Kind::Fractions {
+                assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
             }
-            assert!(only.is_some() || events > 1_000, "{events} events");
-        },
-    );
+            events += ours.len();
+            let (tokios, ours) = (compared(kind, tokios), compared(kind, ours));
+            let parts = (0..tokios.len().max(ours.len())).find(|&at| tokios.get(at) != ours.get(at));
+            if let Some(at) = parts {
+                let plan = tokios.get(at).or(ours.get(at)).map(|event| &program[event.task]);
+                let (tokio, hairspring) = (tokios.get(at), ours.get(at));
+                panic!("{kind:?}, seed {seed}, event {at}:\n tokio {tokio:?}\n ours  {hairspring:?}\n {plan:?}");
+            }
+            common::step();
+        }
+        assert!(only.is_some() || events > 1_000, "{events} events");
+    });
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::{HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, paused, poll_with};
+use common::{
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, paused, poll_with, step,
+};
 use hairspring::{Instant, Timer, interval, sleep, timeout};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
@@ -19,6 +21,7 @@ fn every_kind() -> Vec<Runtime> {
 
 /// Sleeps, times out and ticks for 1 ms each, and checks that nothing was early.
 async fn use_time() {
+    step();
     let start = std::time::Instant::now();
     sleep(ms(1)).await;
     assert!(start.elapsed() >= ms(1));
@@ -309,10 +312,11 @@ fn paused_and_unpaused_runtimes_take_turns_in_one_thread() {
 
 /// Hubs pass from runtime to runtime, and nothing of the previous one may show.
 #[test]
-fn hundreds_of_runtimes_are_made_and_dropped() {
+fn dozens_of_runtimes_are_made_and_dropped() {
     must_end(|| {
         let fired = Arc::new(AtomicUsize::new(0));
-        for round in 0_u32..200 {
+        for round in 0_u32..60 {
+            step();
             let runtime = match round % 4 {
                 0 => current_thread(),
                 1 => multi_thread(1),
@@ -333,7 +337,7 @@ fn hundreds_of_runtimes_are_made_and_dropped() {
                 }
             });
         }
-        assert_eq!(fired.load(SeqCst), 50, "those with a paused clock, and no other");
+        assert_eq!(fired.load(SeqCst), 15, "those with a paused clock, and no other");
     });
 }
 

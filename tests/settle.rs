@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use common::{HOUR, Random, current_thread, ms, multi_thread, must_go_on, paused, threads_are_seen};
+use common::{HOUR, Random, current_thread, ms, multi_thread, must_end, paused, step, threads_are_seen};
 use hairspring::test_util::{self, advance_and_settle, settle};
 use hairspring::{Duration, Instant, interval, pause, sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,22 +56,17 @@ const WORLDS: [World; 8] = [
 ];
 
 impl World {
-    /// Runs `test`, which counts its progress, and fails if it hangs.
-    fn run(self, test: impl AsyncFnOnce(World, Arc<AtomicUsize>) -> () + Send + 'static) {
+    /// Runs `test`, and fails if it hangs.
+    fn run(self, test: impl AsyncFnOnce(World) -> () + Send + 'static) {
         println!("{}", self.name);
-        let progress = Arc::new(AtomicUsize::new(0));
-        let counted = progress.clone();
-        must_go_on(
-            move || progress.load(SeqCst),
-            move || {
-                (self.make)().block_on(async move {
-                    if self.pauses {
-                        pause();
-                    }
-                    test(self, counted).await;
-                });
-            },
-        );
+        must_end(move || {
+            (self.make)().block_on(async move {
+                if self.pauses {
+                    pause();
+                }
+                test(self).await;
+            });
+        });
     }
 
     fn is_paused(self) -> bool {
@@ -88,7 +83,7 @@ fn everywhere<F: Future<Output = ()> + Send + 'static>(test: impl Fn(World) -> F
     for world in WORLDS {
         let test = test.clone();
         world.run(
-            async move |world: World, _| {
+            async move |world: World| {
                 if world.in_task() { tokio::spawn(test(world)).await.unwrap() } else { test(world).await }
             },
         );
@@ -208,7 +203,7 @@ impl Sockets {
 }
 
 /// One random round after another. Nothing may be left to do when `settle` returns, and no time may have passed.
-async fn rounds(world: World, seeds: std::ops::Range<u64>, progress: Arc<AtomicUsize>) {
+async fn rounds(world: World, seeds: std::ops::Range<u64>) {
     // Elsewhere nothing shows that a socket is about to be ready.
     let sockets = if world.has_sockets && cfg!(unix) { Some(Sockets::new().await) } else { None };
     settle().await;
@@ -228,7 +223,7 @@ async fn rounds(world: World, seeds: std::ops::Range<u64>, progress: Arc<AtomicU
             assert_eq!(start.elapsed(), Duration::ZERO, "{}: HAIRSPRING_SEED={seed}", world.name);
         }
         sleeps.abort();
-        progress.fetch_add(1, SeqCst);
+        step();
     }
 }
 
@@ -239,8 +234,8 @@ fn it_never_returns_early() {
     let seeds = number("HAIRSPRING_SEED").map_or(0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS), |at| at..at + 1);
     for world in WORLDS {
         let seeds = seeds.clone();
-        world.run(async move |world: World, progress| {
-            let rounds = rounds(world, seeds, progress);
+        world.run(async move |world: World| {
+            let rounds = rounds(world, seeds);
             if world.in_task() { tokio::spawn(rounds).await.unwrap() } else { rounds.await }
         });
     }
@@ -254,6 +249,7 @@ fn a_thousand_steps_are_as_good_as_one() {
         let sets = done.clone();
         tokio::spawn(async move {
             for _ in 0..1_000 {
+                step();
                 let (sender, receiver) = tokio::sync::oneshot::channel();
                 tokio::spawn(async move { sender.send(()) });
                 receiver.await.unwrap();

@@ -347,7 +347,6 @@ fn a_reset_from_a_thread_without_runtime_counts() {
 
 #[test]
 fn a_completed_sleep_is_used_again_and_again() {
-    let start = Instant::now();
     paused().block_on(async {
         let start = Instant::now();
         let mut sleep = sleep_until(start);
@@ -358,5 +357,4 @@ fn a_completed_sleep_is_used_again_and_again() {
             sleep.reset_to(next);
         }
     });
-    assert!(start.elapsed() < common::HUNG);
 }

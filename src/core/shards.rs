@@ -20,7 +20,7 @@ use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::util::sync::{keep, per_process};
+use crate::util::sync::{MODELLED, keep, per_process};
 use crate::wheel::{Tick, Ticks};
 
 /// A timer, which may have ended.
@@ -292,7 +292,7 @@ impl TimerLease {
     /// Lets the time of its wheels begin near the present.
     fn begun(self) -> Self {
         // In models wheels are behind, so that stand-ins have more to do in a turn.
-        if !cfg!(hairspring_loom) {
+        if !MODELLED {
             let begin = source::wheels_begin();
             self.all().iter().for_each(|shard| shard.skip_to(begin));
         }

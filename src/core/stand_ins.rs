@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::util::catch_panic::catch_panic;
-use crate::util::sync::{Condvar, Mutex, MutexGuard};
+use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
 /// How long a thread waits for more work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl StandIns {
     /// Starts a thread. Returns `false` if the system refuses it.
     fn spawn(&'static self) -> bool {
         // In a model the caller does the work.
-        if cfg!(hairspring_loom) {
+        if MODELLED {
             return false;
         }
         let thread = std::thread::Builder::new().name("hairspring-stand-in".into());

@@ -1,10 +1,11 @@
-//! The locks, atomics and statics that threads share: the standard library's, or with `--cfg hairspring_loom` those of
-//! [loom](https://docs.rs/loom), which runs a model in every possible order.
+//! The locks, atomics and statics that threads share: the standard library's, or in tests with `--cfg hairspring_loom`
+//! those of [loom](https://docs.rs/loom), which runs a model in every possible order.
 //
 // Invariants
 // 1. Without that flag these are the standard library's, with nothing added. If the processor has no 64-bit atomics,
 //    `portable-atomic` replaces them.
-// 2. With it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
+// 2. In tests with it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
+// 3. Outside of tests the flag changes nothing: loom is there only for tests, so that no user's lock file names it.
 
 /// An `AtomicU64` that loom does not see. It may be in a static.
 #[cfg(not(target_has_atomic = "64"))]
@@ -12,12 +13,15 @@ pub(crate) use portable_atomic::AtomicU64 as Counter;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use std::sync::atomic::AtomicU64 as Counter;
 
-#[cfg(hairspring_loom)]
+#[cfg(all(test, hairspring_loom))]
 pub(crate) use modelled::*;
-#[cfg(not(hairspring_loom))]
+#[cfg(not(all(test, hairspring_loom)))]
 pub(crate) use plain::*;
 
-#[cfg(not(hairspring_loom))]
+/// Whether loom runs this.
+pub(crate) const MODELLED: bool = cfg!(all(test, hairspring_loom));
+
+#[cfg(not(all(test, hairspring_loom)))]
 mod plain {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     use std::time::Instant;
@@ -62,7 +66,7 @@ mod plain {
     pub(crate) use {keep, per_process};
 }
 
-#[cfg(hairspring_loom)]
+#[cfg(all(test, hairspring_loom))]
 mod modelled {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
@@ -117,7 +121,6 @@ mod modelled {
     }
 
     /// Lets time pass.
-    #[cfg(test)]
     pub(crate) fn pass(time: Duration) {
         PASSED.set(PASSED.get() + time);
     }

@@ -7,7 +7,7 @@ use crate::moves::{self, Move};
 use crate::tree::{End, Tree};
 use crate::{Rewriter, tokens::Tokens};
 
-impl Rewriter<'_> {
+impl<'a> Rewriter<'a> {
     /// Rewrites the import whose `use` is at a token. Returns the token behind it.
     pub(crate) fn import(&mut self, keyword: usize) -> usize {
         let tokens = self.tokens;
@@ -38,7 +38,7 @@ impl Rewriter<'_> {
 
     /// Rewrites a tree within the path of those around it. What has moved, but not those around it, goes to `moved`.
     /// Returns whether that is the whole tree: whoever calls removes it.
-    fn tree(&mut self, tree: &Tree, around: &[&str], moved: &mut Vec<String>) -> bool {
+    fn tree(&mut self, tree: &Tree, around: &[&'a str], moved: &mut Vec<String>) -> bool {
         let tokens = self.tokens;
         let mut path = around.to_vec();
         path.extend(tree.segments.iter().filter_map(|segment| tokens.ident(*segment)));
@@ -54,7 +54,7 @@ impl Rewriter<'_> {
             return true;
         }
         let End::Group(trees) = &tree.end else {
-            self.note_other_name(tree, &path);
+            self.note_left(tree, &path);
             return false;
         };
         let edits_before = self.edits.len();
@@ -146,12 +146,23 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Notes `use tokio as other` and `use tokio::*`.
-    fn note_other_name(&mut self, tree: &Tree, path: &[&str]) {
-        if let &[name] = path {
-            if moves::is_of(name) && matches!(tree.end, End::Renamed | End::Glob) {
-                let offset = self.source_range(&tree.tokens).start;
-                self.note(offset, format!("`{name}` under another name: paths that begin with that are not found"));
+    /// Notes what was not replaced, as `use tokio as other`, `use tokio::*` and timers of other crates.
+    fn note_left(&mut self, tree: &Tree, path: &[&'a str]) {
+        let offset = self.source_range(&tree.tokens).start;
+        let path = path.strip_suffix(&["self"]).unwrap_or(path);
+        self.note_timer(offset, path);
+        if !matches!(tree.end, End::Name) {
+            self.note_other_name(offset, path);
+        }
+        if moves::may_be_time(path) {
+            let module = path.join("::");
+            match &tree.end {
+                End::Glob => self.note_time(offset, &module),
+                End::Renamed => {
+                    let name = self.tokens.ident(tree.tokens.end - 1);
+                    self.modules.extend(name.map(|name| (name, module, offset)));
+                }
+                End::Name | End::Group(_) => self.modules.push(("time", module, offset)),
             }
         }
     }

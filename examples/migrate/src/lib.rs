@@ -1,7 +1,8 @@
 //! Rewrites the paths of a source file from `tokio::time`, and from the timers of tokio-util, to hairspring.
 //!
 //! It reads tokens, so it finds paths inside macros, and leaves strings, comments and formatting as they are. It does not
-//! know what a name means: a path that begins with the name of a module or of a renamed crate is not found.
+//! know what a name means: a path that begins with the name of a module or of a renamed crate is not found. It notes
+//! those that look like timers.
 
 mod edit;
 mod imports;
@@ -9,8 +10,8 @@ mod moves;
 mod tokens;
 mod tree;
 
-use std::error;
 use std::fmt::{self, Display, Formatter};
+use std::{error, mem};
 
 use crate::edit::{Edit, apply};
 use crate::moves::Move;
@@ -56,13 +57,23 @@ impl error::Error for NotRust {}
 /// # Errors
 /// If the text names one of the crates that it is about, and is not Rust.
 pub fn rewrite(source: &str) -> Result<Rewritten, NotRust> {
-    if !source.contains("tokio") {
-        return Ok(Rewritten { source: source.to_owned(), paths: 0, notes: Vec::new() });
-    }
+    let is_named = moves::crates().any(|name| source.contains(name));
     // The lexer would leave it out of its count.
     let (mark, text) = source.split_at(if source.starts_with('\u{feff}') { 3 } else { 0 });
-    let tokens = Tokens::read(text).map_err(|error| NotRust { line: error.span().start().line })?;
-    let mut rewriter = Rewriter { source: text, tokens: &tokens, edits: Vec::new(), notes: Vec::new(), paths: 0 };
+    let tokens = match Tokens::read(text) {
+        Ok(tokens) => tokens,
+        Err(error) if is_named => return Err(NotRust { line: error.span().start().line }),
+        Err(_) => return Ok(Rewritten { source: source.to_owned(), paths: 0, notes: Vec::new() }),
+    };
+    let mut rewriter = Rewriter {
+        source: text,
+        tokens: &tokens,
+        edits: Vec::new(),
+        notes: Vec::new(),
+        paths: 0,
+        modules: Vec::new(),
+        used: Vec::new(),
+    };
     rewriter.run();
     let Rewriter { edits, mut notes, paths, .. } = rewriter;
     notes.sort_by_key(|note| note.line);
@@ -75,16 +86,25 @@ struct Rewriter<'a> {
     edits: Vec<Edit>,
     notes: Vec<Note>,
     paths: usize,
+    /// Imported modules that may be tokio's: the name of each in the program, its path, and where it is imported.
+    modules: Vec<(&'a str, String, usize)>,
+    /// The modules by whose names the program finds timers.
+    used: Vec<&'a str>,
 }
 
-impl Rewriter<'_> {
+/// What may be before a path that begins with `::`.
+const KEYWORDS: [&str; 12] =
+    ["as", "break", "dyn", "else", "for", "if", "impl", "in", "match", "mut", "return", "while"];
+
+impl<'a> Rewriter<'a> {
     fn run(&mut self) {
         let mut at = 0;
         while at < self.tokens.len() {
             // `use<..>` in a type is something else.
             at = match self.tokens.ident(at) {
                 Some("use") if !self.tokens.is(at + 1, '<') => self.import(at),
-                Some(name) if moves::is_of(name) && !self.goes_on(at) => self.path(at),
+                Some("extern") => self.extern_crate(at),
+                Some(name) if !KEYWORDS.contains(&name) && !self.goes_on(at) => self.path(at),
                 _ => at + 1,
             };
         }
@@ -105,8 +125,20 @@ impl Rewriter<'_> {
             let edits = self.replace(&segments, found);
             self.edits.extend(edits);
             self.paths += 1;
+        } else {
+            self.note_timer(tokens.range(start).start, &names);
         }
         at
+    }
+
+    /// Notes `extern crate tokio as other`. Returns a token behind `extern`.
+    fn extern_crate(&mut self, start: usize) -> usize {
+        if let (Some("crate"), Some(name), Some("as")) =
+            (self.tokens.ident(start + 1), self.tokens.ident(start + 2), self.tokens.ident(start + 3))
+        {
+            self.note_other_name(self.tokens.range(start).start, &[name]);
+        }
+        start + 1
     }
 
     /// Puts the new path in place of the first names of an old one. What is between these, as comments, stays.
@@ -124,10 +156,7 @@ impl Rewriter<'_> {
         }
         let before = name - 3;
         match self.tokens.ident(before) {
-            Some(word) => !matches!(
-                word,
-                "as" | "break" | "dyn" | "else" | "for" | "if" | "impl" | "in" | "match" | "mut" | "return" | "while"
-            ),
+            Some(word) => !KEYWORDS.contains(&word),
             // Of generics, and not an arrow.
             None => {
                 self.tokens.is(before, '>')
@@ -144,7 +173,36 @@ impl Rewriter<'_> {
         }
     }
 
+    /// Notes a crate or a module whose paths are replaced, but not under the other name that it is given.
+    fn note_other_name(&mut self, offset: usize, path: &[&str]) {
+        if moves::is_beginning(path) {
+            let path = path.join("::");
+            self.note(offset, format!("`{path}` under another name: paths that begin with that are not found"));
+        }
+    }
+
+    /// Notes a path that was not replaced if it leads to a timer: tokio's, perhaps, under a name that is not known.
+    fn note_timer(&mut self, offset: usize, path: &[&'a str]) {
+        let Some(timer) = path.iter().position(|name| moves::is_timer(name)) else { return };
+        let module = &path[..timer];
+        if let [name] = module {
+            self.used.push(name);
+        }
+        if moves::may_be_time(module) {
+            self.note_time(offset, &module.join("::"));
+        }
+    }
+
+    fn note_time(&mut self, offset: usize, module: &str) {
+        self.note(offset, format!("`{module}` is not known: if it is tokio's, replace it by `hairspring`"));
+    }
+
     fn note_what_is_left(&mut self) {
+        for (name, module, offset) in mem::take(&mut self.modules) {
+            if self.used.contains(&name) {
+                self.note_time(offset, &module);
+            }
+        }
         let by_token = (0..self.tokens.len())
             .find(|at| self.tokens.ident(*at).is_some_and(|name| name.starts_with("with_cancellation_token")));
         if let Some(at) = by_token.filter(|_| self.paths > 0) {

@@ -9,9 +9,10 @@ use hairspring_migrate::rewrite;
 const HELP: &str = "\
 Usage: hairspring-migrate [--check] PATH..
 
-Rewrites paths and imports of tokio::time, of tokio_util::time and tokio_util::future::FutureExt, and of tokio-stream's
-IntervalStream, in files or in all .rs files of folders (but for those called `target`, and hidden ones). Strings,
-comments and formatting stay as they are: look at the diff, and run cargo fmt. Numbers of lines are those before.
+Rewrites paths and imports of tokio::time, also where actix and Rocket re-export it, of tokio_util::time and
+tokio_util::future::FutureExt, and of tokio-stream's IntervalStream, in files or in all .rs files of folders (but for
+those called `target`, and hidden ones). Strings, comments and formatting stay as they are: look at the diff, and run
+cargo fmt. Prints what else may be a timer of tokio's. Numbers of lines are those before.
 
   --check   changes nothing; says what it would change
   --help    prints this

@@ -1,8 +1,13 @@
 //! Which paths become which.
 
 /// The beginnings of paths that are replaced, and what by.
-const MOVES: [(&[&str], &str); 4] = [
+const MOVES: [(&[&str], &str); 8] = [
     (&["tokio", "time"], "hairspring"),
+    // These re-export it.
+    (&["actix", "clock"], "hairspring"),
+    (&["actix_rt", "time"], "hairspring"),
+    (&["actix_web", "rt", "time"], "hairspring"),
+    (&["rocket", "tokio", "time"], "hairspring"),
     (&["tokio_util", "time"], "hairspring"),
     (&["tokio_util", "future", "FutureExt"], "hairspring::FutureExt"),
     // Tokio-stream's takes only tokio's `Interval`.
@@ -27,8 +32,27 @@ pub(crate) fn find(path: &[&str]) -> Option<Move> {
 }
 
 /// The crates that a path may be of.
-pub(crate) fn is_of(name: &str) -> bool {
-    MOVES.iter().any(|(from, _)| from[0] == name)
+pub(crate) fn crates() -> impl Iterator<Item = &'static str> {
+    MOVES.iter().map(|(from, _)| from[0])
+}
+
+/// Whether there are paths that begin with this one and are replaced.
+pub(crate) fn is_beginning(path: &[&str]) -> bool {
+    !path.is_empty() && MOVES.iter().any(|(from, _)| from.len() > path.len() && from.starts_with(path))
+}
+
+/// Whether this is what a module `time` has if it is tokio's.
+pub(crate) fn is_timer(name: &str) -> bool {
+    let types = ["Instant", "Interval", "MissedTickBehavior", "Sleep", "Timeout"];
+    let functions = ["interval", "interval_at", "sleep", "sleep_until", "timeout", "timeout_at"];
+    types.contains(&name) || functions.contains(&name)
+}
+
+/// Whether the module at the end of a path may be tokio's under a name that is not known. The program's own modules are
+/// rewritten where they import.
+pub(crate) fn may_be_time(module: &[&str]) -> bool {
+    let [first, .., "time"] = module else { return false };
+    !["std", "core", "crate", "self", "super"].contains(first)
 }
 
 /// How the paths that are replaced look in comments and strings.

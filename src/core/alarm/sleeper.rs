@@ -20,7 +20,7 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use crate::util::sync::{Condvar, MutexGuard};
+use crate::util::sync::{Condvar, MODELLED, MutexGuard};
 
 /// How late a wait on a condition variable may end: Windows rounds it up to whole milliseconds, and then to its tick.
 const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
@@ -67,7 +67,7 @@ impl Sleeper {
             late: LATE,
             // Loom has to see the wait of a model.
             #[cfg(target_os = "linux")]
-            clock: if cfg!(hairspring_loom) { None } else { clock::Clock::new() },
+            clock: if MODELLED { None } else { clock::Clock::new() },
         }
     }
 

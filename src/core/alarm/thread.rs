@@ -130,7 +130,7 @@ impl AlarmThread {
     /// Starts the thread, unless there is one.
     fn start(&'static self) -> io::Result<()> {
         // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
-        if cfg!(hairspring_loom) || !has_threads() {
+        if sync::MODELLED || !has_threads() {
             return Ok(());
         }
         let mut state = self.lock();
