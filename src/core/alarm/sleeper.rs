@@ -85,7 +85,7 @@ impl Sleeper {
                 return (guard, Ended::Jumped);
             }
             drop(guard);
-            let jumped = clock.wait();
+            let jumped = clock.wait(until.map(|until| until.duration_since(now)));
             let guard = lock();
             let ended = match jumped {
                 _ if clock.is_lost() => Ended::Lost,
@@ -167,13 +167,18 @@ impl Step {
 mod clock {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::Errno;
     use rustix::time::{TimerfdClockId, TimerfdTimerFlags, Timespec};
 
+    use super::LONGEST;
     use crate::core::alarm::timerfd::Timerfd;
+
+    /// When a wait that should have ended does so all the same: the program may have given the file's number to another
+    /// just before the wait began.
+    const OVERDUE: Duration = Duration::from_secs(1);
 
     pub(super) struct Clock {
         wake: Timerfd,
@@ -224,16 +229,18 @@ mod clock {
             }
         }
 
-        /// Returns when the time has come, or a signal or a jump has, and whether that was a jump.
-        pub(super) fn wait(&self) -> bool {
+        /// Returns when the time has come, or a signal or a jump has, and whether that was a jump. It should come after
+        /// `left`.
+        pub(super) fn wait(&self, left: Option<Duration>) -> bool {
+            let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
             let wake = PollFd::new(&self.wake, PollFlags::IN);
             let Some(jumps) = self.jumps() else {
-                let _ = poll(&mut [wake], None);
+                let _ = poll(&mut [wake], limit.as_ref());
                 return false;
             };
             let mut fds = [wake, PollFd::new(jumps, PollFlags::IN)];
             // An error, if the file was closed, is found as it is set again.
-            poll(&mut fds, None).is_ok() && !fds[1].revents().is_empty()
+            poll(&mut fds, limit.as_ref()).is_ok() && !fds[1].revents().is_empty()
         }
     }
 
