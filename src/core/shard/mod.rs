@@ -414,7 +414,7 @@ impl Shard {
 
     /// Whether a timer has users or entries here.
     pub(crate) fn is_used(&self, epoch: Epoch) -> bool {
-        self.users.are_any(epoch) || self.lock().wheel.len() > 0
+        self.users.are_any(epoch) || !self.lock().wheel.is_empty()
     }
 
     /// Another timer was installed in place of the one with this epoch, or it has ended.
