@@ -172,6 +172,9 @@ impl Future for Driver {
             }
             if source::any_is_held() {
                 hook::timer_here(timer);
+                if timer.is_unneeded() {
+                    return Poll::Ready(());
+                }
                 if timer.parking.wait_while_shown(cx.waker()) {
                     return Poll::Pending;
                 }

@@ -51,8 +51,8 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
     static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
-    /// The timer for which this thread has spawned a probe.
-    static ASKED: Cell<Option<TimerLease>> = const { Cell::new(None) };
+    /// The runtime for which this thread has spawned a probe.
+    static ASKED: Cell<Option<runtime::Id>> = const { Cell::new(None) };
     /// A runtime that was found to be shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
@@ -74,14 +74,8 @@ struct Remembered {
     lease: ShardLease,
     /// The task for which this is right; `None` if it is right for the thread.
     task: Option<task::Id>,
-    /// The process for which this is right. A forked one may go on with its parent's task.
+    /// The process for which this is right. A forked one may go on with its parent's thread and task.
     process: u32,
-}
-
-impl Remembered {
-    fn is_of_this_task(&self) -> bool {
-        self.task == task::try_id() && self.process == generation()
-    }
 }
 
 /// A runtime's timer, as it was looked up.
@@ -132,7 +126,7 @@ pub(crate) fn own_shard() -> ShardLease {
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
-        Some(known) if known.task.is_none() || known.is_of_this_task() => Some(known.lease),
+        Some(known) if known.task.is_none() || known.task == task::try_id() => Some(known.lease),
         _ => ask(),
     }
 }
@@ -202,7 +196,7 @@ pub(crate) fn may_wait() -> Option<Duration> {
 fn remembered() -> Option<Remembered> {
     let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
     // If a test holds a clock, runtimes with different clocks may be nested in this thread.
-    (known.lease.is_default() && !source::any_is_held()).then_some(known)
+    (known.lease.is_default() && known.process == generation() && !source::any_is_held()).then_some(known)
 }
 
 fn remember(lease: ShardLease, task: Option<task::Id>) {
@@ -222,19 +216,16 @@ fn mark(timer: TimerLease) {
     }
 }
 
-/// Spawns a task that marks the worker it runs on, which is most often this one. Once on each worker, as long as the
-/// timer is its runtime's. If the driver's task comes to a worker, it marks that, too.
+/// Spawns a task that marks the worker it runs on, which is most often this one. Once on each worker. If the driver's
+/// task comes to a worker, it marks that, too.
 fn probe(runtime: &Handle, timer: TimerLease) {
     let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
     if source::any_is_held() || !is_worker {
         return;
     }
     let asks_first = ASKED.try_with(|asked| {
-        let asks_first = !asked.get().is_some_and(TimerLease::is_default);
-        if asks_first {
-            asked.set(Some(timer));
-        }
-        asks_first
+        let runtime = Some(runtime.id());
+        asked.replace(runtime) != runtime
     });
     if asks_first == Ok(true) {
         tasks::spawn(runtime, "hairspring probe", async move {

@@ -234,7 +234,10 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         let timer = self.timer();
-        timer.all().iter().for_each(|shard| shard.leave(timer.epoch()));
+        let unused = timer.all().iter().filter(|shard| shard.leave(timer.epoch())).count();
+        if unused > 0 {
+            timer.pooled().unused(timer.epoch());
+        }
     }
 }
 

@@ -193,7 +193,7 @@ impl Sleep {
         Sleep::at(timer, deadline)
     }
 
-    /// A sleep on the timer that the caller chose, which does not end before the sleep is dropped.
+    /// A sleep on the timer that the caller chose, which does not end for want of a handle before the sleep is dropped.
     #[track_caller]
     pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
         timer.join();
@@ -211,6 +211,12 @@ impl Sleep {
         let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };
         sleep.spans.due(deadline, || sleep.now());
         sleep
+    }
+
+    /// The same sleep, as if it had been made on that line: that of the user's who made what it is a part of.
+    pub(crate) fn made_at(mut self, line: &'static Location<'static>) -> Sleep {
+        self.made = line;
+        self
     }
 
     /// The same sleep, as part of something else.
@@ -567,13 +573,13 @@ impl Sleep {
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.marks.kind() {
-            Kind::Sleep => ("sleep", "`Timer::try_sleep` returns an error instead"),
-            Kind::Timeout => ("timeout", "`Timer::try_timeout` returns an error instead"),
-            Kind::Interval => ("interval", "`Timer::try_interval` returns an error instead"),
-            Kind::DelayQueue => ("queue", "it needs a timer with room for one more sleep"),
-            Kind::DeadlineMap => ("map", "it needs a timer with room for one more sleep"),
+            Kind::Sleep => ("sleep", "; `Timer::try_sleep` returns an error instead"),
+            Kind::Timeout => ("timeout", "; `Timer::try_timeout` returns an error instead"),
+            Kind::Interval => ("interval", "; `Timer::try_interval` returns an error instead"),
+            Kind::DelayQueue => ("queue", ""),
+            Kind::DeadlineMap => ("map", ""),
         };
-        panic!("{error}; the {what} was made at {}; {instead}", self.made)
+        panic!("{error}; the {what} was made at {}{instead}", self.made)
     }
 }
 

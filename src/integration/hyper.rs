@@ -11,6 +11,7 @@
 //! client.timer(HyperTimer::new()).pool_timer(HyperTimer::new()).pool_idle_timeout(Duration::from_secs(30));
 //! ```
 
+use std::panic::Location;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -39,10 +40,12 @@ use crate::timer::Timer;
 /// // A client has 10 s for each request's header; one that falls silent between requests is cut off after as long.
 /// server.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HyperTimer {
     /// `None` for the timer of the runtime that polls a connection.
     timer: Option<Timer>,
+    /// The line of the user's that made this, which a panic of its sleeps names.
+    made: &'static Location<'static>,
 }
 
 impl HyperTimer {
@@ -54,8 +57,9 @@ impl HyperTimer {
     /// client.timer(HyperTimer::new()).keep_alive_interval(hairspring::Duration::from_secs(20));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn new() -> HyperTimer {
-        HyperTimer::default()
+        HyperTimer { timer: None, made: Location::caller() }
     }
 
     /// Uses the given timer, for example one with its own settings or with a clock that a test moves.
@@ -71,30 +75,36 @@ impl HyperTimer {
     /// # }
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn with_timer(timer: &Timer) -> HyperTimer {
-        HyperTimer { timer: Some(timer.clone()) }
+        HyperTimer { timer: Some(timer.clone()), ..HyperTimer::new() }
+    }
+}
+
+impl Default for HyperTimer {
+    #[track_caller]
+    fn default() -> HyperTimer {
+        HyperTimer::new()
     }
 }
 
 impl From<Timer> for HyperTimer {
+    #[track_caller]
     fn from(timer: Timer) -> HyperTimer {
-        HyperTimer { timer: Some(timer) }
+        HyperTimer { timer: Some(timer), ..HyperTimer::new() }
     }
 }
 
 impl rt::Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(match &self.timer {
-            Some(timer) => timer.sleep(duration),
-            None => sleep(duration),
-        })
+        let sleep = self.timer.as_ref().map_or_else(|| sleep(duration), |timer| timer.sleep(duration));
+        Box::pin(sleep.made_at(self.made))
     }
 
     fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(match &self.timer {
-            Some(timer) => timer.sleep_until(deadline.into()),
-            None => sleep_until(deadline.into()),
-        })
+        let deadline = deadline.into();
+        let sleep = self.timer.as_ref().map_or_else(|| sleep_until(deadline), |timer| timer.sleep_until(deadline));
+        Box::pin(sleep.made_at(self.made))
     }
 
     fn now(&self) -> std::time::Instant {

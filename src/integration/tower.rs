@@ -18,6 +18,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::deadline::{Deadline, Limited};
-use crate::future::{self, timeout};
+use crate::future::{self, sleep};
 use crate::timer::Timer;
 
 /// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). With
@@ -68,8 +69,9 @@ impl TimeoutLayer {
     /// # let _ = LIMIT;
     /// ```
     #[must_use]
+    #[track_caller]
     pub const fn new(duration: Duration) -> TimeoutLayer {
-        TimeoutLayer { limit: Limit { duration, timer: None } }
+        TimeoutLayer { limit: Limit::new(duration) }
     }
 
     /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
@@ -168,8 +170,9 @@ impl<S> Timeout<S> {
     /// # }
     /// ```
     #[must_use]
+    #[track_caller]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, limit: Limit { duration, timer: None } }
+        Timeout { inner, limit: Limit::new(duration) }
     }
 
     /// Uses the given timer for this service.
@@ -399,17 +402,22 @@ struct Limit {
     duration: Duration,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
+    /// The line of the user's that made it, which a panic of its timeouts names.
+    made: &'static Location<'static>,
 }
 
 impl Limit {
+    #[track_caller]
+    const fn new(duration: Duration) -> Limit {
+        Limit { duration, timer: None, made: Location::caller() }
+    }
+
     fn with_timer(self, timer: &Timer) -> Limit {
         Limit { timer: Some(timer.clone()), ..self }
     }
 
     fn start<F: Future>(&self, response: F) -> future::Timeout<F> {
-        match &self.timer {
-            Some(timer) => timer.timeout(self.duration, response),
-            None => timeout(self.duration, response),
-        }
+        let sleep = self.timer.as_ref().map_or_else(|| sleep(self.duration), |timer| timer.sleep(self.duration));
+        future::Timeout::new(response, sleep.made_at(self.made))
     }
 }

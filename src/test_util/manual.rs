@@ -308,7 +308,11 @@ impl ManualClock {
             timer.parking.clock.show(tick);
         }
         let mut list = WakeList::default();
-        timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum()
+        let fired = timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum();
+        for unneeded in timers.iter().map(TimerHold::lease).filter(|timer| timer.is_unneeded()) {
+            unneeded.close();
+        }
+        fired
     }
 
     /// When a timer of this clock next has work, which may be before the next deadline. `None` if never.

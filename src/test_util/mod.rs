@@ -179,7 +179,7 @@ pub fn hold() -> Hold {
 }
 
 /// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
-/// by itself until `code` has returned and its caller was woken.
+/// by itself until `code` has returned.
 ///
 /// The [`JoinHandle`] is tokio's. Work that was aborted before it began is cancelled, and holds the clock until tokio
 /// has dropped it; other work goes on and holds the clock until it ends, whether or not it is aborted or its handle

@@ -30,7 +30,8 @@ use crate::test_util::paused;
 /// not seen.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says with what, and names
-/// the worker whose thread a task blocks. Tasks that wake each other for ever never settle. Several tasks may settle at the same time: each returns once the others wait.
+/// the worker whose thread a task blocks. Tasks that wake each other for ever never settle. Several tasks may settle at
+/// the same time: each returns once the others wait.
 ///
 /// # Cancel safety
 /// Dropping the future changes nothing.

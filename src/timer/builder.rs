@@ -202,9 +202,8 @@ impl Builder {
     /// Makes the timer and spawns its driver on the current runtime.
     ///
     /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or once no handle is left and nothing
-    /// waits on it.
-    /// Handles are clones of the [`Timer`] and the intervals, queues and maps made on it. Sleeps and timeouts are not
-    /// handles.
+    /// waits on it. All that was made on it counts as waiting until it is dropped: sleeps, timeouts, intervals, queues
+    /// and maps.
     ///
     /// # Errors
     /// If a setting is out of range, if the runtime lacks something that the alarm needs, if the system refuses the

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::{Shared, endless_sleep};
+use super::Shared;
 use crate::future::Sleep;
 use crate::wheel::Tick;
 
@@ -168,7 +168,7 @@ impl<K, V> Expirations<K, V> {
 
     fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
         // The sleep may be with the map, for a thread that puts an entry off.
-        let sleep = self.sleep.get_or_insert_with(|| endless_sleep(self.shared.timer.as_ref()));
+        let sleep = self.sleep.get_or_insert_with(|| self.shared.endless_sleep());
         sleep.wait_for(until);
         if until == Tick::MAX {
             return Poll::Pending;

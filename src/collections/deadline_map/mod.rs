@@ -39,6 +39,7 @@ mod visit;
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::panic::Location;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
@@ -145,6 +146,8 @@ struct Shared<K, V> {
     capacity: Option<usize>,
     /// `None` if the map uses the clock of the current runtime.
     timer: Option<Timer>,
+    /// The line that made the map.
+    made: &'static Location<'static>,
     /// The number of handles on this map.
     handles: AtomicUsize,
 }
@@ -152,6 +155,15 @@ struct Shared<K, V> {
 impl<K, V> Shared<K, V> {
     fn now(&self) -> Tick {
         self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
+    }
+
+    /// A sleep for the consumer, on the map's timer.
+    fn endless_sleep(&self) -> Sleep {
+        let sleep = match &self.timer {
+            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
+            None => Sleep::new(Tick::MAX),
+        };
+        sleep.of(Kind::DeadlineMap).made_at(self.made)
     }
 
     /// Whether the last handle was dropped, so that nothing will be inserted.
@@ -168,16 +180,6 @@ impl<K, V> Shared<K, V> {
         }
         metrics
     }
-}
-
-/// A sleep for the consumer, on the map's timer.
-#[track_caller]
-fn endless_sleep(timer: Option<&Timer>) -> Sleep {
-    let sleep = match timer {
-        Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
-        None => Sleep::new(Tick::MAX),
-    };
-    sleep.of(Kind::DeadlineMap)
 }
 
 impl<K, V> Waits for Shared<K, V> {
@@ -295,15 +297,17 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     #[track_caller]
     fn of(wanted: Wanted, hasher: S) -> (DeadlineMap<K, V, S>, Expirations<K, V>) {
         let Wanted { shards, capacity, timer, name } = wanted;
-        let sleep = endless_sleep(timer.as_ref());
+        let made = Location::caller();
         let shared = Arc::new(Shared {
             shards: Shards::new(shards, capacity),
             consumer: Consumer::new(),
             name,
             capacity,
             timer,
+            made,
             handles: AtomicUsize::new(1),
         });
+        let sleep = shared.endless_sleep();
         (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared, sleep))
     }
 

@@ -1,8 +1,8 @@
 //! [`Timerfd`], and [`TimerfdAlarm`]: one that is watched by the runtime's I/O driver.
 //
 // Invariants
-// 1. A file that is not the `timerfd` is not closed, and keeps its settings: the program may have closed all files and
-//    opened others, and a forked process has its parent's.
+// 1. A file that is not the `timerfd` is not closed, and if it is another `timerfd` it is set back to the time that it
+//    had left: the program may have closed all files and opened others. A forked process leaves its parent's alone.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -38,7 +38,7 @@ impl Parking {
         }
     }
 
-    /// `false` if the system refuses, which it has no reason to.
+    /// `false` if the program has closed the alarm's file, or if this is a forked process and the alarm its parent's.
     fn set_own_alarm(&self, plan: &Locked<'_, Plan>, tick: Tick) -> bool {
         let at = self.clock.instant_of(tick).into_std();
         plan.alarm.as_ref().is_some_and(|alarm| alarm.set(at).is_ok())

@@ -97,9 +97,11 @@ impl ShardLease {
         self.shard.join(self.epoch);
     }
 
-    /// See [`Shard::leave`].
+    /// Removes a user. The timer ends if it was the last and nothing waits.
     pub(crate) fn leave(self) {
-        self.shard.leave(self.epoch);
+        if self.shard.leave(self.epoch) {
+            self.shard.parking.unused(self.epoch);
+        }
     }
 
     /// See [`Shard::insert`].

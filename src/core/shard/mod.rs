@@ -405,11 +405,9 @@ impl Shard {
         self.users.join(epoch);
     }
 
-    /// Removes a user of a timer.
-    pub(crate) fn leave(&self, epoch: Epoch) {
-        if self.users.leave(epoch) {
-            self.parking.unused(epoch);
-        }
+    /// Removes a user of a timer. Returns whether it was the last here.
+    pub(crate) fn leave(&self, epoch: Epoch) -> bool {
+        self.users.leave(epoch)
     }
 
     /// Whether a timer has users or entries here.
