@@ -93,6 +93,18 @@ fn what_a_process_does_with_timers_a_process_that_it_forks_off_can_do_too() {
         runtime.block_on(sleep(ms(2)));
         in_a_child(|| runtime.block_on(sleep(ms(50))));
         runtime.block_on(waits).unwrap();
+        // In a task on a worker, which knows its timer without asking.
+        let workers = multi_thread(1);
+        workers.block_on(async {
+            for _ in 0..100 {
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+            }
+            let waits = tokio::spawn(sleep(ms(10)));
+            tokio::spawn(async { in_a_child(|| futures::executor::block_on(sleep(ms(50)))) }).await.unwrap();
+            waits.await.unwrap();
+        });
+        drop(workers);
+
         // In a task that goes on in the child.
         let task = runtime.spawn(async {
             let waits = tokio::spawn(sleep(ms(10)));

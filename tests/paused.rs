@@ -569,3 +569,26 @@ fn a_clock_that_moved_with_one_runtime_can_move_with_another() {
         });
     }
 }
+
+/// Its driver does nothing while the test holds the clock, and kept its task until the clock ran again.
+#[test]
+fn a_timer_that_is_replaced_while_the_clock_is_paused_ends_once_nothing_waits_on_it() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                pause();
+                let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+                let before = tasks();
+                let waits = tokio::spawn(sleep(HOUR));
+                tokio::task::yield_now().await;
+                Timer::builder().install().unwrap();
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+                waits.await.unwrap();
+                while tasks() > before {
+                    tokio::task::yield_now().await;
+                }
+            });
+        });
+    }
+}

@@ -41,6 +41,22 @@ fn a_request_that_takes_longer_fails_at_the_limit_and_others_are_left_alone() {
     });
 }
 
+/// A timer with no room: the panic names the line that made the layer, not one of this crate.
+#[test]
+fn a_panic_names_the_line_that_made_the_layer() {
+    paused().block_on(async {
+        let timer = Timer::builder().capacity(1).build().unwrap();
+        let mut first = timer.sleep(common::HOUR);
+        assert!(common::poll(&mut first).is_pending());
+        let layer = TimeoutLayer::new(ms(100)).with_timer(&timer);
+        let made = format!("{}:{}:", file!(), line!() - 1);
+        let mut service = layer.layer(service_fn(take));
+        let mut request = Box::pin(service.call(1));
+        let said = common::panic_message(|| common::poll(&mut request));
+        assert!(said.contains("at capacity: 1 pending") && said.contains(&made), "{said}");
+    });
+}
+
 #[test]
 fn an_error_of_the_service_is_handed_on() {
     paused().block_on(async {

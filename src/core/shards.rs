@@ -392,10 +392,6 @@ impl Booker for Pooled<Shards> {
         match self.parking.alarm() {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
-            Due::Wake(driver) if self.parking.io.is_due() => stand_ins.send(Box::new(|| {
-                self.parking.io.look();
-                driver.wake();
-            })),
             Due::Wake(driver) => driver.wake(),
             Due::StandIn => Shards::call_stand_in(self, stand_ins),
         }
