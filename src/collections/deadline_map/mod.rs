@@ -158,6 +158,7 @@ impl<K, V> Shared<K, V> {
     }
 
     /// A sleep for the consumer, on the map's timer.
+    #[track_caller]
     fn endless_sleep(&self) -> Sleep {
         let sleep = match &self.timer {
             Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
