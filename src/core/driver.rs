@@ -16,7 +16,6 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::thread;
 use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
 #[cfg(feature = "test-util")]
 use crate::core::approach::{self, Approach};
@@ -100,8 +99,6 @@ impl Driver {
         parking.io.note_worker();
         if parking.io.found() {
             self.alarm.found_io();
-        } else if parking.io.is_due() {
-            thread::send(Box::new(|| parking.io.look()));
         }
         let is_the_systems = instant::clock_is_the_systems();
         if !is_the_systems {

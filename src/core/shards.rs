@@ -392,7 +392,13 @@ impl Booker for Pooled<Shards> {
         match self.parking.alarm() {
             Due::Nothing => {}
             Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
-            Due::Wake(driver) => driver.wake(),
+            Due::Wake(driver) => {
+                driver.wake();
+                // Sent from here, so that a stand-in that is started for it is as urgent as this thread.
+                if self.parking.io.is_due() {
+                    stand_ins.send(Box::new(|| self.parking.io.look()));
+                }
+            }
             Due::StandIn => Shards::call_stand_in(self, stand_ins),
         }
     }

@@ -23,7 +23,7 @@ use super::has_threads;
 #[cfg(target_os = "linux")]
 use super::priority;
 use super::sleeper::{Changed, Ended, Sleeper};
-use crate::core::stand_ins::{StandIns, Work};
+use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::{self, Mutex, MutexGuard, per_process};
 
@@ -76,11 +76,6 @@ pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
 /// Returns whether it does. Only one booker can do this.
 pub(crate) fn book_jump(id: BookerId, booker: &'static dyn Booker) -> bool {
     alarm().book_jump(id, booker)
-}
-
-/// Does `work` on a stand-in.
-pub(crate) fn send(work: Work) {
-    alarm().stand_ins.send(work);
 }
 
 /// Cancels a booking, if there is one.
