@@ -90,7 +90,7 @@ impl FindIo {
     pub(crate) fn look(&self) {
         let mut search = self.lock();
         let Some(Search { workers, looks, .. }) = &mut *search else { return };
-        let found = workers.next_parked().is_some_and(|parked| workers.waits_for_files(parked));
+        let found = workers.one_waits_for_files();
         if found || *looks == LOOKS {
             self.set(search, None, found);
         }
@@ -134,13 +134,6 @@ mod system {
         next: usize,
     }
 
-    /// A worker that is parked, or was when it was found.
-    pub(super) struct Parked {
-        worker: usize,
-        thread: u32,
-        parks: u64,
-    }
-
     #[derive(Clone, Copy)]
     struct Thread {
         number: u32,
@@ -165,21 +158,12 @@ mod system {
             self.threads[index] = Some(Thread { number: waits::current_number(), parks });
         }
 
-        /// The next of the known workers that is parked.
-        pub(super) fn next_parked(&self) -> Option<Parked> {
+        /// Whether the next of the known workers that are parked is so in an I/O driver.
+        pub(super) fn one_waits_for_files(&mut self) -> bool {
             let workers = self.threads.len();
-            (self.next..self.next + workers).find_map(|number| self.parked(number % workers))
-        }
-
-        fn parked(&self, worker: usize) -> Option<Parked> {
-            let thread = self.threads[worker]?;
-            let parks = parks::while_parked(&self.metrics, worker)?;
-            let is_there = !self.may_move || parks == thread.parks + 1;
-            is_there.then_some(Parked { worker, thread: thread.number, parks })
-        }
-
-        /// Whether a worker is parked in an I/O driver.
-        pub(super) fn waits_for_files(&mut self, Parked { worker, thread, parks }: Parked) -> bool {
+            let parked = |worker| self.parked(worker).map(|(thread, parks)| (worker, thread, parks));
+            let next = (self.next..self.next + workers).find_map(|number| parked(number % workers));
+            let Some((worker, thread, parks)) = next else { return false };
             self.next = worker + 1;
             // Under an emulator the numbers of system calls are not those that are looked for.
             if !waits::are_known() {
@@ -191,6 +175,14 @@ mod system {
             let wait = read.ok().and_then(|length| waits::wait(&doing[..length]));
             wait.is_some_and(|wait| wait.on == On::Files) && parks::while_parked(&self.metrics, worker) == Some(parks)
         }
+
+        /// The number of a worker's thread and its count of parks, if it is parked.
+        fn parked(&self, worker: usize) -> Option<(u32, u64)> {
+            let thread = self.threads[worker]?;
+            let parks = parks::while_parked(&self.metrics, worker)?;
+            let is_there = !self.may_move || parks == thread.parks + 1;
+            is_there.then_some((thread.number, parks))
+        }
     }
 }
 
@@ -201,8 +193,6 @@ mod system {
     /// This system does not say where a thread waits.
     pub(super) enum Workers {}
 
-    pub(super) enum Parked {}
-
     impl Workers {
         pub(super) fn of(_: &Handle) -> Option<Workers> {
             None
@@ -212,11 +202,7 @@ mod system {
             match *self {}
         }
 
-        pub(super) fn next_parked(&self) -> Option<Parked> {
-            match *self {}
-        }
-
-        pub(super) fn waits_for_files(&mut self, _: Parked) -> bool {
+        pub(super) fn one_waits_for_files(&mut self) -> bool {
             match *self {}
         }
     }
