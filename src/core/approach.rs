@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::clock::{duration_of, instant, instant_of};
+use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::{Unfit, has_threads};
 use crate::core::hook::{self, Quiet};
 use crate::core::shards::Shards;
 use crate::util::parks;
@@ -53,24 +53,17 @@ pub(super) struct Approach {
 
 impl Approach {
     /// Begins to wait for a tick, on a clock that tokio has paused.
-    pub(super) fn begin(
-        &mut self,
-        alarm: &mut OwnAlarm,
-        now: Tick,
-        at: Tick,
-        cx: &mut Context<'_>,
-    ) -> Result<(), Unfit> {
+    pub(super) fn begin(&mut self, alarm: &mut OwnAlarm, now: Tick, at: Tick, cx: &mut Context<'_>) {
         if let Next::Jump(to) = next(now, at) {
             self.quiet = None;
             return alarm.set_tokio((at < Tick::MAX).then(|| before(to)));
         }
         // A test may move the clock meanwhile.
-        alarm.set_tokio(Some(instant_of(at)))?;
+        alarm.set_tokio(Some(instant_of(at)));
         let quiet = self.quiet.get_or_insert_with(hook::quiet);
         if poll(quiet, cx).is_ready() {
             cx.waker().wake_by_ref();
         }
-        Ok(())
     }
 
     /// Takes the step to `at` if it may be taken by now. Returns whether it did; what is due fires when the alarm goes
@@ -86,7 +79,8 @@ impl Approach {
         }
         move_by(to - now);
         // After those of tokio's own timers that are due by now.
-        alarm.set_tokio(Some(before(to))).is_ok()
+        alarm.set_tokio(Some(before(to)));
+        true
     }
 }
 

@@ -10,14 +10,13 @@ use tokio::runtime;
 
 use crate::clock::held;
 use crate::clock::source::{self, Course};
-use crate::core::alarm::thread::{self, BookerId};
+use crate::core::alarm::thread::BookerId;
 use crate::core::hook::{ADOPT, Adopt};
 use crate::core::order::Order;
 use crate::core::parking::Parking;
 use crate::core::registry;
 use crate::core::shard::Shard;
 use crate::core::shards::{Shards, TimerLease, parkings};
-use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Ticks, Wheel};
 
 /// From now on `now` says what the current runtime's clock shows, and `adopt` is called for each timer on a runtime.
@@ -47,33 +46,29 @@ pub(crate) fn wake_free_drivers() {
 
 impl Parking {
     /// Begins a timer whose time a test shows, at first `now`.
-    pub(crate) fn open_by_hand(&self, now: Tick) {
-        self.driverless.store(false, SeqCst);
-        self.unconfirmed.forget();
+    pub(crate) fn open_shown(&self, now: Tick) {
         self.clock.begin_to_show(now);
-        self.begin(Ticks(0)).leave();
+        drop(self.begin(false, Ticks(0)));
     }
 
     /// From now on a test shows the time. Returns `false` if the timer has ended.
-    pub(crate) fn take_by_hand(&self, now: Tick) -> bool {
+    pub(crate) fn show(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
-        if !plan.is_open {
-            return false;
+        if plan.is_open {
+            self.clock.begin_to_show(now);
+            self.stop(&mut plan);
         }
-        self.clock.begin_to_show(now);
-        self.unconfirmed.confirm(now);
-        plan.leave();
-        self.certain.store(u64::MAX, SeqCst);
-        thread::cancel(self.id);
-        true
+        plan.is_open
     }
 
     /// From now on the clock runs.
     pub(crate) fn run(&self, course: Course) {
-        let plan = self.parker.lock();
+        let mut plan = self.parker.lock();
         if plan.is_open {
             self.clock.run(course);
-            self.wake_up(plan);
+            if !plan.look_again() {
+                self.call(plan, false);
+            }
         }
     }
 }
@@ -84,12 +79,6 @@ impl Shards {
         for (number, shard) in (0..).zip(self.all()) {
             shard.lock().order = Order::by_chance(shard.address(), seed.wrapping_add(number));
         }
-    }
-
-    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
-    pub(crate) fn first_deadline(&self) -> Tick {
-        let first = |shard: &&Shard| shard.read(|wheel| wheel.first().and_then(|key| wheel.deadline(key)));
-        self.all().iter().filter_map(first).min().unwrap_or(Tick::MAX)
     }
 }
 

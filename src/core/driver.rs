@@ -2,10 +2,9 @@
 //! left.
 //
 // Invariants
-// 1. One poll wakes about 1024 tasks at most, and each of its `LOOKS` takes locks at most 256 times. Then other tasks
-//    run.
-// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes, and is dropped, once the timer is
-//    unneeded.
+// 1. Each poll chooses the alarm that fits the clock, and makes one turn. A turn that stops early wakes the task.
+// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes, and is dropped, once the timer
+//    has ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,20 +15,17 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::{Alarm, SharedAlarm, Unfit};
+use crate::core::alarm::{Alarm, Unfit};
 #[cfg(feature = "test-util")]
 use crate::core::approach::{self, Approach};
 use crate::core::hook;
-use crate::core::parking::{DriverWaker, WakesBy};
+use crate::core::parking::{Begun, DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
-use crate::core::shards::{TimerHold, TimerLease, TurnBudget};
+use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget};
 use crate::wheel::{Tick, Ticks};
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
-
-/// How often one poll looks, if earlier deadlines are registered while it does.
-const LOOKS: usize = 8;
 
 /// Turns a timer's wheels: a future that you spawn or poll, so that the timer's sleeps complete. Made by
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
@@ -93,65 +89,62 @@ impl Driver {
         self.alarm.make()
     }
 
-    /// Goes to sleep after a look at the time `now`. Returns `false` if it has to look again.
-    fn sleep_after(&mut self, now: Tick, cx: &mut Context<'_>) -> bool {
-        let parking = self.timer.parking;
-        parking.io.note_worker();
-        if parking.io.found() {
-            self.alarm.found_io();
-        }
-        let is_the_systems = instant::clock_is_the_systems();
-        if !is_the_systems {
+    /// Makes the turn that has begun.
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        let timer = self.timer;
+        let runs = instant::clock_is_the_systems();
+        if !runs {
             source::one_is_held();
         }
-        let watches = is_the_systems && self.alarm.watches_for_pause();
-        // Before the look, so that it does not find cancelled entries.
-        if !is_the_systems || watches {
-            self.timer.drive_clock();
+        let watches = runs && self.alarm.watches_for_pause();
+        // Before the turn, so that its look does not find cancelled entries.
+        if !runs || watches {
+            timer.publish_removals();
         }
-        let earliest = self.timer.earliest();
-        #[cfg(feature = "test-util")]
-        let earliest = if is_the_systems { earliest } else { self.timer.first_deadline() };
-        match self.alarm.to_set(is_the_systems, watches) {
-            Some(Alarm::Tokio) => {
-                let Some(at) = parking.end_turn(now, earliest, WakesBy::Itself) else { return false };
-                if self.wait_for(at, now, cx).is_ok() {
-                    return true;
-                }
-                self.alarm.give_up(Alarm::Tokio);
-            }
-            Some(alarm) => match self.alarm.shared() {
-                Ok(shared) => {
-                    parking.use_alarm(shared);
-                    return parking.end_turn(now, earliest, WakesBy::OwnAlarm).is_some();
-                }
-                Err(_) => self.alarm.give_up(alarm),
-            },
-            None => {}
-        }
-        let by = match is_the_systems {
-            true if watches => WakesBy::ThreadOrTokio,
-            true => WakesBy::Thread,
-            false => WakesBy::NowAndThen,
-        };
-        let Some(at) = parking.end_turn(now, earliest, by) else { return false };
-        if watches {
-            let at = (at < Tick::MAX).then(|| parking.clock.instant_of(at));
+        let alarm = self.choose_alarm(runs, watches);
+        let is_tokio = matches!(alarm, WakesBy::Tokio);
+        timer.parking.wake_by(alarm);
+        let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
+        let Some(at) = timer.turn(&mut self.list, earliest) else { return timer.parking.interrupt_turn(false) };
+        if is_tokio {
+            self.wait_for(at, cx);
+        } else if watches {
+            let at = (at < Tick::MAX).then(|| timer.parking.clock.instant_of(at));
             #[cfg(feature = "test-util")]
             let at = at.map(approach::ahead_of);
             self.alarm.watch_for_pause(at);
         }
-        true
+    }
+
+    /// What is to begin the next turn, if the clock `runs` or does not, or if this `watches` for a pause.
+    fn choose_alarm(&mut self, runs: bool, watches: bool) -> WakesBy {
+        if self.timer.parking.io.found() {
+            self.alarm.found_io();
+        }
+        match self.alarm.to_set(runs, watches) {
+            Some(Alarm::Tokio) if self.alarm.make_tokio().is_ok() => return WakesBy::Tokio,
+            Some(Alarm::Tokio) => self.alarm.give_up(Alarm::Tokio),
+            Some(alarm) => match self.alarm.shared() {
+                Ok(shared) => return WakesBy::Own(shared),
+                Err(_) => self.alarm.give_up(alarm),
+            },
+            None => {}
+        }
+        match runs {
+            true if watches => WakesBy::Both,
+            true => WakesBy::Thread,
+            false => WakesBy::NowAndThen,
+        }
     }
 
     /// Waits for a tick with tokio's alarm.
-    fn wait_for(&mut self, at: Tick, now: Tick, cx: &mut Context<'_>) -> Result<(), Unfit> {
+    fn wait_for(&mut self, at: Tick, cx: &mut Context<'_>) {
         #[cfg(feature = "test-util")]
         if approach::is_possible() && instant::is_paused() {
-            return self.approach.begin(&mut self.alarm, now, at, cx);
+            return self.approach.begin(&mut self.alarm, clock::now(), at, cx);
         }
-        let _ = (now, cx);
-        self.alarm.set_tokio((at < Tick::MAX).then(|| self.timer.parking.clock.instant_of(at)))
+        let _ = cx;
+        self.alarm.set_tokio((at < Tick::MAX).then(|| self.timer.parking.clock.instant_of(at)));
     }
 }
 
@@ -165,37 +158,16 @@ impl Future for Driver {
         if this.approach.step(&mut this.alarm, clock::now(), timer.parking.next_wake(), cx) {
             return Poll::Pending;
         }
-        let mut left = TurnBudget::OF_A_TURN;
-        for _ in 0..LOOKS {
-            if !timer.serves() {
-                return Poll::Ready(());
-            }
-            if source::any_is_held() {
-                hook::timer_here(timer);
-                if timer.is_unneeded() {
-                    return Poll::Ready(());
-                }
-                if timer.parking.wait_while_shown(cx.waker()) {
-                    return Poll::Pending;
-                }
-            }
-            timer.parking.begin_turn(DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task });
-            if !timer.serves() {
-                return Poll::Ready(());
-            }
-            let fired = timer.fire_due(&mut this.list, left);
-            timer.parking.unconfirmed.confirm(fired.at);
-            left.wakes = left.wakes.saturating_sub(fired.wakes);
-            if !fired.all {
-                break;
-            }
-            if this.sleep_after(fired.at, cx) {
-                return if timer.is_unneeded() { Poll::Ready(()) } else { Poll::Pending };
-            }
+        if source::any_is_held() {
+            hook::timer_here(timer);
         }
-        timer.parking.interrupt_turn();
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        timer.parking.io.note_worker();
+        let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
+        if timer.parking.begin_turn(Some(driver)) == Begun::Turn {
+            this.turn(cx);
+        }
+        timer.close_if_unneeded();
+        if timer.serves() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -214,46 +186,33 @@ impl std::fmt::Debug for Driver {
     }
 }
 
-impl FireInline {
-    /// Makes the turn that has begun in the driver's place, which comes only if that leaves something to do.
-    fn turn(self: Arc<Self>, alarm: &dyn SharedAlarm) {
-        let timer = self.timer.lease();
-        let fired = timer.fire_due(&mut WakeList::default(), TurnBudget::OF_A_TURN);
-        timer.parking.unconfirmed.confirm(fired.at);
-        let forgotten = alarm.forget(&Waker::from(self));
-        let sleeps = fired.all
-            && forgotten.is_ok()
-            && !timer.is_unneeded()
-            && timer.parking.end_turn(fired.at, timer.earliest(), WakesBy::OwnAlarm).is_some();
-        if !sleeps {
-            timer.parking.wake_late_driver();
-        }
-    }
-}
-
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.timer.lease();
-        let is_the_systems = instant::clock_is_the_systems();
-        if is_the_systems {
-            if let Some(alarm) = timer.parking.begin_turn_inline() {
-                return self.turn(&*alarm);
-            }
-        }
-        let (now, next_wake) = (clock::now(), timer.parking.next_wake());
+        let parking = timer.parking;
+        let runs = instant::clock_is_the_systems();
+        let (now, next_wake) = (clock::now(), parking.next_wake());
         #[cfg(feature = "test-util")]
-        if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
+        if !runs && now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
             approach::align(timer.get(), now);
-            return timer.parking.wake_driver();
+            return parking.wake_driver();
         }
-        let (at, budget) = if is_the_systems {
-            (now, TurnBudget::OF_A_TURN)
-        } else {
+        // Before the turn sets it anew.
+        let is_set = parking.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
+        if parking.begin_turn(None) != Begun::Turn {
+            return;
+        }
+        if !runs {
             // A paused clock overshoots the deadline by rounding. Tasks see the later time only after those of the
             // deadline ran. And a test must not see that some of what is due is left to the driver.
-            (if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now }, TurnBudget::UNBOUNDED)
-        };
-        timer.fire_at(at, &mut WakeList::default(), budget);
-        timer.parking.wake_driver();
+            let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
+            timer.fire_at(at, &mut WakeList::default(), TurnBudget::UNBOUNDED);
+            parking.interrupt_turn(false);
+        } else if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
+            parking.interrupt_turn(false);
+        } else if !is_set {
+            parking.wake_driver();
+        }
+        timer.close_if_unneeded();
     }
 }

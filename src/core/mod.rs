@@ -7,6 +7,7 @@ pub(crate) mod approach;
 #[cfg(feature = "test-util")]
 pub(crate) mod by_hand;
 pub(crate) mod capacity;
+pub(crate) mod coalesce;
 pub(crate) mod driver;
 pub(crate) mod hook;
 pub(crate) mod jumps;

@@ -1,19 +1,18 @@
-//! [`Parker`]: the handshake between a sleeper that waits for the earliest deadline and those that register deadlines.
+//! [`Parker`]: the handshake between whoever waits for the earliest deadline and those that register deadlines.
 //!
-//! A mistake here hangs a program. The sleeper publishes the tick at which it will wake (`next_wake`). Whoever
-//! registers an earlier deadline wakes it or moves its alarm. While the sleeper looks for the earliest deadline it
-//! publishes "never", so every registration takes the lock and makes it look again.
+//! A mistake here hangs a program. Whoever waits publishes the tick at which a look begins by itself (`next_wake`).
+//! Whoever registers an earlier deadline wakes the waiter or moves its alarm. While somebody looks for the earliest
+//! deadline the tick is "never", so every registration takes the lock and makes the look repeat.
 //!
-//! A timer's driver and a map's consumer each use one. `P` is what they keep under the same lock.
+//! A timer and a map's consumer each use one. `P` is what they keep under the same lock.
 //
 // Invariants
 // 1. Order of a look: publish "never", look, publish the earliest. Order of a registration: publish the new earliest
 //    deadline where the look finds it, then read `next_wake`. All of these are sequentially consistent, so a
 //    registration that the look missed reads "never" and takes the lock.
 // 2. `next_wake` changes only under the lock; reading it is a filter in front of the lock.
-// 3. If two looks overlap, the one that ends last only makes the wake-up earlier.
-// 4. A registration during a look is not lost: the look does not end in sleep, unless another look has begun since.
-// 5. Nobody is woken, and no waker is cloned or dropped, under the lock.
+// 3. One looks at a time. Who claims the look meanwhile makes it repeat, and so does a registration.
+// 4. Nobody is woken, and no waker is cloned or dropped, under the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -34,11 +33,11 @@ struct State<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nobody sleeps, or the sleeper will look without being woken. `next_wake` lets no registration through.
+    /// A look will come without a registration, or nobody waits. `next_wake` lets no registration through.
     Away,
-    /// The sleeper looks, or is about to. `again`: a deadline was registered since, which the look may have missed.
+    /// Somebody looks. `again`: it has to repeat.
     Looking { again: bool },
-    /// The sleeper sleeps until `next_wake`.
+    /// Nobody looks until `next_wake`.
     Parked,
 }
 
@@ -49,12 +48,12 @@ pub(crate) struct Locked<'a, P> {
 }
 
 impl<P> Parker<P> {
-    /// A parker on which nobody sleeps yet.
+    /// A parker on which nobody waits yet.
     pub(crate) fn new(beside: P) -> Self {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(State { phase: Phase::Away, beside }) }
     }
 
-    /// The tick at which the sleeper wakes; `Tick::MAX` while it looks, tick 0 while it is away.
+    /// The tick at which a look begins by itself; `Tick::MAX` during a look, tick 0 if nothing needs to be woken.
     #[inline]
     pub(crate) fn next_wake(&self) -> Tick {
         Tick(self.next_wake.load(SeqCst))
@@ -66,7 +65,7 @@ impl<P> Parker<P> {
         Locked { next_wake: &self.next_wake, state }
     }
 
-    /// A deadline was registered and a look can find it. Returns whether the sleeper may wake too late for it. If so,
+    /// A deadline was registered and a look can find it. Returns whether the next look may come too late for it. If so,
     /// take the lock: [`Locked::registered`] says what to do.
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
@@ -77,10 +76,10 @@ impl<P> Parker<P> {
 /// What a registration finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing to do: the sleeper wakes in time, or looks again.
+    /// Nothing to do: a look comes in time, or repeats.
     Served,
-    /// The sleeper would sleep too long.
-    Sleeper,
+    /// The next look would come too late.
+    Parked,
 }
 
 impl<P> Locked<'_, P> {
@@ -92,21 +91,32 @@ impl<P> Locked<'_, P> {
         self.next_wake.store(next_wake.0, SeqCst);
     }
 
-    /// A look begins.
+    /// Begins a look, in place of any before.
     pub(crate) fn look(&mut self) {
         self.publish(Tick::MAX);
         self.state.phase = Phase::Looking { again: false };
     }
 
-    /// Makes the current look repeat.
-    pub(crate) fn look_again(&mut self) {
-        self.publish(Tick::MAX);
-        self.state.phase = Phase::Looking { again: true };
+    /// Begins a look unless somebody else looks, who then looks again. Returns whether it does.
+    pub(crate) fn claim(&mut self) -> bool {
+        if self.look_again() {
+            return false;
+        }
+        self.look();
+        true
+    }
+
+    /// Makes the look repeat, if there is one. Returns whether there is.
+    pub(crate) fn look_again(&mut self) -> bool {
+        let Phase::Looking { again } = &mut self.state.phase else { return false };
+        *again = true;
+        true
     }
 
     /// A look has found `earliest`. Returns `false` if it has to repeat.
     pub(crate) fn park(&mut self, earliest: Tick) -> bool {
-        if let Phase::Looking { again: true } = self.state.phase {
+        if self.state.phase == (Phase::Looking { again: true }) {
+            self.state.phase = Phase::Looking { again: false };
             return false;
         }
         self.publish(earliest);
@@ -114,17 +124,12 @@ impl<P> Locked<'_, P> {
         true
     }
 
-    /// Whether the sleeper sleeps, until `earliest` at most.
-    pub(crate) fn wakes_by(&self, earliest: Tick) -> bool {
-        self.state.phase == Phase::Parked && self.next_wake.load(SeqCst) <= earliest.0
-    }
-
-    /// The sleeper's alarm was moved, so it wakes earlier.
+    /// The alarm was moved, so that the next look comes earlier.
     pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
         self.publish(deadline);
     }
 
-    /// Nobody sleeps any more.
+    /// Nobody looks or waits any more, or somebody was woken to look.
     pub(crate) fn leave(&mut self) {
         self.publish(Tick::ZERO);
         self.state.phase = Phase::Away;
@@ -134,7 +139,7 @@ impl<P> Locked<'_, P> {
     pub(crate) fn registered(&mut self, deadline: Tick) -> Found {
         match &mut self.state.phase {
             Phase::Looking { again } => *again = true,
-            Phase::Parked if deadline.0 < self.next_wake.load(SeqCst) => return Found::Sleeper,
+            Phase::Parked if deadline.0 < self.next_wake.load(SeqCst) => return Found::Parked,
             Phase::Away | Phase::Parked => {}
         }
         Found::Served

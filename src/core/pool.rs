@@ -81,9 +81,14 @@ impl<T: Pooling> Pooled<T> {
 
     /// Begins a use. The caller must have the memory to itself.
     pub(crate) fn begin(&'static self) -> Lease<T> {
-        let epoch = Epoch(self.epoch.load(SeqCst));
-        self.holders.begin(epoch);
-        self.at(epoch)
+        let begun = self.present();
+        self.holders.begin(begun.epoch);
+        begun
+    }
+
+    /// The present use, or the next if there is none at present.
+    pub(crate) fn present(&'static self) -> Lease<T> {
+        self.at(Epoch(self.epoch.load(SeqCst)))
     }
 
     /// The use with this epoch.

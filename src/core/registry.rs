@@ -277,7 +277,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
         // So that its driver hears when the last that waits there is cancelled.
-        replaced.timer().drive_clock();
+        replaced.timer().publish_removals();
     }
     // Unlock first: a runtime that is shutting down drops the task at once, which locks the list. And whoever drops the
     // last owner of a timer ends it, which wakes tasks.

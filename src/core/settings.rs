@@ -6,8 +6,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::core::alarm::Alarm;
+use crate::core::coalesce;
 use crate::core::driver::Driver;
-use crate::core::parking::coalesce;
 use crate::core::shards::{TimerLease, Wanted};
 use crate::util::name::Name;
 use crate::wheel::Ticks;

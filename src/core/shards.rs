@@ -1,23 +1,24 @@
 //! [`Shards`]: the shards of one timer, and the turn that fires what is due in them.
 //
 // Invariants
-// 1. Whoever fires holds the memory for its timer meanwhile. Stand-ins do not: they go by the system's clock, so what
-//    they fire in memory that another timer has by now is due there too.
-// 2. A turn does not lock a shard with nothing due.
-// 3. A driver may begin to turn while a stand-in does, but not the other way round. Each entry is fired by one of them.
+// 1. Whoever fires holds the memory for its timer meanwhile.
+// 2. A turn does not lock a shard with nothing due. It wakes about 1024 tasks at most, and each of its `LOOKS` takes
+//    locks at most 256 times. Then other tasks run.
+// 3. Whoever finds that nobody needs the timer any more ends it.
 
 use std::sync::Arc;
 #[cfg(feature = "test-util")]
 use std::sync::{Mutex, PoisonError};
 
+use tokio::runtime::Handle;
+
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::capacity::Capacity;
-use crate::core::parking::{Due, Parking, WakesBy};
+use crate::core::parking::{Begun, Due, Parking};
 use crate::core::pool::{Epoch, Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
-use crate::util::catch_panic::catch_panic;
 use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::{MODELLED, keep, per_process};
@@ -46,23 +47,6 @@ pub(crate) struct Shards {
     /// How many of the shards the timer uses.
     used: AtomicUsize,
     turns: AtomicU64,
-    /// What a stand-in does here, and in which process: a forked process does not have its parent's stand-ins.
-    stand_in: AtomicU64,
-}
-
-/// What a stand-in does.
-#[derive(Clone, Copy)]
-enum StandIn {
-    Away,
-    Turns,
-    /// It turns, and was called again meanwhile.
-    TurnsAgain,
-}
-
-impl StandIn {
-    fn here(self) -> u64 {
-        u64::from(crate::util::per_process::generation()) << 32 | self as u64
-    }
 }
 
 /// What a timer asks for.
@@ -99,6 +83,9 @@ impl Pooling for Shards {
     }
 }
 
+/// How often one turn looks, if earlier deadlines are registered while it does.
+const LOOKS: usize = 8;
+
 /// How much a turn may do.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnBudget {
@@ -128,8 +115,7 @@ impl Shards {
         let parking = keep!(Parking, Parking::new());
         let capacity = keep!(Capacity, Capacity::new());
         let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
-        let (used, turns, stand_in) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let shards = Shards { parking, all, capacity, used, turns, stand_in };
+        let shards = Shards { parking, all, capacity, used: AtomicUsize::new(0), turns: AtomicU64::new(0) };
         let kept = keep!(Pooled<Shards>, Pooled::new(shards));
         #[cfg(feature = "test-util")]
         parkings().lock().unwrap_or_else(PoisonError::into_inner).push(parking);
@@ -140,14 +126,32 @@ impl Shards {
         &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
-    /// From now on the timer drives its clock, which a test has paused: the clock jumps to deadlines here.
-    pub(crate) fn drive_clock(&self) {
-        self.all().iter().filter(|shard| !shard.drives_clock()).for_each(|shard| shard.drive_clock());
+    /// From now on the driver hears of removals: a test has paused its clock, which would jump to deadlines that are
+    /// gone, or the timer ends with its last entry.
+    pub(crate) fn publish_removals(&self) {
+        self.all().iter().for_each(|shard| shard.publish_removals());
     }
 
-    /// Fires what is due now, within the budget.
-    pub(crate) fn fire_due(&self, list: &mut WakeList, budget: TurnBudget) -> Fired {
-        self.fire_at(self.parking.clock.now(), list, budget)
+    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
+    pub(crate) fn first_deadline(&self) -> Tick {
+        self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// Makes the turn that has [begun](Parking::begin_turn), and finds the `earliest` deadline left. Returns when the next
+    /// begins, or `None` if there is more to do: then interrupt it.
+    pub(crate) fn turn(&self, list: &mut WakeList, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
+        let mut left = TurnBudget::OF_A_TURN;
+        for _ in 0..LOOKS {
+            let fired = self.fire_at(self.parking.clock.now(), list, left);
+            left.wakes = left.wakes.saturating_sub(fired.wakes);
+            if !fired.all {
+                return None;
+            }
+            if let Some(at) = self.parking.end_turn(fired.at, earliest(self)) {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// Fires what is due at a tick that has been reached, within the budget.
@@ -174,40 +178,6 @@ impl Shards {
     /// When a shard next has work.
     pub(crate) fn earliest(&self) -> Tick {
         self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
-    }
-
-    /// Calls a stand-in, for a timer without a driver or with a late one, whose runtime is blocked or not driven. One
-    /// at a time: a waker that blocks a stand-in delays this timer, but takes no more threads.
-    fn call_stand_in(&'static self, stand_ins: &'static StandIns) {
-        let turns = [StandIn::Turns.here(), StandIn::TurnsAgain.here()];
-        let called = |now| Some(if turns.contains(&now) { turns[1] } else { turns[0] });
-        let before = self.stand_in.fetch_update(Ordering::SeqCst, Ordering::SeqCst, called);
-        if before.is_ok_and(|before| !turns.contains(&before)) {
-            stand_ins.send(Box::new(|| self.stand_in()));
-        }
-    }
-
-    /// Turns, and again if it was called meanwhile.
-    fn stand_in(&self) {
-        let (turns, away) = (StandIn::Turns.here(), StandIn::Away.here());
-        while {
-            self.stand_in.store(turns, Ordering::SeqCst);
-            catch_panic(|| self.turn_once());
-            self.stand_in.compare_exchange(turns, away, Ordering::SeqCst, Ordering::SeqCst).is_err()
-        } {}
-    }
-
-    fn turn_once(&self) {
-        let now = self.parking.clock.now();
-        if self.parking.is_paused() || !self.parking.begin_turn_as_stand_in(now) {
-            return;
-        }
-        let fired = self.fire_at(now, &mut WakeList::default(), TurnBudget::OF_A_TURN);
-        let slept = fired.all.then(|| self.parking.end_turn(fired.at, self.earliest(), WakesBy::Thread));
-        if slept.flatten().is_none() {
-            // There is more to do, after the other calls of the alarm thread.
-            self.parking.call_again();
-        }
     }
 }
 
@@ -255,7 +225,7 @@ impl TimerLease {
             source::one_is_held();
         }
         if !is_the_systems || instant::runtime_that_may_pause().is_some() {
-            timer.drive_clock();
+            timer.publish_removals();
         }
         timer
     }
@@ -335,6 +305,13 @@ impl TimerLease {
         !self.all().iter().any(|shard| shard.is_used(self.epoch()))
     }
 
+    /// Ends the timer if nobody needs it.
+    pub(crate) fn close_if_unneeded(self) {
+        if self.is_unneeded() {
+            self.close();
+        }
+    }
+
     /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
         self.all().iter().for_each(|shard| shard.replace(self.epoch()));
@@ -380,12 +357,28 @@ impl TimerLease {
     }
 }
 
+impl TimerHold {
+    /// Turns in place of a driver that is late, or for a timer without one. Its runtime is blocked or not driven, or a
+    /// test has paused its clock.
+    fn turn_for_the_driver(&self) {
+        let timer = self.lease();
+        let runtime = timer.parking.runtime_that_may_pause();
+        let _entered = runtime.as_ref().map(Handle::enter);
+        // On a paused clock nothing is late: its driver was called, and comes.
+        let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
+        if is_paused || timer.parking.begin_turn(None) != Begun::Turn {
+            return;
+        }
+        if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
+            timer.parking.interrupt_turn(true);
+        }
+        timer.close_if_unneeded();
+    }
+}
+
 impl Booker for Pooled<Shards> {
     fn unused(&'static self, epoch: Epoch) {
-        let timer = self.at(epoch);
-        if timer.is_unneeded() {
-            timer.close();
-        }
+        self.at(epoch).close_if_unneeded();
     }
 
     fn alarm(&'static self, stand_ins: &'static StandIns) {
@@ -399,7 +392,11 @@ impl Booker for Pooled<Shards> {
                     stand_ins.send(Box::new(|| self.parking.io.look()));
                 }
             }
-            Due::StandIn => Shards::call_stand_in(self, stand_ins),
+            Due::Helper => {
+                if let Some(timer) = self.present().try_hold() {
+                    stand_ins.send(Box::new(move || timer.turn_for_the_driver()));
+                }
+            }
         }
     }
 }

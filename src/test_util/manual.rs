@@ -264,8 +264,8 @@ impl ManualClock {
         }
         // Hold it first, so that no other timer has this memory now.
         let Some(held) = timer.try_hold() else { return };
-        if timer.parking.take_by_hand(state.now) {
-            timer.drive_clock();
+        if timer.parking.show(state.now) {
+            timer.publish_removals();
             state.timers.push(held);
         }
     }
@@ -336,8 +336,8 @@ impl ShowsTime for Inner {
     fn open(&self, wanted: Wanted) -> TimerLease {
         let mut state = self.lock();
         let timer = TimerLease::make(wanted);
-        timer.parking.open_by_hand(state.now);
-        timer.drive_clock();
+        timer.parking.open_shown(state.now);
+        timer.publish_removals();
         state.timers.push(timer.hold());
         timer
     }

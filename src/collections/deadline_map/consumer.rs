@@ -41,7 +41,7 @@ impl Consumer {
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
-            if left.registered(deadline) == Found::Sleeper {
+            if left.registered(deadline) == Found::Parked {
                 wake(left);
             }
         }
@@ -52,7 +52,7 @@ impl Consumer {
         let mut left = self.parker.lock();
         match left.phase() {
             Phase::Away => {}
-            Phase::Looking { .. } => left.look_again(),
+            Phase::Looking { .. } => _ = left.look_again(),
             Phase::Parked => wake(left),
         }
     }

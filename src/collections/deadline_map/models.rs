@@ -22,7 +22,7 @@ fn map() -> (Map, Task) {
 /// The same, if waiting drives the clock.
 fn map_on_a_paused_clock() -> (Map, Task) {
     let (map, task) = map();
-    map.timer().drive_clock();
+    map.timer().publish_removals();
     (map, task)
 }
 

@@ -60,14 +60,17 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets tokio's alarm. `None` sets no alarm.
-    pub(crate) fn set_tokio(&mut self, at: Option<Instant>) -> Result<(), Unfit> {
-        if let Some(at) = at {
-            self.tokio.set(at)?;
-        } else {
-            self.tokio.cancel();
+    /// Makes tokio's alarm if there is none.
+    pub(crate) fn make_tokio(&mut self) -> Result<(), Unfit> {
+        Ok(self.tokio.make()?)
+    }
+
+    /// Sets tokio's alarm, which was made before. `None` sets no alarm.
+    pub(crate) fn set_tokio(&mut self, at: Option<Instant>) {
+        match at {
+            Some(at) => self.tokio.set(at),
+            None => self.tokio.cancel(),
         }
-        Ok(())
     }
 
     /// Returns the alarm that any thread can set, and cancels tokio's.
@@ -115,9 +118,10 @@ impl OwnAlarm {
     /// a current-thread runtime can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time` is not known.
-        let made = if at.is_some() { enabled::silently(|| self.tokio.make()) } else { Ok(()) };
-        if made.is_err() || self.set_tokio(at).is_err() {
+        if at.is_some() && enabled::silently(|| self.tokio.make()).is_err() {
             self.give_up(Alarm::Tokio);
+        } else {
+            self.set_tokio(at);
         }
     }
 

@@ -6,7 +6,7 @@
 //    tokio's.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -30,44 +30,34 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Makes the sleep if there is none, after which [`set`](Self::set) cannot fail.
+    /// Makes the sleep if there is none. Fails if the runtime has no `enable_time`.
     pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
         if self.sleep.is_none() {
-            self.sleep = Some(sleep_until(tokio::time::Instant::now())?);
+            let never = tokio::time::Instant::from(Instant::now() + LONGEST);
+            self.sleep = Some(enabled::with_time(|| Box::pin(tokio::time::sleep_until(never)))?);
         }
         Ok(())
     }
 
-    /// Sets the alarm, in place of the last one. Fails if the runtime has no `enable_time`.
-    pub(super) fn set(&mut self, at: Instant) -> Result<(), NotEnabled> {
+    /// Sets the alarm, in place of the last one. Not on a runtime that has no `enable_time`.
+    pub(super) fn set(&mut self, at: Instant) {
         let at = at.min(Instant::now() + LONGEST).into();
         // A tokio sleep that is reset to later stays where it was in tokio's wheel, and a paused clock stops there.
         if self.sleep.as_ref().is_some_and(|sleep| sleep.deadline() < at && !sleep.is_elapsed()) {
             self.cancel();
         }
-        let sleep = match &mut self.sleep {
-            Some(sleep) => {
-                sleep.as_mut().reset(at);
-                sleep
-            }
-            none => none.insert(sleep_until(at)?),
-        };
-        let sleep = sleep.as_mut();
+        let Ok(()) = self.make() else { return };
+        let Some(sleep) = &mut self.sleep else { return };
+        sleep.as_mut().reset(at);
         // The alarm must not spend the budget of the driver's task.
-        let polled =
-            std::pin::pin!(tokio::task::coop::unconstrained(sleep)).poll(&mut Context::from_waker(&self.waker));
+        let polled = pin!(tokio::task::coop::unconstrained(sleep.as_mut())).poll(&mut Context::from_waker(&self.waker));
         if polled == Poll::Ready(()) {
             self.sleep = None;
             self.waker.wake_by_ref();
         }
-        Ok(())
     }
 
     pub(super) fn cancel(&mut self) {
         self.sleep = None;
     }
-}
-
-fn sleep_until(at: tokio::time::Instant) -> Result<Pin<Box<Sleep>>, NotEnabled> {
-    enabled::with_time(|| Box::pin(tokio::time::sleep_until(at)))
 }

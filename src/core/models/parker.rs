@@ -25,7 +25,7 @@ impl Place {
         assert!(self.wheels[wheel].registered(deadline));
         if self.parker.is_too_late_for(deadline) {
             let mut locked = self.parker.lock();
-            if locked.registered(deadline) == Found::Sleeper {
+            if locked.registered(deadline) == Found::Parked {
                 let waker = locked.take();
                 locked.leave();
                 drop(locked);
@@ -38,25 +38,24 @@ impl Place {
         self.wheels.iter().map(Next::get).min().expect("there are two")
     }
 
-    fn begin_to_look(&self, woken: &Arc<Woken>) {
+    /// Returns `false` if somebody else looks.
+    fn begin_to_look(&self, woken: &Arc<Woken>) -> bool {
         let mut locked = self.parker.lock();
-        locked.look();
+        let looks = locked.claim();
         *locked = Some(Waker::from(woken.clone()));
+        looks
+    }
+
+    /// Looks until it can sleep, unless somebody else looks.
+    fn sleep(&self, woken: &Arc<Woken>) {
+        if self.begin_to_look(woken) {
+            while !self.park_for(self.earliest()) {}
+        }
     }
 
     /// Returns `false` if the look has to repeat.
-    fn park(&self, earliest: Tick) -> bool {
-        let mut locked = self.parker.lock();
-        // Another sleeper that looked may have found an earlier deadline.
-        locked.wakes_by(earliest) || locked.park(earliest)
-    }
-
-    /// Looks until it can sleep.
-    fn sleep(&self, woken: &Arc<Woken>) {
-        while {
-            self.begin_to_look(woken);
-            !self.park(self.earliest())
-        } {}
+    fn park_for(&self, earliest: Tick) -> bool {
+        self.parker.lock().park(earliest)
     }
 
     /// One sleeper wakes by itself for a deadline, or was woken.
@@ -89,7 +88,7 @@ fn two_register_against_parking_again() {
     });
 }
 
-/// As a driver and a stand-in do.
+/// As a driver and a helper do: one of them looks, and again for the other.
 #[test]
 fn two_that_look_at_the_same_time_against_registering() {
     check("two that look at the same time against registering", || {
@@ -105,7 +104,7 @@ fn two_that_look_at_the_same_time_against_registering() {
 fn leaving_against_registering() {
     check("leaving against registering", || {
         let (place, woken) = (Place::new(), Woken::new());
-        place.begin_to_look(&woken);
+        assert!(place.begin_to_look(&woken));
         let leave = || {
             let mut locked = place.parker.lock();
             let waker = locked.take();

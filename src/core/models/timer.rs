@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
-use crate::core::parking::{DriverWaker, WakesBy};
+use crate::core::parking::{Begun, DriverWaker, WakesBy};
+use crate::core::shard::WakeList;
+use crate::core::shards::Shards;
 use crate::future::Sleep;
 
 #[test]
@@ -126,13 +128,11 @@ fn two_register_in_one_shard_against_going_to_sleep() {
 /// A turn on a clock that a test has paused, until it goes to sleep. Returns what the parking wakes for the next.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, parking) = (Woken::new(), world.timer.parking);
-    loop {
-        parking.begin_turn(DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false });
-        let earliest = world.timer.earliest();
-        if parking.end_turn(near(0), earliest, WakesBy::Itself).is_some() {
-            return woken;
-        }
-    }
+    let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
+    assert_eq!(parking.begin_turn(Some(driver)), Begun::Turn);
+    parking.wake_by(WakesBy::Tokio);
+    assert!(world.timer.turn(&mut WakeList::default(), Shards::earliest).is_some());
+    woken
 }
 
 /// The driver must not leave an alarm for a cancelled sleep, to which the clock would jump. If it has seen that sleep,
@@ -141,7 +141,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
 fn cancel_against_going_to_sleep_on_a_paused_clock() {
     check("cancel against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.drive_clock();
+        world.timer.publish_removals();
         let (sleep, _) = world.sleeping(far(1));
         let _later = world.register_in(1, far(2));
         let (woken, ()) = race(move || turn_on_a_paused_clock(world), move || drop(sleep));
@@ -156,7 +156,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
 fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
     check("cancel and register against going to sleep on a paused clock", || {
         let world = World::new();
-        world.timer.drive_clock();
+        world.timer.publish_removals();
         let (mut sleep, _) = world.sleeping(far(1));
         let (woken, _registered, _sleep) = race_three(
             move || turn_on_a_paused_clock(world),
@@ -173,7 +173,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
     });
 }
 
-/// Two threads may fire, the driver and the alarm thread, and one cancels. One of the three gets the entry.
+/// Two threads may fire, a test that moves its clock and one more, and a third cancels. One of the three gets the entry.
 #[test]
 fn cancel_against_fire() {
     check("cancel against fire", || {

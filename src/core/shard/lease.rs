@@ -143,9 +143,9 @@ impl ShardLease {
         self.shard.address()
     }
 
-    /// See [`Shard::drives_clock`].
+    /// Whether the driver hears of removals.
     #[inline]
     pub(crate) fn drives_clock(self) -> bool {
-        self.shard.drives_clock()
+        self.shard.publishes_removals()
     }
 }

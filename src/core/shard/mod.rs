@@ -1,10 +1,10 @@
 //! [`Shard`]: one lock around one wheel of wakers, and what it publishes so that the lock is rarely needed.
 //
 // Invariants
-// 1. `next` is never later than the wheel's earliest deadline, and changes only under the lock. If `drives_clock` is
-//    set, `next` is exact: it follows what is removed or put off.
+// 1. `next` is never later than the wheel's earliest deadline, and changes only under the lock. If `publishes_removals`
+//    is set, it follows what is removed or put off.
 // 2. Every entry with a deadline up to `fired_through` has been taken out. No entry is inserted with a deadline that
-//    the wheel has gone by, so entries come out in order. Neither holds while a stand-in's turn is unconfirmed.
+//    the wheel has gone by, so entries come out in order.
 // 3. A bounded number of entries is taken out or moved per hold of the lock.
 // 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may call back in.
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
@@ -52,9 +52,8 @@ pub(crate) struct Shard {
     serves: AtomicU32,
     /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
     default: AtomicU32,
-    /// Whether entries here drive a clock: one that a test has paused jumps to their deadlines. Changes only under the
-    /// lock.
-    drives_clock: AtomicBool,
+    /// Whether the driver hears of removals. Changes only under the lock.
+    publishes_removals: AtomicBool,
     /// Who may yet register with the timer: all its owners together, and each sleep that was made on it by a handle.
     users: Holders,
 }
@@ -115,7 +114,7 @@ impl Shard {
             default: AtomicU32::new(0),
             users: Holders::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
-            drives_clock: AtomicBool::new(false),
+            publishes_removals: AtomicBool::new(false),
             parking,
             capacity,
         }
@@ -138,7 +137,7 @@ impl Shard {
 
     #[inline(never)]
     fn has_fired_through(&self, epoch: Epoch, deadline: Tick, fired_through: Tick) -> bool {
-        self.expiry(deadline) <= fired_through && self.serves(epoch) && !self.parking.unconfirmed.is_any()
+        self.expiry(deadline) <= fired_through && self.serves(epoch)
     }
 
     /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
@@ -148,8 +147,7 @@ impl Shard {
         // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
         let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
             && expiry >= self.next()
-            && self.serves(epoch)
-            && !self.parking.unconfirmed.is_any();
+            && self.serves(epoch);
         surely || self.lock().wheel.get(key).is_some()
     }
 
@@ -169,8 +167,7 @@ impl Shard {
     /// no wheel while it stays where it is.
     #[inline]
     fn is_past(&self, state: &State, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() && !self.parking.unconfirmed.is_any()
-            || source::any_is_held() && self.parking.clock.has_shown(tick)
+        tick <= state.wheel.elapsed() || source::any_is_held() && self.parking.clock.has_shown(tick)
     }
 
     /// Whether this serves a timer.
@@ -242,15 +239,15 @@ impl Shard {
     fn publish_earlier(&self, state: MutexGuard<'_, State>, deadline: Tick) {
         let is_earliest = self.next.registered(deadline);
         drop(state);
-        if is_earliest && self.parking.registered(deadline) {
-            self.drive_clock();
+        if is_earliest {
+            self.parking.registered(deadline);
         }
     }
 
-    /// Unlocks after an entry was removed or put off. A clock must not jump to its old deadline.
+    /// Unlocks after an entry was removed or put off.
     #[inline]
     fn unlock_later(&self, state: MutexGuard<'_, State>) {
-        if self.drives_clock() {
+        if self.publishes_removals() {
             self.publish_later(state);
         }
     }
@@ -270,17 +267,24 @@ impl Shard {
         self.next.publish(state.wheel.next_expiration())
     }
 
-    /// Whether entries here drive a clock.
     #[inline]
-    pub(crate) fn drives_clock(&self) -> bool {
-        self.drives_clock.load(Ordering::Relaxed)
+    fn publishes_removals(&self) -> bool {
+        self.publishes_removals.load(Ordering::Relaxed)
     }
 
-    /// From now on entries here drive a clock, until another timer is served.
-    pub(crate) fn drive_clock(&self) {
+    /// From now on the driver hears of removals, until another timer is served.
+    pub(crate) fn publish_removals(&self) {
+        if !self.publishes_removals() {
+            let state = self.lock();
+            self.publishes_removals.store(true, Ordering::Relaxed);
+            self.look(&state);
+        }
+    }
+
+    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
+    pub(crate) fn first_deadline(&self) -> Tick {
         let state = self.lock();
-        self.drives_clock.store(true, Ordering::Relaxed);
-        self.look(&state);
+        state.wheel.first().and_then(|key| state.wheel.deadline(key)).unwrap_or(Tick::MAX)
     }
 
     /// Makes `waker` the one that an entry wakes.
@@ -381,7 +385,7 @@ impl Shard {
     pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
-        self.drives_clock.store(false, Ordering::Relaxed);
+        self.publishes_removals.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;

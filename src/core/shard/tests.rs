@@ -52,34 +52,13 @@ fn an_entry_that_is_reset_to_a_past_deadline_is_woken_at_once() {
 }
 
 #[test]
-fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer_and_if_no_turn_is_unconfirmed() {
+fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer() {
     let shard = shard();
     insert(&shard, 50).unwrap();
     shard.fire(Tick(100), &mut WakeList::default());
-    let locked = shard.lock();
+    let _locked = shard.lock();
     assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
     assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
-    drop(locked);
-    shard.parking.open(Ticks(0));
-    assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
-    assert!(!shard.has_fired(EPOCH, Tick(50)));
-    // By the stand-in's clock the wheel may have gone too far.
-    insert(&shard, 60).unwrap();
-    shard.parking.unconfirmed.confirm(Tick(99));
-    assert!(!shard.has_fired(EPOCH, Tick(50)));
-    shard.parking.unconfirmed.confirm(Tick(100));
-    assert!(shard.has_fired(EPOCH, Tick(50)), "by the timer's own clock, too");
-}
-
-#[test]
-fn an_unconfirmed_turn_for_one_timer_does_not_concern_the_next() {
-    let shard = shard();
-    shard.parking.open(Ticks(0));
-    assert!(shard.parking.begin_turn_as_stand_in(Tick(100)));
-    assert!(shard.parking.unconfirmed.is_any());
-    shard.parking.close();
-    shard.parking.open(Ticks(0));
-    assert!(!shard.parking.unconfirmed.is_any());
 }
 
 #[test]
@@ -154,8 +133,11 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
 /// A cancellation reads it, and should fetch no cache line for it. On 32 bits the parts lie otherwise.
 #[cfg(all(not(hairspring_loom), target_pointer_width = "64"))]
 #[test]
-fn drives_clock_is_on_a_cache_line_that_a_cancellation_reads() {
+fn publishes_removals_is_on_a_cache_line_that_a_cancellation_reads() {
     let line = |offset| offset / 64;
     let beside = [std::mem::offset_of!(Shard, fired_through), std::mem::offset_of!(Shard, resolution)];
-    assert!(beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, drives_clock))), "{beside:?}");
+    assert!(
+        beside.into_iter().any(|read| line(read) == line(std::mem::offset_of!(Shard, publishes_removals))),
+        "{beside:?}"
+    );
 }

@@ -15,7 +15,7 @@ pub(crate) const DEFAULT: Ticks = Ticks(800_000);
 const AT_ONCE: u64 = 8;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Coalesce {
+pub(crate) struct Coalesce {
     /// How long each turn takes of the allowance; none for timers that never wait.
     each: Ticks,
     /// The turns so far are paid for up to here.
@@ -25,17 +25,17 @@ pub(super) struct Coalesce {
 }
 
 impl Coalesce {
-    pub(super) fn new(each: Ticks) -> Self {
+    pub(crate) fn new(each: Ticks) -> Self {
         Coalesce { each, paid: Tick::ZERO, not_before: Tick::ZERO }
     }
 
     /// When a turn for `deadline` may begin.
-    pub(super) fn earliest_turn(self, deadline: Tick) -> Tick {
+    pub(crate) fn earliest_turn(self, deadline: Tick) -> Tick {
         deadline.max(self.not_before)
     }
 
     /// This after a turn that went by the time `now`.
-    pub(super) fn after_turn(self, now: Tick) -> Self {
+    pub(crate) fn after_turn(self, now: Tick) -> Self {
         if self.each == Ticks(0) {
             return self;
         }

@@ -1,0 +1,610 @@
+//! [`Parking`]: when a timer's next turn begins, what makes it begin, and who makes it.
+//!
+//! A turn fires what is due, finds the earliest deadline left, and sets an alarm for it. The driver's task, its own
+//! alarm, or a helper thread if the driver is late, makes a turn: whoever begins one while another is made lets that
+//! one look again. The [parker](super::parker) does the handshake with those that register deadlines.
+//
+// Invariants
+// 1. One turn at a time. Whoever makes it ends it: the next is then certain to begin in time, by an alarm or because
+//    the driver was called.
+// 2. A driver that was called is watched: if it is late, the alarm thread sends a helper. It is not watched while only
+//    its own alarm can set the time of the next turn.
+// 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
+// 4. While a test shows the time, the test fires what is due, and no turn begins.
+
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use crate::clock::instant;
+use crate::clock::source::Source;
+use crate::core::alarm::SharedAlarm;
+use crate::core::alarm::find_io::FindIo;
+use crate::core::alarm::thread::{self, Booker, BookerId};
+use crate::core::coalesce::Coalesce;
+use crate::core::parker::{Found, Locked, Parker, Phase};
+use crate::core::pool::Epoch;
+use crate::util::catch_panic::catch_panic;
+use crate::util::name::Name;
+use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
+use crate::util::sync::{self, Counter};
+use crate::wheel::{Tick, Ticks};
+
+/// How late the alarm thread may be before [`Parking::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
+/// polled after its deadline only goes on waiting, until the thread runs and wakes it.
+const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
+
+/// How long a driver that was called may take to turn, before a helper turns in its place.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How late a driver's own alarm may go off, before the driver is called.
+const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
+
+/// How often the alarm thread checks the driver's own alarm, as long as it is not late.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// How often a driver looks at a clock for which it has no alarm.
+const NOW_AND_THEN: Duration = Duration::from_millis(10);
+
+pub(crate) struct Parking {
+    pub(super) parker: Parker<Plan>,
+    /// No deadline after this tick can have passed. `Tick::MAX` if that is not known.
+    certain: AtomicU64,
+    pub(crate) clock: Source,
+    /// Whether the driver's runtime has an I/O driver.
+    pub(crate) io: FindIo,
+    /// Whether the timer has no driver, so that helpers make all its turns.
+    driverless: AtomicBool,
+    pub(crate) id: BookerId,
+    booker: OnceLock<&'static dyn Booker>,
+}
+
+/// The state under the parker's lock.
+pub(super) struct Plan {
+    /// Whether the timer is open.
+    pub(super) is_open: bool,
+    name: Name,
+    /// Wakes the driver's task. `None` once it was woken.
+    driver: Option<DriverWaker>,
+    /// From when on a driver that was called is late.
+    late_at: Instant,
+    alarm: WakesBy,
+    /// When the alarm thread next checks the driver's own alarm, at the latest.
+    looks_at: Option<Instant>,
+    /// The driver's runtime, if a test may pause its clock unnoticed.
+    runtime: Option<Handle>,
+    coalesce: Coalesce,
+}
+
+/// What makes a turn begin at `next_wake`.
+#[derive(Clone)]
+pub(crate) enum WakesBy {
+    /// The alarm thread, which calls the driver.
+    Thread,
+    /// An alarm of the driver's own, which any thread can set and which turns by itself. The alarm thread checks that it
+    /// goes off.
+    Own(Arc<dyn SharedAlarm>),
+    /// A sleep of tokio's, which only the driver sets.
+    Tokio,
+    /// The same and the alarm thread, whichever comes first: a test may pause the clock meanwhile.
+    Both,
+    /// The alarm thread, now and then: the clock is not the system's, and there is no alarm for it.
+    NowAndThen,
+}
+
+/// Wakes the task that polls a driver.
+pub(crate) struct DriverWaker {
+    pub(crate) waker: Waker,
+    /// Whether this may be foreign code, which the alarm thread does not run. The waker of a tokio task is not: it
+    /// never blocks.
+    pub(crate) is_foreign: bool,
+}
+
+impl DriverWaker {
+    pub(crate) fn wake(self) {
+        // A panic is no fault of whoever registers a deadline, shuts the timer down, or waits on it.
+        catch_panic(|| self.waker.wake());
+    }
+}
+
+/// Whether a turn begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Turn,
+    /// Another is made, and looks again.
+    Elsewhere,
+    /// A test shows the time and fires what is due.
+    Shown,
+    /// The timer has ended.
+    Ended,
+}
+
+/// What to do when an alarm has gone off.
+pub(crate) enum Due {
+    /// Nothing more.
+    Nothing,
+    /// Wake the driver.
+    Wake(DriverWaker),
+    /// Send a helper to turn: there is no driver, or it was called before and is late.
+    Helper,
+}
+
+impl Parking {
+    pub(crate) fn new() -> Self {
+        // Not part of any handshake, so models share it.
+        static NEXT: Counter = Counter::new(0);
+        Parking {
+            parker: Parker::new(Plan {
+                is_open: false,
+                name: Name::NONE,
+                driver: None,
+                late_at: sync::now(),
+                alarm: WakesBy::Thread,
+                looks_at: None,
+                runtime: None,
+                coalesce: Coalesce::new(Ticks(0)),
+            }),
+            certain: AtomicU64::new(u64::MAX),
+            clock: Source::runtime(),
+            io: FindIo::new(),
+            driverless: AtomicBool::new(false),
+            id: BookerId(NEXT.fetch_add(1, SeqCst)),
+            booker: OnceLock::new(),
+        }
+    }
+
+    /// The name of the timer that has this memory.
+    pub(crate) fn name(&self) -> Name {
+        self.parker.lock().name
+    }
+
+    pub(crate) fn set_name(&self, name: Name) {
+        self.parker.lock().name = name;
+    }
+
+    /// The alarm thread calls `booker` for this, from the first call of this function on.
+    pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
+        self.booker.get_or_init(|| booker);
+    }
+
+    /// Begins a timer whose driver is about to be spawned.
+    pub(crate) fn open(&self, coalesce: Ticks) {
+        self.clock.follow_runtime();
+        let mut plan = self.begin(false, coalesce);
+        plan.runtime = instant::runtime_that_may_pause();
+        if instant::clock_is_the_systems() {
+            self.watch(&mut plan);
+        }
+    }
+
+    /// Begins a timer without a driver: a helper turns whenever something is due.
+    pub(crate) fn open_driverless(&self, coalesce: Ticks) {
+        self.clock.follow_runtime();
+        self.begin(true, coalesce).park(Tick::MAX);
+    }
+
+    /// Opens the plan, as if the driver had been called.
+    pub(super) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
+        self.driverless.store(driverless, SeqCst);
+        self.io.forget();
+        let mut plan = self.parker.lock();
+        plan.leave();
+        (plan.is_open, plan.alarm, plan.looks_at) = (true, WakesBy::Thread, None);
+        plan.coalesce = Coalesce::new(coalesce);
+        plan
+    }
+
+    /// Whether the timer has no driver.
+    #[inline]
+    pub(crate) fn is_driverless(&self) -> bool {
+        self.driverless.load(Acquire)
+    }
+
+    /// The timer has ended. Wakes its driver, which completes.
+    pub(crate) fn close(&self) {
+        let mut plan = self.parker.lock();
+        plan.is_open = false;
+        self.stop(&mut plan);
+        let gone = (plan.runtime.take(), std::mem::replace(&mut plan.alarm, WakesBy::Thread));
+        wake(plan);
+        drop(gone);
+        self.io.forget();
+    }
+
+    /// No turn begins any more. One that is made ends without an alarm.
+    pub(super) fn stop(&self, plan: &mut Locked<'_, Plan>) {
+        if !plan.look_again() {
+            plan.leave();
+        }
+        self.certain.store(u64::MAX, SeqCst);
+        thread::cancel(self.id);
+    }
+
+    /// A shard of the timer that has this epoch has no users any more.
+    pub(crate) fn unused(&self, epoch: Epoch) {
+        if let Some(booker) = self.booker.get() {
+            booker.unused(epoch);
+        }
+    }
+
+    /// Begins a turn. `driver` wakes the driver's task, if that is who calls.
+    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> Begun {
+        let mut plan = self.parker.lock();
+        let before = if driver.is_some() { std::mem::replace(&mut plan.driver, driver) } else { None };
+        let begun = match () {
+            () if !plan.is_open => Begun::Ended,
+            () if self.clock.is_shown() => Begun::Shown,
+            () if plan.claim() => Begun::Turn,
+            () => Begun::Elsewhere,
+        };
+        if begun == Begun::Turn {
+            self.certain.store(u64::MAX, SeqCst);
+        }
+        drop(plan);
+        drop(before);
+        begun
+    }
+
+    /// A turn at the time `now` has found `earliest`. The next begins there, or later if timers are to be coalesced.
+    /// Returns when that is, or `None` if this turn has to look again.
+    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick) -> Option<Tick> {
+        let mut plan = self.parker.lock();
+        if !self.goes_on(&mut plan) {
+            return Some(Tick::MAX);
+        }
+        // On a paused clock no time passes in which to wait for company.
+        let waits = !matches!(plan.alarm, WakesBy::Tokio | WakesBy::NowAndThen);
+        let coalesce = if waits { plan.coalesce.after_turn(now) } else { plan.coalesce };
+        let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
+        if !plan.park(earliest) {
+            return None;
+        }
+        plan.coalesce = coalesce;
+        self.set_alarm(&mut plan, earliest);
+        Some(earliest)
+    }
+
+    /// A turn ends before it is done. The driver makes the next, or a helper if the driver is late already.
+    pub(crate) fn interrupt_turn(&self, driver_is_late: bool) {
+        let mut plan = self.parker.lock();
+        if self.goes_on(&mut plan) {
+            plan.leave();
+            self.call(plan, driver_is_late);
+        }
+    }
+
+    /// Whether a turn that ends is followed by another. If not, nobody turns from now on.
+    fn goes_on(&self, plan: &mut Locked<'_, Plan>) -> bool {
+        let goes_on = plan.is_open && !self.clock.is_shown();
+        if !goes_on {
+            plan.leave();
+        }
+        goes_on
+    }
+
+    /// From the next turn on this is what wakes the driver.
+    pub(crate) fn wake_by(&self, alarm: WakesBy) {
+        let mut plan = self.parker.lock();
+        let before = if plan.is_open { std::mem::replace(&mut plan.alarm, alarm) } else { alarm };
+        drop(plan);
+        drop(before);
+    }
+
+    /// The driver's own alarm, which has gone off.
+    pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
+        match &self.parker.lock().alarm {
+            WakesBy::Own(alarm) => Some(alarm.clone()),
+            _ => None,
+        }
+    }
+
+    /// A deadline was registered that is the earliest of its shard, and the shard has published it.
+    #[inline]
+    pub(crate) fn registered(&self, deadline: Tick) {
+        if self.parker.is_too_late_for(deadline) {
+            self.turn_by(deadline);
+        }
+    }
+
+    /// Makes a turn begin when `deadline` is reached.
+    #[cold]
+    fn turn_by(&self, deadline: Tick) {
+        let mut plan = self.parker.lock();
+        let deadline = plan.coalesce.earliest_turn(deadline);
+        if plan.registered(deadline) == Found::Served {
+            return;
+        }
+        // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
+        let only_the_alarm = matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_));
+        if only_the_alarm && (self.is_driverless() || instant::clock_is_the_systems()) {
+            plan.wake_earlier(deadline);
+            self.set_alarm(&mut plan, deadline);
+        } else {
+            self.call(plan, false);
+        }
+    }
+
+    /// An entry that was due at `before` was removed or put off, and the shard has published what is left. The clock
+    /// jumps to the driver's alarm, so the driver must not go on waiting for that entry.
+    pub(crate) fn put_off(&self, before: Tick) {
+        // The driver wakes for an earlier deadline, or is away.
+        if self.next_wake() < before {
+            return;
+        }
+        let mut plan = self.parker.lock();
+        if !plan.look_again() && plan.phase() == Phase::Parked && self.next_wake() >= before {
+            self.call(plan, false);
+        }
+    }
+
+    /// Wakes a sleeping driver, whatever it waits for.
+    pub(crate) fn wake_driver(&self) {
+        let mut plan = self.parker.lock();
+        if !plan.look_again() && plan.phase() == Phase::Parked && !self.is_driverless() {
+            self.call(plan, false);
+        }
+    }
+
+    /// Calls the driver, and makes the alarm thread check that it turns. Unlocks.
+    pub(super) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
+        plan.leave();
+        self.certain.store(u64::MAX, SeqCst);
+        if is_late {
+            plan.late_at = sync::now();
+            self.book(plan.late_at);
+        } else if !matches!(plan.alarm, WakesBy::Tokio | WakesBy::NowAndThen) {
+            self.watch(&mut plan);
+        }
+        wake(plan);
+    }
+
+    /// Makes the alarm thread check that a driver which was called turns.
+    fn watch(&self, plan: &mut Locked<'_, Plan>) {
+        (plan.late_at, plan.looks_at) = (sync::now() + PATIENCE, None);
+        self.book(plan.late_at);
+    }
+
+    /// The alarm thread calls. Returns what to do.
+    pub(crate) fn alarm(&self) -> Due {
+        let mut plan = self.parker.lock();
+        plan.looks_at = None;
+        if !plan.is_open || self.clock.is_shown() {
+            return Due::Nothing;
+        }
+        match plan.phase() {
+            // Whoever turns sets the next alarm.
+            Phase::Looking { .. } => Due::Nothing,
+            Phase::Parked => self.alarm_in_time(plan),
+            Phase::Away if sync::now() >= plan.late_at => Due::Helper,
+            Phase::Away => {
+                self.book(plan.late_at);
+                Due::Nothing
+            }
+        }
+    }
+
+    /// The alarm thread calls, and no turn has begun.
+    fn alarm_in_time(&self, mut plan: Locked<'_, Plan>) -> Due {
+        let (now, next_wake) = (sync::now(), self.next_wake());
+        match plan.alarm {
+            WakesBy::Tokio => return Due::Nothing,
+            WakesBy::NowAndThen => {}
+            WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
+            WakesBy::Own(_) if self.late(next_wake) > now => {
+                self.look_at(&mut plan, self.late(next_wake).max(now + BETWEEN_LOOKS));
+                return Due::Nothing;
+            }
+            // The booking was replaced while the thread was about to call.
+            WakesBy::Thread | WakesBy::Both if next_wake > self.clock.now() => {
+                self.book_for(next_wake);
+                return Due::Nothing;
+            }
+            WakesBy::Own(_) | WakesBy::Thread | WakesBy::Both => {}
+        }
+        plan.leave();
+        self.certain.store(u64::MAX, SeqCst);
+        let Some(driver) = plan.driver.take() else {
+            // There is none, or it was woken the last time and has not turned since.
+            return Due::Helper;
+        };
+        self.watch(&mut plan);
+        Due::Wake(driver)
+    }
+
+    /// The driver's runtime, if a test may pause its clock unnoticed.
+    pub(crate) fn runtime_that_may_pause(&self) -> Option<Handle> {
+        self.parker.lock().runtime.clone()
+    }
+
+    /// Sets what begins a turn at a tick.
+    fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+        if let WakesBy::Own(alarm) = &plan.alarm {
+            // For never, an alarm that goes off for nothing costs less than to take it back each time. It cannot be set
+            // if the program has closed its file, or if this is a forked process and the alarm its parent's.
+            if tick < Tick::MAX && alarm.set(self.clock.instant_of(tick).into_std()).is_err() {
+                plan.alarm = WakesBy::Thread;
+            }
+        }
+        let certain = match plan.alarm {
+            WakesBy::Thread => tick + ALARM_MAY_LAG,
+            WakesBy::Own(_) if plan.runtime.is_none() => tick + ALARM_MAY_LAG,
+            _ => Tick::MAX,
+        };
+        self.certain.store(certain.0, SeqCst);
+        match plan.alarm {
+            WakesBy::Own(_) if tick == Tick::MAX => return,
+            WakesBy::Own(_) => return self.look_at(plan, self.late(tick)),
+            WakesBy::Thread | WakesBy::Both => self.book_for(tick),
+            WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
+            WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
+        }
+        plan.looks_at = None;
+    }
+
+    /// From when on a driver is late whose own alarm goes off at a tick.
+    fn late(&self, tick: Tick) -> Instant {
+        self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
+    }
+
+    /// Makes the alarm thread look at an instant, or earlier if it looks earlier anyway.
+    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
+        if plan.looks_at.is_none_or(|before| at + BETWEEN_LOOKS < before) {
+            plan.looks_at = Some(at);
+            self.book(at);
+        }
+    }
+
+    /// Books a call of the alarm thread at a tick. The lock is held.
+    fn book_for(&self, tick: Tick) {
+        if tick == Tick::MAX {
+            thread::cancel(self.id);
+        } else {
+            self.book(self.clock.instant_of(tick).into_std());
+        }
+    }
+
+    fn book(&self, at: Instant) {
+        if let Some(booker) = self.booker.get() {
+            thread::book(self.id, at, *booker);
+        }
+    }
+
+    /// When the alarm thread will call.
+    #[cfg(test)]
+    pub(crate) fn booked(&self) -> Option<Instant> {
+        thread::booked(self.id)
+    }
+
+    /// Whether a deadline is certainly in the future, without reading a clock.
+    #[inline]
+    pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
+        deadline.0 > self.certain.load(SeqCst)
+    }
+
+    /// The tick at which the next turn begins: `Tick::MAX` during a turn, tick 0 while the driver was called or nobody
+    /// turns.
+    pub(crate) fn next_wake(&self) -> Tick {
+        self.parker.next_wake()
+    }
+}
+
+/// Unlocks, then wakes the driver.
+fn wake(mut plan: Locked<'_, Plan>) {
+    let driver = plan.driver.take();
+    drop(plan);
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+// The alarm thread calls outside the lock, and finds a consistent state whatever has panicked.
+impl std::panic::RefUnwindSafe for Parking {}
+
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+    use crate::clock;
+    use crate::core::stand_ins::StandIns;
+
+    fn noop() -> Option<DriverWaker> {
+        Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false })
+    }
+
+    /// The parking of a timer whose driver has been polled once, and sleeps.
+    fn parked() -> Parking {
+        let parking = Parking::new();
+        parking.open(Ticks(0));
+        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        assert_eq!(parking.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
+        parking
+    }
+
+    /// Whoever comes during a turn leaves, so the turn has to see what they came for.
+    #[test]
+    fn a_turn_looks_again_for_each_that_came_meanwhile() {
+        let parking = parked();
+        let comes: [fn(&Parking); 4] = [
+            |parking| assert_eq!(parking.begin_turn(noop()), Begun::Elsewhere),
+            |parking| parking.registered(Tick(1)),
+            |parking| parking.put_off(Tick(1)),
+            Parking::wake_driver,
+        ];
+        assert_eq!(parking.begin_turn(None), Begun::Turn);
+        for come in comes {
+            come(&parking);
+            assert_eq!(parking.end_turn(Tick(1), Tick::MAX), None);
+        }
+        assert_eq!(parking.end_turn(Tick(1), Tick::MAX), Some(Tick::MAX));
+    }
+
+    /// Nobody makes the turns that follow, and none is begun.
+    #[test]
+    fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
+        let parking = parked();
+        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        parking.close();
+        assert_eq!(parking.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
+        assert_eq!((parking.begin_turn(noop()), parking.booked()), (Begun::Ended, None));
+    }
+
+    /// An alarm of a driver's own, which says for when it was set. It fails from the second time on.
+    #[derive(Default)]
+    struct Alarm(Mutex<Vec<Instant>>);
+
+    impl SharedAlarm for Alarm {
+        fn set(&self, at: Instant) -> std::io::Result<()> {
+            let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            set.push(at);
+            if set.len() == 1 { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
+        }
+
+        fn forget(&self, _: &Waker) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
+        let parking = parked();
+        parking.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
+        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        let alarm = Arc::new(Alarm::default());
+        parking.wake_by(WakesBy::Own(alarm.clone()));
+        assert_eq!(parking.end_turn(Tick(1), later), Some(later));
+        let instant = |tick| clock::instant_of(tick).into_std();
+        assert!(parking.booked() > Some(instant(later)), "the thread looks once the driver is late");
+        parking.registered(sooner);
+        assert_eq!(*alarm.0.lock().unwrap(), [later, sooner].map(instant));
+        assert_eq!((parking.next_wake(), parking.booked()), (sooner, Some(instant(sooner))), "the thread serves");
+    }
+
+    /// Records that the alarm thread has called.
+    struct Notes(AtomicBool);
+
+    impl Booker for Notes {
+        fn alarm(&'static self, _: &'static StandIns) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
+    /// It slept without a deadline, so nothing was booked. If it never turned, later registrations would not fire.
+    #[test]
+    fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
+        thread::start();
+        let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
+        let parking = parked();
+        parking.set_booker(booker);
+        assert_eq!(parking.booked(), None);
+        parking.wake_driver();
+        let start = Instant::now();
+        while !booker.0.load(SeqCst) {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
+            std::thread::yield_now();
+        }
+    }
+}
