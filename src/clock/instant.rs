@@ -179,11 +179,15 @@ pub(crate) fn is_paused() -> bool {
     tokio::time::Instant::now() == shown
 }
 
-/// The current runtime, if a test may pause its clock in the middle of a run: tokio can pause that of a current-thread
-/// runtime. Without the feature `test-util`, the driver notices such a pause only now and then.
+/// The current runtime, if tokio can pause its clock: that of a current-thread runtime.
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
-    let is_current_thread = |on: &Handle| on.runtime_flavor() == RuntimeFlavor::CurrentThread;
-    if cfg!(feature = "test-util") { Handle::try_current().ok().filter(is_current_thread) } else { None }
+    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
+}
+
+/// Whether a test may pause the clock of the current runtime unannounced. Without the feature `test-util` a timer that
+/// waits notices such a pause only when something is registered.
+pub(crate) fn may_be_paused() -> bool {
+    cfg!(feature = "test-util") && runtime_that_may_pause().is_some()
 }
 
 /// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use crate::clock::instant;
-use crate::clock::source::Source;
+use crate::clock::source::{self, Source};
 use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
@@ -73,7 +73,7 @@ pub(super) struct Plan {
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
     looks_at: Option<Instant>,
-    /// The driver's runtime, if a test may pause its clock unnoticed.
+    /// The driver's runtime, if tokio can pause its clock.
     runtime: Option<Handle>,
     coalesce: Coalesce,
 }
@@ -316,9 +316,12 @@ impl Parking {
         if plan.registered(deadline) == Found::Served {
             return;
         }
+        let runs = plan.runtime.is_none() || instant::clock_is_the_systems();
+        if !runs {
+            source::one_is_held();
+        }
         // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
-        let only_the_alarm = matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_));
-        if only_the_alarm && (self.is_driverless() || instant::clock_is_the_systems()) {
+        if runs && matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_)) {
             plan.wake_earlier(deadline);
             self.set_alarm(&mut plan, deadline);
         } else {
@@ -413,8 +416,8 @@ impl Parking {
         Due::Wake(driver)
     }
 
-    /// The driver's runtime, if a test may pause its clock unnoticed.
-    pub(crate) fn runtime_that_may_pause(&self) -> Option<Handle> {
+    /// The driver's runtime, if tokio can pause its clock.
+    pub(crate) fn runtime(&self) -> Option<Handle> {
         self.parker.lock().runtime.clone()
     }
 
@@ -428,9 +431,8 @@ impl Parking {
             }
         }
         let certain = match plan.alarm {
-            WakesBy::Thread => tick + ALARM_MAY_LAG,
-            WakesBy::Own(_) if plan.runtime.is_none() => tick + ALARM_MAY_LAG,
-            _ => Tick::MAX,
+            WakesBy::Thread | WakesBy::Own(_) => tick + ALARM_MAY_LAG,
+            WakesBy::Tokio | WakesBy::Both | WakesBy::NowAndThen => Tick::MAX,
         };
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {

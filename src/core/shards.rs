@@ -220,11 +220,11 @@ impl TimerLease {
         thread::start();
         let timer = Lease::make(wanted).begun();
         timer.parking.open(wanted.coalesce);
-        let is_the_systems = instant::clock_is_the_systems();
-        if !is_the_systems {
+        let runs = instant::clock_is_the_systems();
+        if !runs {
             source::one_is_held();
         }
-        if !is_the_systems || instant::runtime_that_may_pause().is_some() {
+        if !runs || instant::may_be_paused() {
             timer.publish_removals();
         }
         timer
@@ -362,7 +362,7 @@ impl TimerHold {
     /// test has paused its clock.
     fn turn_for_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.parking.runtime_that_may_pause();
+        let runtime = timer.parking.runtime();
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: its driver was called, and comes.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();

@@ -99,7 +99,7 @@ impl OwnAlarm {
     ///
     /// Not if a test may pause the clock unnoticed: tokio's alarm is set beside the alarm thread's then.
     pub(crate) fn wants_io(&self) -> bool {
-        self.chosen == Alarm::Auto && instant::runtime_that_may_pause().is_none()
+        self.chosen == Alarm::Auto && !instant::may_be_paused()
     }
 
     /// The runtime has an I/O driver.
@@ -111,7 +111,7 @@ impl OwnAlarm {
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
     pub(crate) fn watches_for_pause(&self) -> bool {
-        self.paused_clocks && enabled::may_guess() && instant::runtime_that_may_pause().is_some()
+        self.paused_clocks && enabled::may_guess() && instant::may_be_paused()
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
