@@ -71,6 +71,7 @@ mod future;
 pub mod guide;
 mod integration;
 pub mod io;
+mod seam;
 pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test_util;

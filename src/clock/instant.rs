@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::source::any_is_held;
+use crate::seam;
 
 /// The longest duration: 500 years. Longer ones are treated as this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
@@ -48,7 +49,7 @@ impl Instant {
     #[must_use]
     pub fn now() -> Instant {
         if any_is_held() {
-            if let Some(now) = SHOWN.get().and_then(|shown| shown()) {
+            if let Some(now) = seam::now() {
                 return Instant(now);
             }
         }
@@ -154,9 +155,6 @@ impl Instant {
         self + duration.min(FAR)
     }
 }
-
-/// Says what the current runtime's clock shows, if that is not tokio's. Set when the first such clock is paused.
-pub(super) static SHOWN: std::sync::OnceLock<fn() -> Option<std::time::Instant>> = std::sync::OnceLock::new();
 
 /// Whether tokio's clock is the system's: unless a test has paused or moved it, the system's lies between two readings
 /// of tokio's.

@@ -6,11 +6,12 @@
 // 1. While the monotonic clock is the system's, a reading is the system's too.
 // 2. While a test holds the monotonic clock, a reading moves only with that clock and with what the test does to it.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use super::reading::Reading;
 use super::source::system_now;
+use crate::seam;
 use crate::wheel::Tick;
 
 /// A clock that jumps.
@@ -21,9 +22,6 @@ pub(crate) enum Jumping {
     /// The time of day, which may be set.
     Wall,
 }
-
-/// Says how far a test has put a clock ahead. Set when the first test does so.
-pub(super) static SHIFT: OnceLock<fn(Jumping) -> i128> = OnceLock::new();
 
 impl Jumping {
     /// The reading on the current runtime.
@@ -38,8 +36,7 @@ impl Jumping {
         let system = self.system();
         let is_the_systems = before <= tick && tick <= system_now();
         let reading = if is_the_systems { system } else { held().of(self) + i128::from(tick.0) };
-        let shift = SHIFT.get().map_or(0, |shift| shift(self));
-        (tick, Reading(reading.saturating_add(shift)))
+        (tick, Reading(reading.saturating_add(seam::ahead(self))))
     }
 
     /// The system's reading.

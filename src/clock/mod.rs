@@ -13,8 +13,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 pub(crate) mod boot;
-#[cfg(feature = "test-util")]
-pub(crate) mod held;
 pub(crate) mod instant;
 pub(crate) mod jumping;
 pub(crate) mod reading;

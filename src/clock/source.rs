@@ -47,10 +47,10 @@ pub(crate) fn wheels_begin() -> Tick {
 /// How a clock runs after a test has held it: ahead of the system's clock, or behind it, by a constant. Stored as what
 /// the clock would have shown at [`BEGIN`], which needs no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Course(pub(super) Tick);
+pub(crate) struct Course(pub(crate) Tick);
 
 /// A time on the system's clock, before any course.
-pub(super) static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
+pub(crate) static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
 
 impl Course {
     /// What the clock shows.
@@ -60,7 +60,7 @@ impl Course {
     }
 
     /// The system's time when the clock shows `tick`.
-    pub(super) fn system_tick(self, tick: Tick) -> Tick {
+    pub(crate) fn system_tick(self, tick: Tick) -> Tick {
         *BEGIN + (tick - self.0)
     }
 }
@@ -69,15 +69,15 @@ impl Course {
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The tick that a test shows, or one of the two constants below.
-    pub(super) shown: AtomicU64,
+    pub(crate) shown: AtomicU64,
     /// How the clock runs, if `shown` is [`RUNS`].
-    pub(super) course: AtomicU64,
+    pub(crate) course: AtomicU64,
 }
 
 /// The runtime's clock.
 const RUNTIME: u64 = u64::MAX;
 /// A clock that was held and runs again. No clock shows tick 0: it lies 50 years in the past.
-pub(super) const RUNS: u64 = 0;
+pub(crate) const RUNS: u64 = 0;
 
 impl Source {
     /// The clock of the runtime.

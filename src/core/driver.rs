@@ -16,12 +16,10 @@ use tokio::runtime::Handle;
 use crate::clock::{self, instant, source};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::{Alarm, Unfit};
-#[cfg(feature = "test-util")]
-use crate::core::approach::{self, Approach};
-use crate::core::hook;
 use crate::core::parking::{Begun, DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget};
+use crate::seam::{self, Approach};
 use crate::wheel::{Tick, Ticks};
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
@@ -48,7 +46,6 @@ pub struct Driver {
     list: WakeList,
     /// What wakes it, if that is not the alarm thread.
     alarm: OwnAlarm,
-    #[cfg(feature = "test-util")]
     approach: Approach,
     /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
     is_a_task: bool,
@@ -64,14 +61,7 @@ impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
         let inline = Arc::new(FireInline { timer: timer.hold() });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline));
-        Driver {
-            timer,
-            list: WakeList::default(),
-            alarm,
-            #[cfg(feature = "test-util")]
-            approach: Approach::default(),
-            is_a_task: false,
-        }
+        Driver { timer, list: WakeList::default(), alarm, approach: Approach::new(), is_a_task: false }
     }
 
     /// Call this before spawning it on a runtime, as the whole of a task.
@@ -106,12 +96,10 @@ impl Driver {
         timer.parking.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
         let Some(at) = timer.turn(&mut self.list, earliest) else { return timer.parking.interrupt_turn(false) };
-        if is_tokio {
-            self.wait_for(at, cx);
+        if is_tokio && !self.approach.begin(&mut self.alarm, at, cx) {
+            self.alarm.set_tokio((at < Tick::MAX).then(|| timer.parking.clock.instant_of(at)));
         } else if watches {
-            let at = (at < Tick::MAX).then(|| timer.parking.clock.instant_of(at));
-            #[cfg(feature = "test-util")]
-            let at = at.map(approach::ahead_of);
+            let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.parking.clock.instant_of(at)));
             self.alarm.watch_for_pause(at);
         }
     }
@@ -136,16 +124,6 @@ impl Driver {
             false => WakesBy::NowAndThen,
         }
     }
-
-    /// Waits for a tick with tokio's alarm.
-    fn wait_for(&mut self, at: Tick, cx: &mut Context<'_>) {
-        #[cfg(feature = "test-util")]
-        if approach::is_possible() && instant::is_paused() {
-            return self.approach.begin(&mut self.alarm, clock::now(), at, cx);
-        }
-        let _ = cx;
-        self.alarm.set_tokio((at < Tick::MAX).then(|| self.timer.parking.clock.instant_of(at)));
-    }
 }
 
 impl Future for Driver {
@@ -154,12 +132,11 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        #[cfg(feature = "test-util")]
-        if this.approach.step(&mut this.alarm, clock::now(), timer.parking.next_wake(), cx) {
+        if this.approach.step(&mut this.alarm, timer.parking.next_wake(), cx) {
             return Poll::Pending;
         }
         if source::any_is_held() {
-            hook::timer_here(timer);
+            seam::timer_here(timer);
         }
         timer.parking.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
@@ -192,9 +169,7 @@ impl Wake for FireInline {
         let parking = timer.parking;
         let runs = instant::clock_is_the_systems();
         let (now, next_wake) = (clock::now(), parking.next_wake());
-        #[cfg(feature = "test-util")]
-        if !runs && now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
-            approach::align(timer.get(), now);
+        if !runs && seam::rang_early(&timer, now) {
             return parking.wake_driver();
         }
         // Before the turn sets it anew.

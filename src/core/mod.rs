@@ -2,23 +2,16 @@
 //! the timer of each runtime.
 
 pub(crate) mod alarm;
-#[cfg(feature = "test-util")]
-pub(crate) mod approach;
-#[cfg(feature = "test-util")]
-pub(crate) mod by_hand;
 pub(crate) mod capacity;
 pub(crate) mod coalesce;
 pub(crate) mod driver;
-pub(crate) mod hook;
 pub(crate) mod jumps;
 pub(crate) mod lateness;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod next;
-pub(crate) mod order;
 pub(crate) mod parker;
 pub(crate) mod parking;
-pub(crate) mod place;
 pub(crate) mod pool;
 pub(crate) mod registry;
 pub(crate) mod settings;

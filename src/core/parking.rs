@@ -49,7 +49,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Parking {
-    pub(super) parker: Parker<Plan>,
+    pub(crate) parker: Parker<Plan>,
     /// No deadline after this tick can have passed. `Tick::MAX` if that is not known.
     certain: AtomicU64,
     pub(crate) clock: Source,
@@ -62,9 +62,9 @@ pub(crate) struct Parking {
 }
 
 /// The state under the parker's lock.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Whether the timer is open.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
     name: Name,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
@@ -186,7 +186,7 @@ impl Parking {
     }
 
     /// Opens the plan, as if the driver had been called.
-    pub(super) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
+    pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
         self.io.forget();
         let mut plan = self.parker.lock();
@@ -214,7 +214,7 @@ impl Parking {
     }
 
     /// No turn begins any more. One that is made ends without an alarm.
-    pub(super) fn stop(&self, plan: &mut Locked<'_, Plan>) {
+    pub(crate) fn stop(&self, plan: &mut Locked<'_, Plan>) {
         if !plan.look_again() {
             plan.leave();
         }
@@ -351,7 +351,7 @@ impl Parking {
     }
 
     /// Calls the driver, and makes the alarm thread check that it turns. Unlocks.
-    pub(super) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
+    pub(crate) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
         if is_late {
@@ -393,7 +393,6 @@ impl Parking {
         let (now, next_wake) = (sync::now(), self.next_wake());
         match plan.alarm {
             WakesBy::Tokio => return Due::Nothing,
-            WakesBy::NowAndThen => {}
             WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
             WakesBy::Own(_) if self.late(next_wake) > now => {
                 self.look_at(&mut plan, self.late(next_wake).max(now + BETWEEN_LOOKS));
@@ -404,7 +403,7 @@ impl Parking {
                 self.book_for(next_wake);
                 return Due::Nothing;
             }
-            WakesBy::Own(_) | WakesBy::Thread | WakesBy::Both => {}
+            WakesBy::Own(_) | WakesBy::Thread | WakesBy::Both | WakesBy::NowAndThen => {}
         }
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
@@ -512,15 +511,16 @@ mod tests {
     use crate::clock;
     use crate::core::stand_ins::StandIns;
 
-    fn noop() -> Option<DriverWaker> {
-        Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false })
+    /// The driver begins a turn.
+    fn comes(parking: &Parking) -> Begun {
+        parking.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
     }
 
     /// The parking of a timer whose driver has been polled once, and sleeps.
     fn parked() -> Parking {
         let parking = Parking::new();
         parking.open(Ticks(0));
-        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        assert_eq!(comes(&parking), Begun::Turn);
         assert_eq!(parking.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
         parking
     }
@@ -530,7 +530,7 @@ mod tests {
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
         let parking = parked();
         let comes: [fn(&Parking); 4] = [
-            |parking| assert_eq!(parking.begin_turn(noop()), Begun::Elsewhere),
+            |parking| assert_eq!(comes(parking), Begun::Elsewhere),
             |parking| parking.registered(Tick(1)),
             |parking| parking.put_off(Tick(1)),
             Parking::wake_driver,
@@ -547,10 +547,10 @@ mod tests {
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
         let parking = parked();
-        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        assert_eq!(comes(&parking), Begun::Turn);
         parking.close();
         assert_eq!(parking.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
-        assert_eq!((parking.begin_turn(noop()), parking.booked()), (Begun::Ended, None));
+        assert_eq!((comes(&parking), parking.booked()), (Begun::Ended, None));
     }
 
     /// An alarm of a driver's own, which says for when it was set. It fails from the second time on.
@@ -574,7 +574,7 @@ mod tests {
         let parking = parked();
         parking.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
         let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
-        assert_eq!(parking.begin_turn(noop()), Begun::Turn);
+        assert_eq!(comes(&parking), Begun::Turn);
         let alarm = Arc::new(Alarm::default());
         parking.wake_by(WakesBy::Own(alarm.clone()));
         assert_eq!(parking.end_turn(Tick(1), later), Some(later));

@@ -35,11 +35,11 @@ use tokio::task;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::hook;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::{Owner, TimerLease};
 use crate::core::task as tasks;
+use crate::seam;
 use crate::util::per_process::{PerProcess, generation};
 
 /// The name of the driver's task in tokio-console.
@@ -63,7 +63,7 @@ static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// The timers of all runtimes. A forked process has none yet: its parent's are for the parent's threads.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
-pub(super) type Timers = HashMap<runtime::Id, Arc<Owner>>;
+pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 
 /// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
@@ -235,12 +235,12 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     }
 }
 
-pub(super) fn timers() -> MutexGuard<'static, Timers> {
+pub(crate) fn timers() -> MutexGuard<'static, Timers> {
     TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A runtime's timer, if it has one that was not shut down.
-pub(super) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
+pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
     timers.get(&runtime).filter(|owner| owner.timer().serves())
 }
 
@@ -258,7 +258,7 @@ fn owner_of(runtime: &Handle) -> Arc<Owner> {
     }
     let (timer, driver) = Settings::of(runtime).make();
     let owner = Owner::implicit(timer);
-    hook::timer_on(id, timer);
+    seam::timer_made(id, timer);
     list(timers, runtime, owner.clone(), driver);
     owner
 }

@@ -7,8 +7,6 @@
 // 3. Whoever finds that nobody needs the timer any more ends it.
 
 use std::sync::Arc;
-#[cfg(feature = "test-util")]
-use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 
@@ -19,6 +17,7 @@ use crate::core::parking::{Begun, Due, Parking};
 use crate::core::pool::{Epoch, Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
+use crate::seam;
 use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::{MODELLED, keep, per_process};
@@ -67,12 +66,6 @@ per_process! {
     fn pool() -> &'static Pool<Shards> = |_| Pool::new();
 }
 
-#[cfg(feature = "test-util")]
-per_process! {
-    /// The parking of each timer, open or not, for tests that hold a clock.
-    pub(crate) fn parkings() -> &'static Mutex<Vec<&'static Parking>> = |_| Mutex::default();
-}
-
 impl Pooling for Shards {
     fn pool() -> &'static Pool<Shards> {
         pool()
@@ -116,10 +109,7 @@ impl Shards {
         let capacity = keep!(Capacity, Capacity::new());
         let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
         let shards = Shards { parking, all, capacity, used: AtomicUsize::new(0), turns: AtomicU64::new(0) };
-        let kept = keep!(Pooled<Shards>, Pooled::new(shards));
-        #[cfg(feature = "test-util")]
-        parkings().lock().unwrap_or_else(PoisonError::into_inner).push(parking);
-        kept
+        keep!(Pooled<Shards>, Pooled::new(shards))
     }
 
     pub(crate) fn all(&self) -> &[&'static Shard] {
@@ -254,6 +244,7 @@ impl TimerLease {
         self.used.store(wanted.shards, Ordering::SeqCst);
         self.turns.store(0, Ordering::Relaxed);
         self.capacity.open(wanted.capacity);
+        seam::opens(&self);
         for shard in self.all() {
             shard.open(self.epoch(), wanted.resolution);
         }

@@ -13,9 +13,9 @@ use futures_core::Stream;
 
 use crate::clock::reading::duration_of_nanos;
 use crate::clock::{self, Instant};
-use crate::core::place::Kind;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
+use crate::seam::Kind;
 use crate::timer::Timer;
 use crate::util::error::Error;
 

@@ -21,11 +21,11 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::clock::{self, Instant};
-use crate::core::place::{self, Kind};
 use crate::core::pool::Epoch;
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
+use crate::seam::{self, Kind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
@@ -396,7 +396,7 @@ impl Sleep {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);
             }
-            place::waits_no_more(lease.address(), key);
+            seam::waits_no_more(lease.address(), key);
         }
     }
 
@@ -404,7 +404,7 @@ impl Sleep {
     #[inline]
     fn leave(&mut self, stage: Stage) {
         if let Some((lease, key)) = self.entry() {
-            place::waits_no_more(lease.address(), key);
+            seam::waits_no_more(lease.address(), key);
         }
         self.set_stage(stage);
     }
@@ -521,7 +521,7 @@ impl Sleep {
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        place::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
+        seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
         self.shard = Some(timer.shard());
         self.key = key;
         self.marks = self.marks.with_epoch(timer.epoch()).with_stage(Stage::WAITING);

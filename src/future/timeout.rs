@@ -9,8 +9,8 @@ use pin_project::pin_project;
 use tokio::task::coop;
 
 use crate::clock::Instant;
-use crate::core::place::Kind;
 use crate::future::{Sleep, sleep, sleep_until};
+use crate::seam::Kind;
 use crate::util::error::{Elapsed, Error};
 
 /// Awaits `future`, but for at most `duration` from now.

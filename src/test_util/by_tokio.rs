@@ -8,7 +8,7 @@ use crate::clock::source::LAST;
 use crate::clock::{self, Instant};
 use crate::core::shard::WakeList;
 use crate::core::shards::{TimerLease, TurnBudget};
-use crate::core::{approach, by_hand};
+use crate::test_util::{approach, held};
 use crate::wheel::Tick;
 
 /// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.
@@ -59,5 +59,5 @@ fn until(target: Tick) -> Duration {
 /// The timer of the current runtime, if it has one that goes by tokio's clock.
 fn timer() -> Option<TimerLease> {
     let runtime = Handle::try_current().ok()?;
-    by_hand::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
+    held::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
 }

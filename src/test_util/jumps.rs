@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::held;
 use crate::clock::jumping::Jumping;
 use crate::clock::reading::{Reading, nanos_in};
 use crate::core::jumps;
@@ -84,14 +83,14 @@ fn shift(change: impl FnOnce(&mut Shifted)) {
     });
     change(&mut all[at]);
     drop(all);
-    held::let_shift(shift_here);
     if let (None, Some(runtime)) = (known, runtime) {
         at_end_of(&runtime, move || forget(id));
     }
     jumps::wake_on(id);
 }
 
-fn shift_here(clock: Jumping) -> i128 {
+/// How far a test has put a clock ahead on the current runtime, in nanoseconds.
+pub(crate) fn ahead(clock: Jumping) -> i128 {
     let id = jumps::here();
     let all = SHIFTED.read().unwrap_or_else(PoisonError::into_inner);
     all.iter().find(|shifted| shifted.runtime == id).map_or(0, |shifted| match clock {

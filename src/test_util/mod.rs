@@ -17,11 +17,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+mod approach;
 mod auto_advance;
 mod bubble;
 mod by_tokio;
+mod chance;
 mod deadlock;
 mod grace;
+mod held;
 mod hold;
 mod idle;
 mod jumps;
@@ -30,9 +33,11 @@ mod nap;
 mod pause;
 mod paused;
 mod pending;
+mod places;
 mod quiet;
 mod rate;
 mod runtime_end;
+pub(crate) mod seam;
 mod settle;
 mod waiting;
 
@@ -43,11 +48,10 @@ pub use manual::ManualClock;
 use pause::IfPaused;
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
-pub(crate) use settle::quiet;
 pub use settle::{advance_and_settle, settle};
 
 use crate::clock::instant::FAR;
-pub use crate::core::place::Kind;
+pub use crate::seam::Kind;
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
 ///

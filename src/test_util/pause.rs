@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::one_is_held;
 use crate::clock::{Instant, instant};
-use crate::core::{by_hand, registry};
-use crate::test_util::{by_tokio, grace, paused};
+use crate::core::registry;
+use crate::test_util::{by_tokio, grace, held, paused};
 
 /// Pauses the clock of a runtime, with settings. [`pause`](crate::pause()) is the same without any.
 ///
@@ -102,7 +102,7 @@ impl Pause {
         paused::adopt(runtime.id(), registry::timer_of(&runtime));
         // Registers this thread, if it blocks on the runtime.
         let _ = Instant::now();
-        by_hand::wake_free_drivers();
+        held::wake_free_drivers();
     }
 }
 

@@ -17,7 +17,6 @@ use crate::clock::{
     self,
     source::{self, Course},
 };
-use crate::core::by_hand;
 use crate::core::shards::TimerLease;
 use crate::test_util::auto_advance::AutoAdvance;
 use crate::test_util::idle::Watch;
@@ -65,7 +64,7 @@ pub(crate) fn here() -> Option<Handle> {
 }
 
 /// What the current runtime's clock shows, if it was paused once.
-fn now() -> Option<Instant> {
+pub(crate) fn now() -> Option<Instant> {
     let runtime = Handle::try_current().ok()?.id();
     let now = with_time(runtime, |time| {
         if let Time::Paused { watch, .. } = time {
@@ -91,6 +90,20 @@ pub(crate) fn adopt(runtime: runtime::Id, timer: TimerLease) {
             clock.adopt(timer);
         }
     });
+}
+
+/// Called for each timer that is made on a runtime.
+pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
+    if source::any_is_held() {
+        adopt(runtime, timer);
+    }
+}
+
+/// Called for each timer whose driver runs on the current runtime, if there is one.
+pub(crate) fn timer_here(timer: TimerLease) {
+    if let Ok(runtime) = Handle::try_current() {
+        adopt(runtime.id(), timer);
+    }
 }
 
 /// Pauses the clock of a runtime, which from then on moves by itself after a `grace`. Returns `false` if it is paused
@@ -121,7 +134,7 @@ pub(crate) fn pause(runtime: &Handle, grace: Duration) -> bool {
     if known.is_none() {
         at_end_of(runtime, move || forget(id));
     }
-    by_hand::install_hook(now, adopt);
+    source::one_is_held();
     true
 }
 

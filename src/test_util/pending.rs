@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::clock::{self, Instant, source};
-use crate::core::by_hand;
-use crate::core::place::{Kind, Place, Places};
 use crate::core::shards::{TimerHold, TimerLease};
-use crate::test_util::paused;
+use crate::seam::Kind;
+use crate::test_util::places::{Place, Places};
+use crate::test_util::{held, paused};
 use crate::wheel::Tick;
 
 /// How many timers a list names.
@@ -153,7 +153,7 @@ pub fn pending() -> Vec<Pending> {
     if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
         return clock.waiting();
     }
-    let Some(timer) = by_hand::existing(runtime.id()) else { return Vec::new() };
+    let Some(timer) = held::existing(runtime.id()) else { return Vec::new() };
     of(timer.try_hold().iter().map(TimerHold::lease), timer.parking.clock.now())
 }
 

@@ -1,15 +1,15 @@
 //! [`Waiting`]: what waits in a bubble. [`Spawned`]: where its tasks were spawned, which tokio says only if it is built
 //! with `--cfg tokio_unstable`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::future::Future;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{self, Builder, Handle};
 use tokio::task;
 
-use crate::core::task::live;
 use crate::test_util::pending::{self, Pending};
 
 /// The tasks of a runtime that have not ended, as far as tokio tells.
@@ -52,7 +52,7 @@ impl Waiting {
     /// What waits on the current runtime.
     pub(super) fn here(spawned: &Spawned) -> Waiting {
         let runtime = Handle::current();
-        let ours = live::on(runtime.id());
+        let ours = ours_on(runtime.id());
         let theirs = spawned.lock().iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
         let mut waiting = Waiting {
             tasks: runtime.metrics().num_alive_tasks().saturating_sub(ours.len()),
@@ -78,4 +78,36 @@ impl fmt::Display for Waiting {
         }
         f.write_str(&pending::list(&self.timers))
     }
+}
+
+/// This crate's tasks that have begun and not ended.
+static LIVE: LazyLock<Mutex<HashSet<Live>>> = LazyLock::new(Mutex::default);
+
+#[derive(PartialEq, Eq, Hash, Clone, Copy)]
+struct Live {
+    runtime: runtime::Id,
+    task: task::Id,
+}
+
+/// A task of this crate's own, listed so that a test can tell it from its own.
+pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
+    struct Listed(Live);
+    impl Drop for Listed {
+        fn drop(&mut self) {
+            live().remove(&self.0);
+        }
+    }
+    let listed = Listed(Live { runtime, task: task::id() });
+    live().insert(listed.0);
+    let _listed = listed;
+    task.await;
+}
+
+/// This crate's tasks on a runtime that have begun and not ended.
+fn ours_on(runtime: runtime::Id) -> Vec<task::Id> {
+    live().iter().filter(|live| live.runtime == runtime).map(|live| live.task).collect()
+}
+
+fn live() -> MutexGuard<'static, HashSet<Live>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -53,8 +53,8 @@ pub use expirations::Expirations;
 use shard::{Shards, Term, Waits};
 
 use crate::clock;
-use crate::core::place::Kind;
 use crate::future::Sleep;
+use crate::seam::Kind;
 use crate::timer::Timer;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;

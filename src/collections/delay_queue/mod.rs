@@ -40,8 +40,8 @@ use self::waiting::LastPoll;
 pub use super::metrics::Metrics;
 use crate::clock::source::wheels_begin;
 use crate::clock::{self, Instant};
-use crate::core::place::Kind;
 use crate::future::Sleep;
+use crate::seam::Kind;
 use crate::timer::Timer;
 use crate::wheel::{Tick, Wheel};
 

@@ -21,9 +21,9 @@ use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::lateness::Lateness;
 use crate::core::next::Next;
-use crate::core::order::Order;
 use crate::core::parking::Parking;
 use crate::core::pool::{Epoch, Holders};
+use crate::seam;
 use crate::util::catch_panic::catch_panic;
 use crate::util::fair_mutex::FairMutex;
 use crate::util::sync::MutexGuard;
@@ -58,14 +58,13 @@ pub(crate) struct Shard {
     users: Holders,
 }
 
-pub(super) struct State {
-    pub(super) wheel: Wheel<Waker>,
+pub(crate) struct State {
+    pub(crate) wheel: Wheel<Waker>,
     /// The epoch of the timer served now, or of the last one if the shard is closed.
     epoch: Epoch,
     open: bool,
     fired: u64,
     lateness: Lateness,
-    pub(super) order: Order,
     /// What the wheel had counted when the shard was opened.
     before: Counts,
 }
@@ -105,7 +104,6 @@ impl Shard {
                 open: false,
                 fired: 0,
                 lateness: Lateness::new(),
-                order: Order::of_registration(),
                 before: Counts::default(),
             }),
             next: Next::never(),
@@ -121,7 +119,7 @@ impl Shard {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Only our own code runs under this lock, and none that panics in the midst of a change.
         self.state.lock()
     }
@@ -331,13 +329,13 @@ impl Shard {
             return 0;
         }
         let address = self.address();
-        let State { wheel, lateness, order, .. } = &mut *state;
+        let State { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
         let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
-            order.fires(address, deadline);
+            seam::fires(address, deadline);
         });
-        order.arrange(address, &mut wakes.wakers);
+        seam::arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
         match taken {
             Progress::All => {
@@ -390,7 +388,6 @@ impl Shard {
         (state.epoch, state.open) = (epoch, true);
         state.fired = 0;
         state.lateness = Lateness::new();
-        state.order = Order::of_registration();
         state.before = state.count();
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::clock::{duration_of, instant, instant_of};
+use crate::clock::{self, duration_of, instant, instant_of};
 use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::hook::{self, Quiet};
 use crate::core::shards::Shards;
+use crate::test_util::settle;
 use crate::util::parks;
 use crate::wheel::{Tick, Ticks};
 
@@ -39,40 +39,53 @@ enum Next {
     Step(Tick),
 }
 
-/// Whether it can be seen that a runtime is idle. If not, tokio's alarm alone moves the clock, and rounds up.
-pub(super) fn is_possible() -> bool {
-    has_threads() && parks::ARE_COUNTED
+/// Whether the clock is paused, and it can be seen that the runtime is idle. If not, tokio's alarm alone moves the clock,
+/// and rounds up.
+fn is_possible() -> bool {
+    has_threads() && parks::ARE_COUNTED && instant::is_paused()
 }
 
+/// Waits until the current runtime is idle and its clock may move. Tokio does not move that clock as long as this lives.
+type Quiet = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
 /// Brings a clock to the deadlines of one timer.
-#[derive(Default)]
-pub(super) struct Approach {
+pub(crate) struct Approach {
     /// Waits for the moment in which the clock may take a step.
     quiet: Option<Quiet>,
 }
 
 impl Approach {
-    /// Begins to wait for a tick, on a clock that tokio has paused.
-    pub(super) fn begin(&mut self, alarm: &mut OwnAlarm, now: Tick, at: Tick, cx: &mut Context<'_>) {
-        if let Next::Jump(to) = next(now, at) {
+    pub(crate) fn new() -> Self {
+        Approach { quiet: None }
+    }
+
+    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none.
+    pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, at: Tick, cx: &mut Context<'_>) -> bool {
+        if !is_possible() {
+            return false;
+        }
+        if let Next::Jump(to) = next(clock::now(), at) {
             self.quiet = None;
-            return alarm.set_tokio((at < Tick::MAX).then(|| before(to)));
+            alarm.set_tokio((at < Tick::MAX).then(|| before(to)));
+            return true;
         }
         // A test may move the clock meanwhile.
         alarm.set_tokio(Some(instant_of(at)));
-        let quiet = self.quiet.get_or_insert_with(hook::quiet);
+        let quiet = self.quiet.get_or_insert_with(|| Box::pin(settle::quiet()));
         if poll(quiet, cx).is_ready() {
             cx.waker().wake_by_ref();
         }
+        true
     }
 
     /// Takes the step to `at` if it may be taken by now. Returns whether it did; what is due fires when the alarm goes
     /// off, which may be at once.
-    pub(super) fn step(&mut self, alarm: &mut OwnAlarm, now: Tick, at: Tick, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn step(&mut self, alarm: &mut OwnAlarm, at: Tick, cx: &mut Context<'_>) -> bool {
         if self.quiet.as_mut().is_none_or(|quiet| poll(quiet, cx).is_pending()) {
             return false;
         }
         self.quiet = None;
+        let now = clock::now();
         let Next::Step(to) = next(now, at) else { return false };
         if !instant::is_paused() {
             return false;
@@ -102,13 +115,22 @@ fn before(tick: Tick) -> instant::Instant {
 
 /// When to set tokio's alarm on a clock that runs, if a test may pause it until `at`: so early that what is left then
 /// can be approached.
-pub(super) fn ahead_of(at: instant::Instant) -> instant::Instant {
+pub(crate) fn ahead_of(at: instant::Instant) -> instant::Instant {
     let early = at - AHEAD;
     if early > instant::Instant::now() { early } else { at }
 }
 
-/// The alarm has gone off before a deadline, at the time `now`. Sets the fraction of the clock right.
-pub(super) fn align(timer: &Shards, now: Tick) {
+/// Whether the alarm has gone off before a deadline, at the time `now`. If so, sets the fraction of the clock right.
+pub(crate) fn rang_early(timer: &Shards, now: Tick) -> bool {
+    let next_wake = timer.parking.next_wake();
+    let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
+    if is_early {
+        align(timer, now);
+    }
+    is_early
+}
+
+fn align(timer: &Shards, now: Tick) {
     let left = (timer.first_deadline() - now).0;
     if left > STEP && left < Tick::MAX.0 / 2 && is_idle() {
         move_by(Ticks(left % STEP));
@@ -124,7 +146,7 @@ fn is_idle() -> bool {
 ///
 /// # Panics
 /// If it is not paused.
-pub(crate) fn move_by(Ticks(nanos): Ticks) {
+pub(super) fn move_by(Ticks(nanos): Ticks) {
     // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration_of(Ticks(nanos)))).poll(&mut Context::from_waker(Waker::noop()));
 }

@@ -1,0 +1,109 @@
+//! Where tests reach into the crate, and the only place: what a timer tells a test, and what a test tells a clock.
+//!
+//! With the feature `test-util` these are functions of [`test_util`](crate::test_util), which documents them. Without it
+//! they do nothing, and cost nothing.
+
+#[cfg(not(feature = "test-util"))]
+pub(crate) use nothing::*;
+
+#[cfg(feature = "test-util")]
+pub(crate) use crate::test_util::seam::*;
+
+/// What waits for a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))] // `test_util` makes it public.
+pub enum Kind {
+    /// A [`Sleep`](crate::Sleep).
+    Sleep,
+    /// A [`Timeout`](crate::Timeout).
+    Timeout,
+    /// An [`Interval`](crate::Interval).
+    Interval,
+    /// A [`DelayQueue`](crate::DelayQueue), for its first entry.
+    DelayQueue,
+    /// The expirations of a [`DeadlineMap`](crate::DeadlineMap), for its first entry.
+    DeadlineMap,
+}
+
+#[cfg(not(feature = "test-util"))]
+#[allow(clippy::unused_self)] // The same interface as with the feature.
+mod nothing {
+    use std::panic::Location;
+    use std::task::Context;
+    use std::time::Instant;
+
+    use tokio::runtime;
+
+    use super::Kind;
+    use crate::clock;
+    use crate::clock::jumping::Jumping;
+    use crate::core::alarm::own::OwnAlarm;
+    use crate::core::shard::Key;
+    use crate::core::shards::{Shards, TimerLease};
+    use crate::wheel::Tick;
+
+    #[inline]
+    pub(crate) fn now() -> Option<Instant> {
+        None
+    }
+
+    #[inline]
+    pub(crate) fn ahead(_: Jumping) -> i128 {
+        0
+    }
+
+    #[inline]
+    pub(crate) fn opens(_: &Shards) {}
+
+    #[inline]
+    pub(crate) fn timer_made(_: runtime::Id, _: TimerLease) {}
+
+    #[inline]
+    pub(crate) fn timer_here(_: TimerLease) {}
+
+    #[inline]
+    pub(crate) fn task<F>(_: runtime::Id, task: F) -> F {
+        task
+    }
+
+    #[inline]
+    pub(crate) fn begins_to_wait(_: usize, _: Key, _: &'static Location<'static>, _: Kind) {}
+
+    #[inline]
+    pub(crate) fn waits_no_more(_: usize, _: Key) {}
+
+    #[inline]
+    pub(crate) fn fires(_: usize, _: Tick) {}
+
+    #[inline]
+    pub(crate) fn arrange<T>(_: usize, _: &mut [T]) {}
+
+    #[inline]
+    pub(crate) fn ahead_of(at: clock::Instant) -> clock::Instant {
+        at
+    }
+
+    #[inline]
+    pub(crate) fn rang_early(_: &Shards, _: Tick) -> bool {
+        false
+    }
+
+    pub(crate) struct Approach;
+
+    impl Approach {
+        pub(crate) fn new() -> Self {
+            Approach
+        }
+
+        #[inline]
+        pub(crate) fn step(&mut self, _: &mut OwnAlarm, _: Tick, _: &mut Context<'_>) -> bool {
+            false
+        }
+
+        #[inline]
+        pub(crate) fn begin(&mut self, _: &mut OwnAlarm, _: Tick, _: &mut Context<'_>) -> bool {
+            false
+        }
+    }
+}

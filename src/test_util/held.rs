@@ -1,0 +1,138 @@
+//! What a test does to a timer whose clock it holds: it shows the time, fires what is due when it moves that time, and
+//! lets the clock run again.
+//!
+//! A registration with such a timer wakes nobody.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+use tokio::runtime;
+
+use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
+use crate::core::alarm::thread::BookerId;
+use crate::core::parking::Parking;
+use crate::core::registry;
+use crate::core::shard::Shard;
+use crate::core::shards::{Shards, TimerLease};
+use crate::util::sync::atomic::Ordering::SeqCst;
+use crate::util::sync::per_process;
+use crate::wheel::{Tick, Ticks, Wheel};
+
+per_process! {
+    /// The parking of each timer, open or not.
+    fn parkings() -> &'static Mutex<Vec<&'static Parking>> = |_| Mutex::default();
+}
+
+/// A timer begins in this memory.
+pub(crate) fn opens(timer: &Shards) {
+    timer.leave_nothing_to_chance();
+    let mut parkings = parkings().lock().unwrap_or_else(PoisonError::into_inner);
+    if !parkings.iter().any(|known| known.id == timer.parking.id) {
+        parkings.push(timer.parking);
+    }
+}
+
+/// A runtime's timer, if it has one already.
+pub(super) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
+    registry::live(&registry::timers(), runtime).map(|owner| owner.timer())
+}
+
+/// Wakes the drivers that may run on any runtime, to look at their clocks: all but those of the runtimes' own timers. To
+/// wake these would change the order of tasks in other tests.
+pub(super) fn wake_free_drivers() {
+    let own: HashSet<BookerId> = registry::timers()
+        .values()
+        .map(|owner| owner.timer())
+        .filter(|timer| timer.serves())
+        .map(|timer| timer.parking.id)
+        .collect();
+    let all = parkings().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter().filter(|parking| !own.contains(&parking.id)).for_each(|parking| parking.wake_driver());
+}
+
+impl Course {
+    /// The course of a clock that shows `now`.
+    pub(crate) fn from(now: Tick) -> Course {
+        let begin = *BEGIN;
+        Course(Tick(now.0.saturating_sub((system_now() - begin).0)))
+    }
+}
+
+impl Source {
+    /// From now on a test shows the time, at first `now`.
+    pub(crate) fn begin_to_show(&self, now: Tick) {
+        self.shown.store(now.0, SeqCst);
+    }
+
+    /// Shows a time, unless it is earlier than the last.
+    pub(crate) fn show(&self, now: Tick) {
+        self.shown.fetch_max(now.0, SeqCst);
+    }
+
+    /// From now on the clock runs on `course`.
+    pub(crate) fn run(&self, course: Course) {
+        self.course.store(course.0.0, SeqCst);
+        self.shown.store(RUNS, SeqCst);
+    }
+}
+
+impl Parking {
+    /// Begins a timer whose time a test shows, at first `now`.
+    pub(crate) fn open_shown(&self, now: Tick) {
+        self.clock.begin_to_show(now);
+        drop(self.begin(false, Ticks(0)));
+    }
+
+    /// From now on a test shows the time. Returns `false` if the timer has ended.
+    pub(crate) fn show(&self, now: Tick) -> bool {
+        let mut plan = self.parker.lock();
+        if plan.is_open {
+            self.clock.begin_to_show(now);
+            self.stop(&mut plan);
+        }
+        plan.is_open
+    }
+
+    /// From now on the clock runs.
+    pub(crate) fn run(&self, course: Course) {
+        let mut plan = self.parker.lock();
+        if plan.is_open {
+            self.clock.run(course);
+            if !plan.look_again() {
+                self.call(plan, false);
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Reads the wheel.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
+        read(&self.lock().wheel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::source::LAST;
+    use crate::wheel::Ticks;
+
+    #[test]
+    fn a_course_never_goes_back_and_ends_where_time_does() {
+        let system = system_now();
+        let behind = Tick(system.0 - 1_000_000_000);
+        for from in [behind, system, system + Ticks(1), Tick(u64::MAX / 2), Tick(LAST.0 - 1), LAST] {
+            let course = Course::from(from);
+            let (mut last, before) = (from, system_now());
+            for _ in 0..1_000 {
+                let now = course.now();
+                assert!(last <= now && now <= LAST, "{now:?} after {last:?}, from {from:?}");
+                last = now;
+            }
+            let system = course.system_tick(last);
+            assert!(before <= system_now() && system <= system_now(), "{system:?}");
+        }
+    }
+}
