@@ -353,7 +353,7 @@ mod tests {
         runtime.spawn(async move {
             started.send(()).unwrap();
             while asked.recv().is_ok() {
-                let shards = [find(), find()].map(ShardLease::address);
+                let shards = [find(), find()].map(|shard| shard.address());
                 assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
                 answer.send(shards[0]).unwrap();
             }

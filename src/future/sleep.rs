@@ -371,7 +371,7 @@ impl Sleep {
 
     /// Whether this is registered and drives a clock: one that a test has paused jumps to its deadline.
     pub(crate) fn drives_clock(&self) -> bool {
-        self.entry().is_some_and(|(lease, _)| lease.drives_clock())
+        self.entry().is_some_and(|(lease, _)| lease.publishes_removals())
     }
 
     /// Whether this drives a clock to `deadline`.

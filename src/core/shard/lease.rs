@@ -1,5 +1,6 @@
 //! [`ShardLease`]: a shard as one timer has it, which takes no entries once that timer has ended.
 
+use std::ops::Deref;
 use std::task::Waker;
 
 use super::{EntryState, InsertError, Key, Shard};
@@ -7,6 +8,7 @@ use crate::clock;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
 use crate::util::name::Name;
+use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
 // Two words, so that it is passed in registers.
@@ -14,6 +16,15 @@ use crate::wheel::{Tick, Ticks};
 pub(crate) struct ShardLease {
     shard: &'static Shard,
     epoch: Epoch,
+}
+
+impl Deref for ShardLease {
+    type Target = Shard;
+
+    #[inline]
+    fn deref(&self) -> &Shard {
+        self.shard
+    }
 }
 
 impl ShardLease {
@@ -40,13 +51,13 @@ impl ShardLease {
 
     /// Whether this is a shard of the timer with this parking and epoch.
     pub(crate) fn is_of(self, parking: &Parking, epoch: Epoch) -> bool {
-        self.epoch == epoch && std::ptr::eq(self.shard.parking, parking)
+        self.epoch == epoch && std::ptr::eq(self.parking, parking)
     }
 
     /// The name of the timer; none if another timer has the shard by now.
     #[cold]
     pub(crate) fn name(self) -> Name {
-        let name = self.shard.parking.name();
+        let name = self.parking.name();
         // Checked last: see where it is set.
         if self.shard.was_opened_for(self.epoch) { name } else { Name::NONE }
     }
@@ -54,21 +65,21 @@ impl ShardLease {
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        let clock = &self.shard.parking.clock;
+        let clock = &self.parking.clock;
         if clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
     }
 
     #[cold]
     fn time_shown(self) -> Tick {
-        let now = self.shard.parking.clock.now();
+        let now = self.parking.clock.now();
         // Checked last: a shard is opened for a timer before that timer's time is shown.
-        if self.shard.serves(self.epoch) { now } else { clock::now() }
+        if self.serves() { now } else { clock::now() }
     }
 
     /// Whether a deadline has passed by the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.shard.parking.is_surely_future(deadline) && self.now() >= deadline
+        !self.parking.is_surely_future(deadline) && self.now() >= deadline
     }
 
     /// Whether a deadline, rounded up to the timer's resolution, has passed by the timer's clock.
@@ -76,76 +87,112 @@ impl ShardLease {
     pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
         let now = self.now();
         // If another timer has the shard by now, the resolution is that one's.
-        now >= deadline && (now >= self.shard.expiry(deadline) || !self.shard.serves(self.epoch()))
+        now >= deadline && (now >= self.expiry(deadline) || !self.serves())
     }
 
     /// Whether the timer rounds deadlines up.
     #[inline]
     pub(crate) fn rounds(self) -> bool {
-        self.shard.resolution() > Ticks::ONE
+        self.resolution() > Ticks::ONE
     }
 
     /// Whether the timer is the process's own.
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
         // Checked last: a shard is opened for that timer before it is found driverless, and serves it for good.
-        self.shard.parking.is_driverless() && self.shard.serves(self.epoch)
+        self.parking.is_driverless() && self.serves()
     }
 
-    /// See [`Shard::join`].
+    /// Adds a user of the timer, unless all have left.
     pub(crate) fn join(self) {
-        self.shard.join(self.epoch);
+        self.users.join(self.epoch);
     }
 
     /// Removes a user. The timer ends if it was the last and nothing waits.
     pub(crate) fn leave(self) {
         if self.shard.leave(self.epoch) {
-            self.shard.parking.unused(self.epoch);
+            self.parking.unused(self.epoch);
         }
     }
 
-    /// See [`Shard::insert`].
+    /// Whether the shard serves the timer.
     #[inline]
-    pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
-        self.shard.insert(self.epoch, deadline, waker)
+    fn serves(self) -> bool {
+        self.serves.load(Ordering::Acquire) == self.epoch.0
     }
 
-    /// See [`Shard::remove`].
-    #[inline]
-    pub(crate) fn remove(self, key: Key) {
-        self.shard.remove(key);
-    }
-
-    /// See [`Shard::reset`].
-    pub(crate) fn reset(self, key: Key, deadline: Tick) -> bool {
-        self.shard.reset(key, deadline)
-    }
-
-    /// See [`Shard::set_waker`].
-    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
-        self.shard.set_waker(self.epoch, key, waker)
-    }
-
-    /// See [`Shard::has_fired`].
+    /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
     #[inline]
     pub(crate) fn has_fired(self, deadline: Tick) -> bool {
-        self.shard.has_fired(self.epoch, deadline)
+        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
+        // second load then finds.
+        let fired_through = Tick(self.fired_through.load(Ordering::Acquire));
+        deadline <= fired_through && self.has_fired_through(deadline, fired_through)
     }
 
-    /// See [`Shard::holds`].
+    #[inline(never)]
+    fn has_fired_through(self, deadline: Tick, fired_through: Tick) -> bool {
+        self.expiry(deadline) <= fired_through && self.serves()
+    }
+
+    /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
+    /// values do not say.
     pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
-        self.shard.holds(self.epoch, key, deadline)
+        let expiry = self.expiry(deadline);
+        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
+        let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
+            && expiry >= self.next()
+            && self.serves();
+        surely || self.lock().wheel.get(key).is_some()
     }
 
-    /// See [`Shard::address`].
     #[inline]
-    pub(crate) fn address(self) -> usize {
-        self.shard.address()
+    pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
+        let deadline = self.expiry(deadline);
+        let mut state = self.lock();
+        let admitted = if !state.serves(self.epoch) {
+            Err(InsertError::Closed)
+        } else if self.is_past(&state, deadline) {
+            Err(InsertError::AlreadyDue)
+        } else {
+            self.capacity.take().map_err(InsertError::Full)
+        };
+        if let Err(refused) = admitted {
+            drop(state);
+            drop(waker);
+            return Err(refused);
+        }
+        let key = state.wheel.insert(deadline, waker);
+        self.publish_earlier(state, deadline);
+        Ok(key)
     }
 
-    /// Whether the driver hears of removals.
-    #[inline]
-    pub(crate) fn drives_clock(self) -> bool {
-        self.shard.publishes_removals()
+    /// Makes `waker` the one that an entry wakes.
+    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
+        match self.swap_waker(key, waker, None) {
+            Ok(entry) => entry,
+            Err(()) => self.swap_waker(key, waker, Some(waker.clone())).unwrap_or(EntryState::Waiting),
+        }
+    }
+
+    /// Returns `Err` if the entry has another waker and there is no clone to replace it.
+    fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
+        let mut state = self.lock();
+        let Some(current) = state.wheel.get_mut(key) else {
+            let entry = if state.serves(self.epoch) { EntryState::Fired } else { EntryState::Gone };
+            drop(state);
+            drop(clone);
+            return Ok(entry);
+        };
+        if current.will_wake(waker) {
+            drop(state);
+            drop(clone);
+            return Ok(EntryState::Waiting);
+        }
+        let Some(clone) = clone else { return Err(()) };
+        let before = std::mem::replace(current, clone);
+        drop(state);
+        drop(before);
+        Ok(EntryState::Waiting)
     }
 }

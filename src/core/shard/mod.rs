@@ -124,31 +124,6 @@ impl Shard {
         self.state.lock()
     }
 
-    /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
-    #[inline]
-    pub(crate) fn has_fired(&self, epoch: Epoch, deadline: Tick) -> bool {
-        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
-        // second load then finds.
-        let fired_through = Tick(self.fired_through.load(Ordering::Acquire));
-        deadline <= fired_through && self.has_fired_through(epoch, deadline, fired_through)
-    }
-
-    #[inline(never)]
-    fn has_fired_through(&self, epoch: Epoch, deadline: Tick, fired_through: Tick) -> bool {
-        self.expiry(deadline) <= fired_through && self.serves(epoch)
-    }
-
-    /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
-    /// values do not say.
-    pub(crate) fn holds(&self, epoch: Epoch, key: Key, deadline: Tick) -> bool {
-        let expiry = self.expiry(deadline);
-        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
-        let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
-            && expiry >= self.next()
-            && self.serves(epoch);
-        surely || self.lock().wheel.get(key).is_some()
-    }
-
     #[inline]
     fn resolution(&self) -> Ticks {
         Ticks(self.resolution.load(Ordering::Relaxed))
@@ -166,33 +141,6 @@ impl Shard {
     #[inline]
     fn is_past(&self, state: &State, tick: Tick) -> bool {
         tick <= state.wheel.elapsed() || source::any_is_held() && self.parking.clock.has_shown(tick)
-    }
-
-    /// Whether this serves a timer.
-    #[inline]
-    fn serves(&self, epoch: Epoch) -> bool {
-        self.serves.load(Ordering::Acquire) == epoch.0
-    }
-
-    #[inline]
-    pub(crate) fn insert(&self, epoch: Epoch, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
-        let deadline = self.expiry(deadline);
-        let mut state = self.lock();
-        let admitted = if !state.serves(epoch) {
-            Err(InsertError::Closed)
-        } else if self.is_past(&state, deadline) {
-            Err(InsertError::AlreadyDue)
-        } else {
-            self.capacity.take().map_err(InsertError::Full)
-        };
-        if let Err(refused) = admitted {
-            drop(state);
-            drop(waker);
-            return Err(refused);
-        }
-        let key = state.wheel.insert(deadline, waker);
-        self.publish_earlier(state, deadline);
-        Ok(key)
     }
 
     #[inline]
@@ -266,7 +214,7 @@ impl Shard {
     }
 
     #[inline]
-    fn publishes_removals(&self) -> bool {
+    pub(crate) fn publishes_removals(&self) -> bool {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 
@@ -283,35 +231,6 @@ impl Shard {
     pub(crate) fn first_deadline(&self) -> Tick {
         let state = self.lock();
         state.wheel.first().and_then(|key| state.wheel.deadline(key)).unwrap_or(Tick::MAX)
-    }
-
-    /// Makes `waker` the one that an entry wakes.
-    pub(crate) fn set_waker(&self, epoch: Epoch, key: Key, waker: &Waker) -> EntryState {
-        match self.swap_waker(epoch, key, waker, None) {
-            Ok(entry) => entry,
-            Err(()) => self.swap_waker(epoch, key, waker, Some(waker.clone())).unwrap_or(EntryState::Waiting),
-        }
-    }
-
-    /// Returns `Err` if the entry has another waker and there is no clone to replace it.
-    fn swap_waker(&self, epoch: Epoch, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
-        let mut state = self.lock();
-        let Some(current) = state.wheel.get_mut(key) else {
-            let entry = if state.serves(epoch) { EntryState::Fired } else { EntryState::Gone };
-            drop(state);
-            drop(clone);
-            return Ok(entry);
-        };
-        if current.will_wake(waker) {
-            drop(state);
-            drop(clone);
-            return Ok(EntryState::Waiting);
-        }
-        let Some(clone) = clone else { return Err(()) };
-        let before = std::mem::replace(current, clone);
-        drop(state);
-        drop(before);
-        Ok(EntryState::Waiting)
     }
 
     /// When there is work here, or earlier. Takes no lock.
@@ -399,11 +318,6 @@ impl Shard {
     /// Moves the time of a wheel with no entries to one that has long passed.
     pub(crate) fn skip_to(&self, tick: Tick) {
         self.lock().wheel.skip_to(tick);
-    }
-
-    /// Adds a user of a timer, unless all have left.
-    pub(crate) fn join(&self, epoch: Epoch) {
-        self.users.join(epoch);
     }
 
     /// Removes a user of a timer. Returns whether it was the last here.

@@ -16,15 +16,15 @@ impl Wake for Woken {
 }
 
 /// A shard that serves a timer.
-fn shard() -> Shard {
+fn shard() -> ShardLease {
     let parking: &Parking = Box::leak(Box::new(Parking::new()));
-    let shard = Shard::new(parking, Box::leak(Box::new(Capacity::new())));
+    let shard: &Shard = Box::leak(Box::new(Shard::new(parking, Box::leak(Box::new(Capacity::new())))));
     shard.open(EPOCH, Ticks::ONE);
-    shard
+    ShardLease::new(shard, EPOCH)
 }
 
-fn insert(shard: &Shard, deadline: u64) -> Result<Key, InsertError> {
-    shard.insert(EPOCH, Tick(deadline), Waker::noop().clone())
+fn insert(shard: ShardLease, deadline: u64) -> Result<Key, InsertError> {
+    shard.insert(Tick(deadline), Waker::noop().clone())
 }
 
 /// Otherwise it would count as fired while it waits.
@@ -33,9 +33,9 @@ fn a_deadline_that_the_wheel_has_gone_by_is_refused() {
     let shard = shard();
     assert_eq!(shard.fire(Tick(100), &mut WakeList::default()), 0);
     for past in [0, 50, 100] {
-        assert!(matches!(insert(&shard, past), Err(InsertError::AlreadyDue)), "{past}");
+        assert!(matches!(insert(shard, past), Err(InsertError::AlreadyDue)), "{past}");
     }
-    insert(&shard, 101).unwrap();
+    insert(shard, 101).unwrap();
 }
 
 #[test]
@@ -43,49 +43,49 @@ fn an_entry_that_is_reset_to_a_past_deadline_is_woken_at_once() {
     let shard = shard();
     shard.fire(Tick(100), &mut WakeList::default());
     let woken = Arc::new(Woken::default());
-    let key = shard.insert(EPOCH, Tick(200), woken.clone().into()).unwrap();
+    let key = shard.insert(Tick(200), woken.clone().into()).unwrap();
     assert!(shard.reset(key, Tick(101)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     assert!(!shard.reset(key, Tick(100)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert_eq!(shard.set_waker(EPOCH, key, Waker::noop()), EntryState::Fired, "nothing of it is left");
+    assert_eq!(shard.set_waker(key, Waker::noop()), EntryState::Fired, "nothing of it is left");
 }
 
 #[test]
 fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer() {
     let shard = shard();
-    insert(&shard, 50).unwrap();
+    insert(shard, 50).unwrap();
     shard.fire(Tick(100), &mut WakeList::default());
     let _locked = shard.lock();
-    assert!(shard.has_fired(EPOCH, Tick(50)) && shard.has_fired(EPOCH, Tick(100)));
-    assert!(!shard.has_fired(EPOCH, Tick(101)) && !shard.has_fired(Epoch(8), Tick(50)));
+    assert!(shard.has_fired(Tick(50)) && shard.has_fired(Tick(100)));
+    assert!(!shard.has_fired(Tick(101)) && !ShardLease::new(shard.shard(), Epoch(8)).has_fired(Tick(50)));
 }
 
 #[test]
 fn whether_an_entry_waits_is_known_without_the_lock_and_none_waits_once_the_timer_has_ended() {
     let shard = shard();
-    let keys = [50, 101, 102].map(|deadline| (insert(&shard, deadline).unwrap(), Tick(deadline)));
+    let keys = [50, 101, 102].map(|deadline| (insert(shard, deadline).unwrap(), Tick(deadline)));
     shard.fire(Tick(100), &mut WakeList::default());
     let locked = shard.lock();
-    assert!(shard.holds(EPOCH, keys[2].0, keys[2].1));
+    assert!(shard.holds(keys[2].0, keys[2].1));
     drop(locked);
-    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false, true, true]);
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(key, deadline)), [false, true, true]);
     shard.close();
-    assert_eq!(keys.map(|(key, deadline)| shard.holds(EPOCH, key, deadline)), [false; 3]);
+    assert_eq!(keys.map(|(key, deadline)| shard.holds(key, deadline)), [false; 3]);
 }
 
 #[test]
 fn a_hold_of_the_lock_takes_out_a_limited_number_of_wakers() {
     let shard = shard();
     for _ in 0..100 {
-        insert(&shard, 50).unwrap();
+        insert(shard, 50).unwrap();
     }
     let mut list = WakeList::default();
     let taken = [0; 3].map(|_| shard.fire(Tick(100), &mut list));
     assert_eq!(taken, [WAKES, 100 - WAKES, 0]);
 }
 
-struct FiresToo(&'static Shard);
+struct FiresToo(ShardLease);
 
 impl Wake for FiresToo {
     fn wake(self: Arc<Self>) {
@@ -98,15 +98,15 @@ impl Wake for FiresToo {
 /// A driver may be in the middle of a turn while another thread shuts its timer down.
 #[test]
 fn a_turn_during_a_shutdown_fires_nothing_early() {
-    let shard: &Shard = Box::leak(Box::new(shard()));
-    shard.insert(EPOCH, Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
-    shard.insert(EPOCH, Tick(900), Waker::noop().clone()).unwrap();
+    let shard = shard();
+    shard.insert(Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
+    shard.insert(Tick(900), Waker::noop().clone()).unwrap();
     // More of one deadline than one hold of the lock takes out.
     for _ in 0..3 * WAKES {
-        shard.insert(EPOCH, Tick(1_000), Waker::noop().clone()).unwrap();
+        shard.insert(Tick(1_000), Waker::noop().clone()).unwrap();
     }
     assert_eq!(shard.close(), 2 + 3 * WAKES, "each is shut down");
-    assert!(!shard.has_fired(EPOCH, Tick(900)), "it was not due");
+    assert!(!shard.has_fired(Tick(900)), "it was not due");
     let mut sum = Snapshot::empty();
     shard.add_to(&mut sum, EPOCH);
     assert_eq!((sum.counts.fired, sum.counts.pending), (0, 0));
@@ -119,7 +119,7 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
     let shard = shard();
     let first = 1_576_800_000_123_456_789;
     for n in 0..COUNT {
-        insert(&shard, first + n * 7_919 % COUNT).unwrap();
+        insert(shard, first + n * 7_919 % COUNT).unwrap();
     }
     let mut list = WakeList::default();
     while shard.next() <= Tick(first) {
