@@ -85,7 +85,7 @@ mod nothing {
     }
 
     #[inline]
-    pub(crate) fn rang_early(_: &Shards, _: Tick) -> bool {
+    pub(crate) fn rings(_: TimerLease) -> bool {
         false
     }
 

@@ -13,17 +13,14 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::clock::{self, instant, source};
+use crate::clock::{instant, source};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::{Alarm, Unfit};
 use crate::core::parking::{Begun, DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
-use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget};
+use crate::core::shards::{Shards, TimerHold, TimerLease};
 use crate::seam::{self, Approach};
-use crate::wheel::{Tick, Ticks};
-
-/// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
-const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
+use crate::wheel::Tick;
 
 /// Turns a timer's wheels: a future that you spawn or poll, so that the timer's sleeps complete. Made by
 /// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
@@ -167,25 +164,18 @@ impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.timer.lease();
         let parking = timer.parking;
-        let runs = instant::clock_is_the_systems();
-        let (now, next_wake) = (clock::now(), parking.next_wake());
-        if !runs && seam::rang_early(&timer, now) {
-            return parking.wake_driver();
+        if seam::rings(timer) {
+            return;
         }
         // Before the turn sets it anew.
         let is_set = parking.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
         if parking.begin_turn(None) != Begun::Turn {
             return;
         }
-        if !runs {
-            // A paused clock overshoots the deadline by rounding. Tasks see the later time only after those of the
-            // deadline ran. And a test must not see that some of what is due is left to the driver.
-            let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
-            timer.fire_at(at, &mut WakeList::default(), TurnBudget::UNBOUNDED);
-            parking.interrupt_turn(false);
-        } else if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
+        if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
             parking.interrupt_turn(false);
         } else if !is_set {
+            // Only the driver sets it.
             parking.wake_driver();
         }
         timer.close_if_unneeded();

@@ -100,7 +100,6 @@ pub(crate) struct Fired {
 impl TurnBudget {
     /// The limits of one turn, after which other tasks, or the alarms of other timers, go first.
     pub(crate) const OF_A_TURN: TurnBudget = TurnBudget { wakes: 1024, holds: 256 };
-    pub(crate) const UNBOUNDED: TurnBudget = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
 }
 
 impl Shards {

@@ -6,8 +6,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant};
-use crate::core::shard::WakeList;
-use crate::core::shards::{TimerLease, TurnBudget};
+use crate::core::shards::TimerLease;
 use crate::test_util::{approach, held};
 use crate::wheel::Tick;
 
@@ -29,7 +28,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
             return false;
         }
         approach::move_by(next - clock::now());
-        if timer.fire_at(next, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes > 0 {
+        if timer.fire_all(next) > 0 {
             timer.parking.wake_driver();
             return true;
         }

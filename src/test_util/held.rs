@@ -13,8 +13,8 @@ use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::core::alarm::thread::BookerId;
 use crate::core::parking::Parking;
 use crate::core::registry;
-use crate::core::shard::Shard;
-use crate::core::shards::{Shards, TimerLease};
+use crate::core::shard::{Shard, WakeList};
+use crate::core::shards::{Shards, TimerLease, TurnBudget};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
@@ -103,6 +103,14 @@ impl Parking {
                 self.call(plan, false);
             }
         }
+    }
+}
+
+impl Shards {
+    /// Fires all that is due at a tick, and returns how many.
+    pub(super) fn fire_all(&self, at: Tick) -> usize {
+        let unbounded = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
+        self.fire_at(at, &mut WakeList::default(), unbounded).wakes
     }
 }
 

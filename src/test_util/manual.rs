@@ -18,8 +18,7 @@ use crate::clock::{
     source::{LAST, one_is_held},
 };
 use crate::core::settings::ShowsTime;
-use crate::core::shard::WakeList;
-use crate::core::shards::{Shards, TimerHold, TimerLease, TurnBudget, Wanted};
+use crate::core::shards::{Shards, TimerHold, TimerLease, Wanted};
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
@@ -307,10 +306,9 @@ impl ManualClock {
         for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.parking.clock.show(tick);
         }
-        let mut list = WakeList::default();
-        let fired = timers.iter().map(|held| held.lease().fire_at(tick, &mut list, TurnBudget::UNBOUNDED).wakes).sum();
-        for unneeded in timers.iter().map(TimerHold::lease).filter(|timer| timer.is_unneeded()) {
-            unneeded.close();
+        let fired = timers.iter().map(|held| held.lease().fire_all(tick)).sum();
+        for held in &timers {
+            held.lease().close_if_unneeded();
         }
         fired
     }

@@ -235,7 +235,8 @@ impl World {
 
     /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
-        self.timer.fire_at(now, &mut WakeList::default(), TurnBudget::UNBOUNDED).wakes
+        let unbounded = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
+        self.timer.fire_at(now, &mut WakeList::default(), unbounded).wakes
     }
 
     /// The driver was polled and not woken: it sleeps until `deadline` at most, and has a booking for that.
