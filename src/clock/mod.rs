@@ -17,7 +17,6 @@ pub(crate) mod boot;
 pub(crate) mod held;
 pub(crate) mod instant;
 pub(crate) mod jumping;
-pub(crate) mod reading;
 pub(crate) mod source;
 
 pub use instant::Instant;
