@@ -7,7 +7,6 @@
 // 1. While the monotonic clock is the system's, a reading is the system's too.
 // 2. While a test holds the monotonic clock, a reading moves only with that clock and with what the test does to it.
 
-use std::fmt::Debug;
 use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -103,7 +102,7 @@ pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
 }
 
 /// A point in time on a clock that jumps, as users have it.
-pub trait ClockTime: Copy + Unpin + Debug {
+pub trait ClockTime: Copy + Unpin {
     const CLOCK: Jumping;
 
     /// Saturates at the first and the last time of this type.

@@ -43,7 +43,6 @@
 // 2. It begins to wait for jumps before it last reads the clock, so it misses none.
 // 3. When it completes or is dropped, nothing of it stays behind.
 
-use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -232,11 +231,11 @@ pub type Interval = future::Interval<Sleep>;
 /// # }
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
+#[derive(Debug)]
 pub struct Sleep<T = Instant> {
     deadline: T,
-    sleep: future::Sleep,
-    /// When that ends.
-    end: Tick,
+    /// The ordinary sleep that this waits on.
+    delay: future::Sleep,
     waiter: Waiter,
     has_completed: bool,
 }
@@ -245,7 +244,7 @@ impl<T: ClockTime> Sleep<T> {
     #[track_caller]
     pub(super) fn new(deadline: T) -> Sleep<T> {
         let end = due(T::CLOCK.read(clock::now), deadline);
-        Sleep { deadline, sleep: future::Sleep::new(end), end, waiter: Waiter::default(), has_completed: false }
+        Sleep { deadline, delay: future::Sleep::new(end), waiter: Waiter::default(), has_completed: false }
     }
 
     /// Returns the time at which this completes.
@@ -289,11 +288,11 @@ impl<T: ClockTime> Sleep<T> {
     pub fn reset_to(&mut self, deadline: T) {
         self.deadline = deadline;
         self.has_completed = false;
-        self.sleep_until(due(self.read(), deadline));
+        self.delay.reset_to_tick(due(self.read(), deadline));
     }
 
     fn read(&self) -> (Tick, Reading) {
-        T::CLOCK.read(|| self.sleep.now())
+        T::CLOCK.read(|| self.delay.now())
     }
 
     /// The reading, by the clock of the timer that this waits on.
@@ -305,11 +304,6 @@ impl<T: ClockTime> Sleep<T> {
         self.reading() >= self.deadline.reading()
     }
 
-    fn sleep_until(&mut self, end: Tick) {
-        self.end = end;
-        self.sleep.reset_to_tick(end);
-    }
-
     fn poll_clock(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         if !self.has_completed {
             if !self.has_come() {
@@ -317,7 +311,7 @@ impl<T: ClockTime> Sleep<T> {
                 ready!(self.poll_sleep(cx))?;
             }
             self.waiter.leave();
-            self.sleep.reset_idle(self.end);
+            self.delay.reset_idle(self.delay.tick());
         }
         // As in a sleep, only a poll that is ready takes of the task's budget.
         if !is_spent {
@@ -333,12 +327,12 @@ impl<T: ClockTime> Sleep<T> {
             if read.1 >= self.deadline.reading() {
                 return Poll::Ready(Ok(()));
             }
-            let end = due(read, self.deadline);
+            let (end, before) = (due(read, self.deadline), self.delay.tick());
             // It also has to be set anew if it has ended too early, as after a clock was set back.
-            if end.0.abs_diff(self.end.0) > SLACK.0 || self.end <= read.0 {
-                self.sleep_until(end);
+            if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
+                self.delay.reset_to_tick(end);
             }
-            ready!(self.sleep.poll_without_budget(cx))?;
+            ready!(self.delay.poll_without_budget(cx))?;
         }
     }
 }
@@ -369,7 +363,7 @@ impl Delay for Sleep {
     }
 
     fn outcome<O>(&self, result: Result<O, Error>) -> O {
-        self.sleep.outcome(result)
+        self.delay.outcome(result)
     }
 }
 
@@ -377,14 +371,6 @@ impl<T: ClockTime> Future for Sleep<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let elapsed = ready!(self.poll_clock(cx, false));
-        Poll::Ready(self.sleep.outcome(elapsed))
-    }
-}
-
-impl<T: ClockTime> fmt::Debug for Sleep<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sleep = f.debug_struct("Sleep");
-        sleep.field("deadline", &self.deadline).field("is_elapsed", &self.is_elapsed()).finish_non_exhaustive()
+        self.poll_clock(cx, false).map(|elapsed| self.delay.outcome(elapsed))
     }
 }

@@ -3,6 +3,11 @@
 //!
 //! [`Timeout`]: crate::future::Timeout
 //! [`Interval`]: crate::future::Interval
+//
+// Invariants
+// 1. A poll is ready only at or after the deadline, or with an error.
+//
+// Must not know: what waits on a sleep.
 
 use std::future::Future;
 use std::ops::{Add, Sub};

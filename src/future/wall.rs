@@ -33,8 +33,11 @@
 //! # In tests
 //! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall
 //! clock.
+//
+// Invariants
+// 1. No time gets a second tick, unless the clock was set back by a period or more.
+// 2. A sleep here is one of `boot`, with that file's invariants.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -154,12 +157,14 @@ pub fn interval_aligned(period: Duration) -> Interval {
 /// assert!(ticks[0] < ticks[1]);
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct Interval {
     delay: Sleep,
     schedule: Schedule,
     missed: u64,
 }
 
+#[derive(Debug)]
 struct Schedule {
     period: Duration,
     phase: Duration,
@@ -294,14 +299,6 @@ impl Stream for Interval {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
-    }
-}
-
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut interval = f.debug_struct("wall::Interval");
-        interval.field("next", &self.delay.deadline()).field("period", &self.schedule.period);
-        interval.finish_non_exhaustive()
     }
 }
 
