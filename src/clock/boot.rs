@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
-use super::jumping::Jumping;
-use super::reading::Reading;
+use super::jumping::{ClockTime, Jumping, Reading};
 
 /// A point in time on the clock that goes on while the machine sleeps.
 ///
@@ -31,7 +30,7 @@ use super::reading::Reading;
 /// let elapsed = hairspring::Instant::now() - hairspring::boot::Instant::now();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(pub(crate) Reading);
+pub struct Instant(Reading);
 
 impl Instant {
     /// Returns the present. If a test has paused the clock of the current runtime, it follows that clock.
@@ -79,6 +78,18 @@ impl Instant {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Instant::now().duration_since(*self)
+    }
+}
+
+impl ClockTime for Instant {
+    const CLOCK: Jumping = Jumping::Boot;
+
+    fn of(reading: Reading) -> Instant {
+        Instant(reading)
+    }
+
+    fn reading(self) -> Reading {
+        self.0
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`Jumping`]: the clocks that jump, because the machine has slept or because somebody has set them.
+//! [`Jumping`]: the clocks that jump, because the machine has slept or because somebody has set them. [`Reading`]: what
+//! such a clock shows.
 //!
 //! Between two jumps such a clock runs with the monotonic one, which the timers use.
 //
@@ -7,16 +8,16 @@
 // 2. While a test holds the monotonic clock, a reading moves only with that clock and with what the test does to it.
 
 use std::sync::LazyLock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::reading::Reading;
+use super::instant::saturate;
 use super::source::system_now;
 use crate::seam;
 use crate::wheel::Tick;
 
 /// A clock that jumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Jumping {
+pub enum Jumping {
     /// Goes on while the machine sleeps, if the system has such a clock.
     Boot,
     /// The time of day, which may be set.
@@ -43,7 +44,7 @@ impl Jumping {
     fn system(self) -> i128 {
         match self {
             Jumping::Boot => system_boot(),
-            Jumping::Wall => Reading::of(SystemTime::now()).0,
+            Jumping::Wall => SystemTime::now().reading().0,
         }
     }
 }
@@ -64,6 +65,68 @@ fn system_boot() -> i128 {
 #[cfg(not(any(target_os = "android", target_os = "linux", target_vendor = "apple")))]
 fn system_boot() -> i128 {
     i128::from(system_now().0)
+}
+
+/// What a clock that jumps shows, in nanoseconds: since the machine was started, or since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reading(pub(crate) i128);
+
+impl Reading {
+    pub(crate) fn after(self, duration: Duration) -> Reading {
+        Reading(self.0.saturating_add(nanos_in(duration)))
+    }
+
+    pub(crate) fn before(self, duration: Duration) -> Reading {
+        Reading(self.0.saturating_sub(nanos_in(duration)))
+    }
+
+    /// How long after `earlier` this is, or zero. Saturates.
+    pub(crate) fn since(self, earlier: Reading) -> Duration {
+        duration_of_nanos(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
+    }
+}
+
+/// A duration in nanoseconds.
+pub(crate) fn nanos_in(duration: Duration) -> i128 {
+    duration.as_nanos().try_into().expect("less than 2^94")
+}
+
+/// The inverse of [`nanos_in`]. Saturates.
+pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
+    let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    let nanos = u32::try_from(nanos).expect("less than a second");
+    u64::try_from(seconds).map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos))
+}
+
+/// A point in time on a clock that jumps, as users have it.
+pub trait ClockTime: Copy + Unpin {
+    const CLOCK: Jumping;
+
+    /// Saturates at the first and the last time of this type.
+    fn of(reading: Reading) -> Self;
+
+    fn reading(self) -> Reading;
+}
+
+impl ClockTime for SystemTime {
+    const CLOCK: Jumping = Jumping::Wall;
+
+    fn of(reading: Reading) -> SystemTime {
+        let epoch = Reading(0);
+        let (step, length): (fn(&_, _) -> _, _) = if reading < epoch {
+            (SystemTime::checked_sub, epoch.since(reading))
+        } else {
+            (SystemTime::checked_add, reading.since(epoch))
+        };
+        step(&UNIX_EPOCH, length).unwrap_or_else(|| saturate(UNIX_EPOCH, step))
+    }
+
+    fn reading(self) -> Reading {
+        Reading(match self.duration_since(UNIX_EPOCH) {
+            Ok(since) => nanos_in(since),
+            Err(before) => -nanos_in(before.duration()),
+        })
+    }
 }
 
 /// How far the clocks are ahead of the monotonic clock's ticks.
@@ -110,7 +173,6 @@ impl Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_jump_of_either_clock_is_seen_and_the_time_between_two_readings_is_not() {
@@ -129,5 +191,35 @@ mod tests {
             assert_eq!((tick, first), clock.read(|| shown));
             assert_eq!(clock.read(|| Tick(shown.0 + 1)).1, first.after(Duration::from_nanos(1)));
         }
+    }
+    #[test]
+    fn readings_and_times_agree_to_the_nanosecond_before_and_after_1970() {
+        for seconds in [0, 1, 1 << 33, 1 << 39] {
+            // What every system can represent.
+            let length = Duration::new(seconds, 100);
+            for time in [UNIX_EPOCH + length, UNIX_EPOCH.checked_sub(length).unwrap_or(UNIX_EPOCH)] {
+                assert_eq!(SystemTime::of(time.reading()), time);
+            }
+        }
+        assert_eq!((UNIX_EPOCH - Duration::from_nanos(100)).reading(), Reading(-100));
+    }
+
+    #[test]
+    fn a_reading_beyond_what_the_system_represents_is_its_first_or_last_time() {
+        let (first, last) = (SystemTime::of(Reading(i128::MIN)), SystemTime::of(Reading(i128::MAX)));
+        assert!(first < UNIX_EPOCH && UNIX_EPOCH < last);
+        let second = Duration::from_secs(1);
+        assert_eq!((first.checked_sub(second), last.checked_add(second)), (None, None));
+    }
+
+    #[test]
+    fn readings_saturate() {
+        let (first, last) = (Reading(i128::MIN), Reading(i128::MAX));
+        assert_eq!(last.after(Duration::MAX), last);
+        assert_eq!(first.before(Duration::MAX), first);
+        assert_eq!(last.since(first), Duration::MAX);
+        assert_eq!(first.since(last), Duration::ZERO);
+        let years = Duration::from_secs(u64::MAX);
+        assert_eq!(Reading(5).after(years).since(Reading(5)), years);
     }
 }

@@ -15,7 +15,6 @@ use std::time::Duration;
 pub(crate) mod boot;
 pub(crate) mod instant;
 pub(crate) mod jumping;
-pub(crate) mod reading;
 pub(crate) mod source;
 
 pub use instant::Instant;

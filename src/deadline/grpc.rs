@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{error, fmt};
 
-use crate::deadline::value::Deadline;
+use crate::deadline::Deadline;
 
 /// The units, from the finest, with their lengths.
 const UNITS: [(char, Duration); 6] = [

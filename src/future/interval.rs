@@ -1,4 +1,4 @@
-//! [`Interval`]: periodic ticks.
+//! [`Interval`]: periodic ticks, on any clock.
 //
 // Invariants
 // 1. A tick returns the instant that it was scheduled for.
@@ -11,16 +11,17 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::clock::reading::duration_of_nanos;
-use crate::clock::{self, Instant};
+use crate::clock::Instant;
+use crate::clock::instant::FAR;
+use crate::clock::jumping::duration_of_nanos;
+use crate::future::delay::{Delay, TrySleep};
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::seam::Kind;
 use crate::timer::Timer;
-use crate::util::error::Error;
 
 /// A tick that is at most this late does not count as missed, as in tokio.
-pub(crate) const ON_TIME: Duration = Duration::from_millis(5);
+const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Creates an interval that ticks at once and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
@@ -66,7 +67,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(sleep_until(start), period, None)
+    Interval::new(sleep_until(start).of(Kind::Interval), period, None)
 }
 
 /// What an [`Interval`] does about missed ticks.
@@ -99,7 +100,7 @@ pub enum MissedTickBehavior {
 
 impl MissedTickBehavior {
     /// How long after a tick the next one is scheduled, if the tick was polled so late.
-    pub(crate) fn pause(self, late: Duration, period: Duration) -> Duration {
+    fn pause(self, late: Duration, period: Duration) -> Duration {
         match self {
             _ if late <= ON_TIME => period,
             Self::Burst => period,
@@ -114,6 +115,10 @@ impl MissedTickBehavior {
 
 /// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
+/// `S` is the sleep that it waits on: another than [`Sleep`] in a [`TryInterval`], whose ticks are a
+/// `Result<Instant, Error>`, and in a [`boot::Interval`](crate::boot::Interval), whose ticks are a
+/// [`boot::Instant`](crate::boot::Instant).
+///
 /// ```
 /// use futures::StreamExt;
 /// use hairspring::{Duration, interval};
@@ -125,25 +130,41 @@ impl MissedTickBehavior {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Interval {
-    delay: Sleep,
+pub struct Interval<S = Sleep> {
+    delay: S,
     period: Duration,
+    missed: u64,
     missed_tick_behavior: MissedTickBehavior,
     spans: Spans,
 }
 
-impl Interval {
+/// What [`Timer::try_interval`](crate::Timer::try_interval) returns: an [`Interval`] whose ticks are results, as its
+/// timer may be full or shut down.
+///
+/// Each tick that has to wait needs a place in the timer. An error takes no tick: the next call tries again for the
+/// same one.
+///
+/// ```
+/// use hairspring::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// let mut reports = timer.try_interval(Duration::from_secs(60));
+/// reports.tick().await.unwrap(); // at once
+/// timer.shutdown();
+/// assert!(reports.tick().await.is_err_and(|error| error.is_shutdown()));
+/// # }
+/// ```
+pub type TryInterval = Interval<TrySleep>;
+
+impl<S: Delay> Interval<S> {
     #[track_caller]
-    fn new(delay: Sleep, period: Duration, timer: Option<&Timer>) -> Self {
+    pub(crate) fn new(delay: S, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
         let missed_tick_behavior = MissedTickBehavior::default();
         let spans = Spans::new("Interval", || timer.and_then(Timer::name));
-        Interval { delay: delay.of(Kind::Interval), period, missed_tick_behavior, spans }
-    }
-
-    #[track_caller]
-    pub(crate) fn on(timer: &Timer, start: Instant, period: Duration) -> Self {
-        Interval::new(timer.sleep_until(start), period, Some(timer))
+        Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }
 
     /// Waits for the next tick and returns the instant that it was scheduled for.
@@ -152,7 +173,7 @@ impl Interval {
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Panics
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
+    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless this is a [`TryInterval`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,7 +184,7 @@ impl Interval {
     /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
     /// # }
     /// ```
-    pub async fn tick(&mut self) -> Instant {
+    pub async fn tick(&mut self) -> S::Outcome<S::Time> {
         let spans = self.spans.operation("Interval::tick");
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
@@ -171,7 +192,7 @@ impl Interval {
     /// Polls for the next tick. The task of the last poll is woken.
     ///
     /// # Panics
-    /// In the same cases as [`sleep`](crate::sleep()).
+    /// In the same cases as [`sleep`](crate::sleep()), unless this is a [`TryInterval`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -182,21 +203,40 @@ impl Interval {
     /// assert_eq!(std::future::poll_fn(|cx| interval.poll_tick(cx)).await, start);
     /// # }
     /// ```
-    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        self.try_poll_tick(cx).map(|tick| tick.unwrap_or_else(|error| self.delay.panic_with(error)))
-    }
-
-    /// [`poll_tick`](Interval::poll_tick), with an error in place of a panic.
-    pub(crate) fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Error>> {
-        ready!(self.delay.poll_elapsed(cx))?;
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<S::Outcome<S::Time>> {
+        let elapsed = ready!(self.delay.poll_delay(cx, false));
         let scheduled = self.delay.deadline();
-        let pause = self.missed_tick_behavior.pause(self.now() - scheduled, self.period);
-        self.delay.reset_idle(clock::tick_of(scheduled.deadline_after(pause)));
-        Poll::Ready(Ok(scheduled))
+        if elapsed.is_ok() {
+            let late = self.delay.late();
+            let missed = if late > ON_TIME { late.as_nanos() / self.period.as_nanos() } else { 0 };
+            self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
+            let pause = self.missed_tick_behavior.pause(late, self.period);
+            self.delay.reset_to(scheduled + pause.min(FAR));
+        }
+        Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
     }
 
-    fn now(&self) -> Instant {
-        clock::instant_of(self.delay.now())
+    /// Returns how many later ticks were already due when the last tick was returned. Ticks that are at most 5 ms late
+    /// count as on time.
+    ///
+    /// With `Burst` these are still to come; with `Delay` and `Skip` they are left out.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, MissedTickBehavior, interval, sleep};
+    ///
+    /// let mut interval = interval(Duration::from_secs(60));
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// interval.tick().await;
+    /// sleep(Duration::from_secs(200)).await; // too busy for the ticks at 60, 120 and 180
+    /// interval.tick().await; // that of 60
+    /// assert_eq!(interval.missed(), 2);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// Schedules the next tick one period from now. Otherwise the same as [`reset_at`](Interval::reset_at).
@@ -245,7 +285,7 @@ impl Interval {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(self.now().deadline_after(after));
+        self.reset_at(self.delay.now() + after.min(FAR));
     }
 
     /// Schedules the next tick at `deadline`. Ticks missed before that are forgotten; later ticks follow at the period.
@@ -262,7 +302,7 @@ impl Interval {
     /// assert_eq!(hourly.tick().await, deadline);
     /// # }
     /// ```
-    pub fn reset_at(&mut self, deadline: Instant) {
+    pub fn reset_at(&mut self, deadline: S::Time) {
         self.delay.reset_to(deadline);
     }
 
@@ -301,10 +341,10 @@ impl Interval {
     }
 }
 
-impl Stream for Interval {
-    type Item = Instant;
+impl<S: Delay> Stream for Interval<S> {
+    type Item = S::Outcome<S::Time>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().poll_tick(cx).map(Some)
     }
 

@@ -2,22 +2,15 @@
 //! [`TryInterval`]), and the functions that make them. Those on other clocks are in [`boot`] and [`wall`].
 
 pub mod boot;
-mod ext;
+mod delay;
 mod interval;
 mod on_timer;
 mod sleep;
 mod spans;
 mod timeout;
-mod try_interval;
-mod try_sleep;
-mod try_timeout;
-mod until;
 pub mod wall;
 
-pub use ext::FutureExt;
-pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use delay::TrySleep;
+pub use interval::{Interval, MissedTickBehavior, TryInterval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
-pub use timeout::{Timeout, timeout, timeout_at};
-pub use try_interval::TryInterval;
-pub use try_sleep::TrySleep;
-pub use try_timeout::TryTimeout;
+pub use timeout::{FutureExt, Timeout, TryTimeout, timeout, timeout_at};

@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
+use crate::core::place::Kind;
 use crate::core::registry;
 use crate::future::{Interval, Sleep, Timeout, TryInterval, TrySleep, TryTimeout};
 use crate::timer::Timer;
@@ -150,7 +151,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> TryTimeout<F::IntoFuture> {
-        TryTimeout::new(self.timeout(duration, future))
+        Timeout::over(future.into_future(), TrySleep::new(self.sleep(duration).of(Kind::Timeout)))
     }
 
     /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval keeps the
@@ -192,7 +193,7 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::on(self, start, period)
+        Interval::new(self.sleep_until(start).of(Kind::Interval), period, Some(self))
     }
 
     /// The same as [`interval`](Timer::interval), but ticks are errors instead of panics if the timer is full or was
@@ -215,6 +216,6 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn try_interval(&self, period: Duration) -> TryInterval {
-        TryInterval::new(self.interval(period))
+        Interval::new(TrySleep::new(self.sleep_until(self.now()).of(Kind::Interval)), period, Some(self))
     }
 }

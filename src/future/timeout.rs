@@ -1,17 +1,20 @@
-//! [`Timeout`]: a future with a deadline.
+//! [`Timeout`]: a future with a deadline, on any clock. [`FutureExt`]: timeouts, and cancellation by a token, as methods.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project::pin_project;
 use tokio::task::coop;
+#[cfg(feature = "tokio-util")]
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
+use crate::future::delay::{Delay, TrySleep};
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::seam::Kind;
-use crate::util::error::{Elapsed, Error};
+use crate::util::error::Elapsed;
 
 /// Awaits `future`, but for at most `duration` from now.
 ///
@@ -67,6 +70,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
+/// `S` is the sleep that it waits on: another than [`Sleep`] in a [`TryTimeout`], which resolves to a further `Result`,
+/// and in a [`boot::Timeout`](crate::boot::Timeout), whose deadlines are on another clock.
+///
 /// ```
 /// use hairspring::{Duration, Instant, timeout};
 ///
@@ -79,16 +85,39 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 #[pin_project]
-pub struct Timeout<T> {
+pub struct Timeout<T, S = Sleep> {
     #[pin]
     value: T,
-    delay: Sleep,
+    delay: S,
 }
+
+/// The future of [`Timer::try_timeout`](crate::Timer::try_timeout). Resolves to `Ok` with what a
+/// [`Timeout`] would resolve to, or to the [`Error`](crate::error::Error) of a timer that is full or was shut down.
+///
+/// The inner future is polled first, so one that is ready at once is not affected by a full timer. After an error it is
+/// still there: poll again to try again, or take it out with [`into_inner`](Timeout::into_inner).
+///
+/// # Cancel safety
+/// Dropping this drops the future and cancels the timer. It is as cancel safe as the future.
+///
+/// ```
+/// use hairspring::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// timer.shutdown();
+/// let mut limited = timer.try_timeout(Duration::from_secs(60), hairspring::sleep(Duration::from_millis(1)));
+/// assert!((&mut limited).await.is_err_and(|error| error.is_shutdown()));
+/// limited.into_inner().await; // without a limit, then
+/// # }
+/// ```
+pub type TryTimeout<T> = Timeout<T, TrySleep>;
 
 impl<T> Timeout<T> {
     #[inline]
     pub(crate) fn new(value: T, delay: Sleep) -> Self {
-        Timeout { value, delay: delay.of(Kind::Timeout) }
+        Timeout::over(value, delay.of(Kind::Timeout))
     }
 
     /// Polls the inner future alone.
@@ -97,6 +126,13 @@ impl<T> Timeout<T> {
         T: Future,
     {
         self.project().value.poll(cx)
+    }
+}
+
+impl<T, S: Delay> Timeout<T, S> {
+    #[inline]
+    pub(super) fn over(value: T, delay: S) -> Self {
+        Timeout { value, delay }
     }
 
     /// Returns a reference to the inner future.
@@ -136,7 +172,7 @@ impl<T> Timeout<T> {
         self.value
     }
 
-    /// Returns the instant at which this times out.
+    /// Returns the time at which this times out.
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, timeout_at};
@@ -144,7 +180,7 @@ impl<T> Timeout<T> {
     /// assert_eq!(timeout_at(deadline, async {}).deadline(), deadline);
     /// ```
     #[must_use]
-    pub fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> S::Time {
         self.delay.deadline()
     }
 
@@ -160,53 +196,140 @@ impl<T> Timeout<T> {
     /// assert!(limited.await.is_err());
     /// # }
     /// ```
-    pub fn reset_to(&mut self, deadline: Instant) {
+    pub fn reset_to(&mut self, deadline: S::Time) {
         self.delay.reset_to(deadline);
     }
 }
 
-impl<T: Future> Timeout<T> {
-    /// Polls, with an error in place of a panic.
-    #[inline]
-    pub(crate) fn try_poll(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<T::Output, Elapsed>, Error>> {
+impl<T: Future, S: Delay> Future for Timeout<T, S> {
+    type Output = S::Outcome<Result<T::Output, Elapsed>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        poll_both(this.value, cx, |cx, without_budget| poll_delay(this.delay, cx, without_budget)).map(|first| {
-            match first {
-                Ok(output) => Ok(Ok(output)),
-                Err(elapsed) => elapsed.map(|()| Err(Elapsed::new())),
-            }
-        })
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.value.poll(cx) {
+            return Poll::Ready(this.delay.outcome(Ok(Ok(output))));
+        }
+        // If the future has spent the whole budget, the deadline would otherwise never be checked.
+        let is_spent = had_budget && !coop::has_budget_remaining();
+        let elapsed = ready!(this.delay.poll_delay(cx, is_spent));
+        Poll::Ready(this.delay.outcome(elapsed.map(|()| Err(Elapsed::new()))))
     }
 }
 
-impl<T: Future> Future for Timeout<T> {
-    type Output = Result<T::Output, Elapsed>;
+/// Adds [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods to every future. With the feature
+/// `tokio-util` also `with_cancellation_token` and `with_cancellation_token_owned`, as tokio-util's trait has them.
+///
+/// ```
+/// use hairspring::{Duration, FutureExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (_sender, receiver) = tokio::sync::oneshot::channel::<()>();
+/// assert!(receiver.timeout(Duration::from_millis(1)).await.is_err());
+/// # }
+/// ```
+pub trait FutureExt: Future {
+    /// Limits this future to `duration` from now. Equivalent to [`hairspring::timeout`](crate::timeout()).
+    ///
+    /// # Errors
+    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// # Panics
+    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # use hairspring::{Duration, FutureExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert_eq!(async { 5 }.timeout(Duration::from_secs(1)).await, Ok(5));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn timeout(self, duration: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timeout(duration, self)
+    }
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.as_mut().try_poll(cx).map(|result| result.unwrap_or_else(|error| self.delay.panic_with(error)))
+    /// Limits this future to the time until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
+    ///
+    /// # Errors
+    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// # Panics
+    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// ```
+    /// # use hairspring::{Duration, FutureExt, Instant};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// assert!(std::future::pending::<()>().timeout_at(deadline).await.is_err());
+    /// # }
+    /// ```
+    #[track_caller]
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timeout_at(deadline, self)
+    }
+
+    /// Runs this future until `token` is cancelled. Equivalent to the method of tokio-util's `FutureExt`.
+    ///
+    /// The returned future resolves to `None` if the token is cancelled first. A token that is cancelled when this is
+    /// called keeps the future from being polled at all; of a cancellation and an output at the same poll, the output
+    /// counts.
+    ///
+    /// # Cancel safety
+    /// Dropping the returned future drops this one. It is as cancel safe as this one.
+    ///
+    /// ```
+    /// use hairspring::{Duration, FutureExt};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let token = CancellationToken::new();
+    /// token.cancel();
+    /// let work = std::future::pending::<()>().timeout(Duration::from_secs(60));
+    /// assert!(work.with_cancellation_token(&token).await.is_none());
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio-util")]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    fn with_cancellation_token(self, token: &CancellationToken) -> impl Future<Output = Option<Self::Output>>
+    where
+        Self: Sized,
+    {
+        tokio_util::future::FutureExt::with_cancellation_token(self, token)
+    }
+
+    /// Runs this future until `token` is cancelled, and owns the token. Otherwise the same as
+    /// [`with_cancellation_token`](FutureExt::with_cancellation_token).
+    ///
+    /// ```
+    /// use hairspring::{Duration, FutureExt, sleep};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let token = CancellationToken::new();
+    /// let task = tokio::spawn(sleep(Duration::from_secs(60)).with_cancellation_token_owned(token.clone()));
+    /// token.cancel();
+    /// assert_eq!(task.await.unwrap(), None);
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio-util")]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    fn with_cancellation_token_owned(self, token: CancellationToken) -> impl Future<Output = Option<Self::Output>>
+    where
+        Self: Sized,
+    {
+        tokio_util::future::FutureExt::with_cancellation_token_owned(self, token)
     }
 }
 
-/// Polls the future, and then what it must not outlast, without budget if the future has spent it all: otherwise the
-/// deadline would never be checked.
-#[inline]
-pub(super) fn poll_both<F: Future, E>(
-    value: Pin<&mut F>,
-    cx: &mut Context<'_>,
-    poll_delay: impl FnOnce(&mut Context<'_>, bool) -> Poll<E>,
-) -> Poll<Result<F::Output, E>> {
-    let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = value.poll(cx) {
-        return Poll::Ready(Ok(output));
-    }
-    let spent_by_future = had_budget && !coop::has_budget_remaining();
-    poll_delay(cx, spent_by_future).map(Err)
-}
-
-/// The part that does not depend on the future's type.
-fn poll_delay(delay: &mut Sleep, cx: &mut Context<'_>, without_budget: bool) -> Poll<Result<(), Error>> {
-    if without_budget { delay.poll_without_budget(cx) } else { delay.poll_elapsed(cx) }
-}
+impl<F: Future + ?Sized> FutureExt for F {}

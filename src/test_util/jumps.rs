@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::jumping::Jumping;
-use crate::clock::reading::{Reading, nanos_in};
+use crate::clock::jumping::{ClockTime, Jumping, nanos_in};
 use crate::core::jumps;
 use crate::test_util::runtime_end::at_end_of;
 
@@ -42,7 +41,7 @@ static SHIFTED: RwLock<Vec<Shifted>> = RwLock::new(Vec::new());
 /// # }
 /// ```
 pub fn set_wall(time: SystemTime) {
-    let ahead = Reading::of(time).0 - Jumping::Wall.now().0;
+    let ahead = time.reading().0 - Jumping::Wall.now().0;
     shift(|shifted| shifted.wall = shifted.wall.saturating_add(ahead));
 }
 

@@ -1,12 +1,84 @@
-//! [`TrySleep`]: a sleep that resolves to an error in cases in which others panic.
+//! [`Delay`]: what a [`Timeout`] and an [`Interval`] wait on, so that there is one of each for all clocks, and whether or
+//! not they return errors. [`TrySleep`]: a sleep that returns errors in cases in which others panic.
+//!
+//! [`Timeout`]: crate::future::Timeout
+//! [`Interval`]: crate::future::Interval
+//
+// Invariants
+// 1. A poll is ready only at or after the deadline, or with an error.
+//
+// Must not know: what waits on a sleep.
 
 use std::future::Future;
+use std::ops::{Add, Sub};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::future::Sleep;
 use crate::util::error::Error;
+
+/// A sleep: [`Sleep`], [`TrySleep`] or `boot::Sleep`. Users cannot name this, so they cannot implement it.
+pub trait Delay: Unpin {
+    /// A time on its clock.
+    type Time: Copy + Add<Duration, Output = Self::Time> + Sub<Output = Duration>;
+
+    /// What those that wait on it return in place of a `T`: a `T` if errors panic, and otherwise a result.
+    type Outcome<T>;
+
+    fn deadline(&self) -> Self::Time;
+
+    /// The time on the timer's clock, or on the current runtime's before the timer is known.
+    fn now(&self) -> Self::Time;
+
+    /// How long ago the deadline was, or zero.
+    fn late(&self) -> Duration {
+        self.now() - self.deadline()
+    }
+
+    fn reset_to(&mut self, deadline: Self::Time);
+
+    /// Polls. Only a poll that is ready spends the task's budget, and none does if the caller has spent it.
+    fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
+
+    fn outcome<T>(&self, result: Result<T, Error>) -> Self::Outcome<T>;
+}
+
+impl Delay for Sleep {
+    type Time = Instant;
+    type Outcome<T> = T;
+
+    fn deadline(&self) -> Instant {
+        self.deadline()
+    }
+
+    #[inline]
+    fn now(&self) -> Instant {
+        clock::instant_of(self.now())
+    }
+
+    // Ticks are subtracted sooner than instants.
+    #[inline]
+    fn late(&self) -> Duration {
+        clock::duration_of(self.now() - self.tick())
+    }
+
+    #[inline]
+    fn reset_to(&mut self, deadline: Instant) {
+        self.reset_to(deadline);
+    }
+
+    #[inline]
+    fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
+        if is_spent { self.poll_without_budget(cx) } else { self.poll_elapsed(cx) }
+    }
+
+    #[inline]
+    fn outcome<T>(&self, result: Result<T, Error>) -> T {
+        result.unwrap_or_else(|error| self.panic_with(error))
+    }
+}
 
 /// The future of [`Timer::try_sleep`](crate::Timer::try_sleep). Resolves to `Ok` at the deadline, never before, or to
 /// the [`Error`] of a timer that is full or was shut down.
@@ -86,6 +158,31 @@ impl TrySleep {
     /// ```
     pub fn reset_to(&mut self, deadline: Instant) {
         self.sleep.reset_to(deadline);
+    }
+}
+
+impl Delay for TrySleep {
+    type Time = Instant;
+    type Outcome<T> = Result<T, Error>;
+
+    fn deadline(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    fn now(&self) -> Instant {
+        Delay::now(&self.sleep)
+    }
+
+    fn reset_to(&mut self, deadline: Instant) {
+        self.sleep.reset_to(deadline);
+    }
+
+    fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
+        self.sleep.poll_delay(cx, is_spent)
+    }
+
+    fn outcome<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result
     }
 }
 

@@ -1,19 +1,113 @@
-//! [`Interval`]: ticks at the full minute, hour or day.
+//! Timers on the wall clock, which may be set.
+//!
+//! Use them for times of day: "at 03:00", "each full minute". For how long something may take, use the timers of the
+//! crate's root or of [`boot`](crate::boot): nobody can set their clocks.
+//!
+//! ```
+//! use hairspring::{Duration, wall};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let deadline = wall::now() + Duration::from_millis(5);
+//! wall::sleep_until(deadline).await;
+//! assert!(wall::now() >= deadline);
+//! # }
+//! ```
+//!
+//! # When the clock is set
+//!
+//! Every waiting timer checks the clock again. It is ready if the new time is at or after its deadline, and otherwise
+//! goes on waiting. The same happens after a suspension.
+//!
+//! | system | a clock that was set, or a suspension |
+//! |---|---|
+//! | Linux | is noticed at once: the kernel wakes a thread of this crate (`TFD_TIMER_CANCEL_ON_SET`), which wakes the tasks |
+//! | others | is noticed within a second of the machine's uptime: as long as something waits, one thread looks once a second, and no task is woken unless a clock has jumped |
+//!
+//! If NTP makes the clock run slightly faster or slower, these timers follow it. On Linux that
+//! moves the monotonic clock too, so they stay exact; elsewhere they look again when they are a millisecond off.
+//!
+//! Leap seconds and time zones are the system's and yours: these are UTC times as [`SystemTime`](std::time::SystemTime)
+//! counts them. The guide has a daily job in a time zone.
+//!
+//! # In tests
+//! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall
+//! clock.
 //
 // Invariants
-// 1. The next tick is at an aligned time after the last, unless the clock was set back by a period or more.
+// 1. No time gets a second tick, unless the clock was set back by a period or more.
+// 2. A sleep here is one of `boot`, with that file's invariants.
 
-use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use futures_core::Stream;
 
-use crate::clock::jumping::Jumping;
-use crate::clock::reading::{Reading, nanos_in};
-use crate::future::until::Until;
+use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
+use crate::future::boot;
+
+/// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
+///
+/// If a test has paused the clock of the current runtime, or its timer is on a `ManualClock`, the wall clock shows the
+/// true time at first and then moves only with that clock. `test_util::set_wall` and `suspend` shift it on any runtime.
+///
+/// ```
+/// let before = std::time::SystemTime::now();
+/// assert!(hairspring::wall::now() >= before);
+/// ```
+#[must_use]
+pub fn now() -> SystemTime {
+    SystemTime::of(Jumping::Wall.now())
+}
+
+/// Waits until the wall clock shows `deadline`.
+///
+/// Completes only when a poll finds the clock at or after that time. If it has passed, the first poll is ready. Any time
+/// is accepted: one before 1970 has passed, and one that the system cannot wait for is never reached.
+///
+/// You can make and poll it anywhere, as [`hairspring::sleep`](crate::sleep()).
+///
+/// # Cancel safety
+/// Dropping the future cancels the timer and frees everything it holds at once.
+///
+/// # Panics
+/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let deadline = wall::now() + Duration::from_millis(5);
+/// wall::sleep_until(deadline).await;
+/// assert!(wall::now() >= deadline);
+/// # }
+/// ```
+#[track_caller]
+pub fn sleep_until(deadline: SystemTime) -> Sleep {
+    Sleep::new(deadline)
+}
+
+/// The future that [`sleep_until`] returns.
+///
+/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back.
+///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut alarm = wall::sleep_until(wall::now() + Duration::from_millis(1));
+/// tokio::select! {
+///     () = &mut alarm => {}
+///     () = std::future::pending() => unreachable!(),
+/// }
+/// assert!(alarm.is_elapsed());
+/// # }
+/// ```
+pub type Sleep = boot::Sleep<SystemTime>;
 
 /// Creates an interval that ticks each time the wall clock shows a multiple of `period`, counted from 1970 in UTC: each
 /// full minute, hour or day.
@@ -48,7 +142,7 @@ pub fn interval_aligned(period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     let schedule = Schedule { period, phase: Duration::ZERO, last: None };
     let first = schedule.next(Jumping::Wall.now());
-    Interval { delay: Until::new(Jumping::Wall, first), schedule, missed: 0 }
+    Interval { delay: Sleep::new(SystemTime::of(first)), schedule, missed: 0 }
 }
 
 /// Yields the aligned times as they come, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
@@ -63,12 +157,14 @@ pub fn interval_aligned(period: Duration) -> Interval {
 /// assert!(ticks[0] < ticks[1]);
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct Interval {
-    delay: Until,
+    delay: Sleep,
     schedule: Schedule,
     missed: u64,
 }
 
+#[derive(Debug)]
 struct Schedule {
     period: Duration,
     phase: Duration,
@@ -110,7 +206,7 @@ impl Interval {
     pub fn with_phase(mut self, phase: Duration) -> Interval {
         self.schedule.phase = phase;
         self.schedule.last = None;
-        self.delay.reset(self.schedule.aligned(self.delay.now()));
+        self.delay.reset_to(SystemTime::of(self.schedule.aligned(self.delay.reading())));
         self
     }
 
@@ -148,19 +244,19 @@ impl Interval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
-        let next = self.schedule.next(self.delay.now());
+        let next = SystemTime::of(self.schedule.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
-            self.delay.reset(next);
+            self.delay.reset_to(next);
         }
-        ready!(self.delay.poll(cx));
-        let (scheduled, now) = (self.delay.deadline(), self.delay.now());
+        ready!(Pin::new(&mut self.delay).poll(cx));
+        let (tick, now) = (self.delay.deadline(), self.delay.reading());
         let period = nanos_in(self.schedule.period);
-        let missed = nanos_in(now.since(scheduled)) / period;
+        let missed = nanos_in(now.since(tick.reading())) / period;
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
-        self.schedule.last = Some(Reading(scheduled.0 + missed * period));
-        self.delay.reset(self.schedule.next(now));
-        Poll::Ready(scheduled.time())
+        self.schedule.last = Some(Reading(tick.reading().0 + missed * period));
+        self.delay.reset_to(SystemTime::of(self.schedule.next(now)));
+        Poll::Ready(tick)
     }
 
     /// Returns how many later aligned times had also passed when the last tick was returned. They get no ticks.
@@ -203,14 +299,6 @@ impl Stream for Interval {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (usize::MAX, None)
-    }
-}
-
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut interval = f.debug_struct("wall::Interval");
-        interval.field("next", &self.delay.deadline().time()).field("period", &self.schedule.period);
-        interval.finish_non_exhaustive()
     }
 }
 
