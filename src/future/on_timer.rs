@@ -4,9 +4,9 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
-use crate::core::place::Kind;
 use crate::core::registry;
 use crate::future::{Interval, Sleep, Timeout, TryInterval, TrySleep, TryTimeout};
+use crate::seam::Kind;
 use crate::timer::Timer;
 
 impl Timer {
