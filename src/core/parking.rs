@@ -27,7 +27,6 @@ use crate::core::coalesce::Coalesce;
 use crate::core::parker::{Found, Locked, Parker, Phase};
 use crate::core::pool::Epoch;
 use crate::util::catch_panic::catch_panic;
-use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
@@ -65,7 +64,7 @@ pub(crate) struct Parking {
 pub(crate) struct Plan {
     /// Whether the timer is open.
     pub(crate) is_open: bool,
-    name: Name,
+    name: Option<&'static str>,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
     /// From when on a driver that was called is late.
@@ -138,7 +137,7 @@ impl Parking {
         Parking {
             parker: Parker::new(Plan {
                 is_open: false,
-                name: Name::NONE,
+                name: None,
                 driver: None,
                 late_at: sync::now(),
                 alarm: WakesBy::Thread,
@@ -156,11 +155,11 @@ impl Parking {
     }
 
     /// The name of the timer that has this memory.
-    pub(crate) fn name(&self) -> Name {
+    pub(crate) fn name(&self) -> Option<&'static str> {
         self.parker.lock().name
     }
 
-    pub(crate) fn set_name(&self, name: Name) {
+    pub(crate) fn set_name(&self, name: Option<&'static str>) {
         self.parker.lock().name = name;
     }
 

@@ -9,7 +9,6 @@ use crate::core::alarm::Alarm;
 use crate::core::coalesce;
 use crate::core::driver::Driver;
 use crate::core::shards::{TimerLease, Wanted};
-use crate::util::name::Name;
 use crate::wheel::Ticks;
 
 /// The maximum number of shards of a timer.
@@ -40,8 +39,7 @@ impl Settings {
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let shards = shards.min(MOST_SHARDS);
-        let wanted =
-            Wanted { shards, resolution: Ticks::ONE, capacity: None, coalesce: coalesce::DEFAULT, name: Name::NONE };
+        let wanted = Wanted { shards, resolution: Ticks::ONE, capacity: None, coalesce: coalesce::DEFAULT, name: None };
         Settings { wanted, alarm: Alarm::Auto }
     }
 

@@ -18,7 +18,6 @@ use crate::core::pool::{Epoch, Hold, Lease, Pool, Pooled, Pooling};
 use crate::core::shard::{Shard, ShardLease, Snapshot, WakeList};
 use crate::core::stand_ins::StandIns;
 use crate::seam;
-use crate::util::name::Name;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::{MODELLED, keep, per_process};
 use crate::wheel::{Tick, Ticks};
@@ -58,7 +57,7 @@ pub(crate) struct Wanted {
     pub(crate) capacity: Option<usize>,
     /// How long timers may wait for company; zero for none.
     pub(crate) coalesce: Ticks,
-    pub(crate) name: Name,
+    pub(crate) name: Option<&'static str>,
 }
 
 per_process! {
@@ -270,7 +269,7 @@ impl TimerLease {
             resolution: Ticks::ONE,
             capacity: None,
             coalesce: Ticks(0),
-            name: Name::NONE,
+            name: None,
         });
         std::mem::forget(timer.hold());
         timer.parking.set_booker(booker.unwrap_or(timer.pooled()));
@@ -329,7 +328,7 @@ impl TimerLease {
     }
 
     /// The name of this timer; none if another timer has the memory by now.
-    pub(crate) fn name(self) -> Name {
+    pub(crate) fn name(self) -> Option<&'static str> {
         self.shard(|| 0).name()
     }
 

@@ -205,7 +205,7 @@ impl Sleep {
     #[inline]
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
-        let spans = Spans::new("Sleep", || timer.and_then(|timer| timer.name().get())).operation("Sleep::new_timeout");
+        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name)).operation("Sleep::new_timeout");
         let marks = timer.map_or(Marks::NEW, |timer| Marks::NEW.with_epoch(timer.epoch()));
         let shard = timer.map(ShardLease::shard);
         let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };

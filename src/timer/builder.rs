@@ -13,7 +13,6 @@ use crate::core::driver::Driver;
 use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
 use crate::core::shards::TimerLease;
 use crate::core::{registry, task};
-use crate::util::name::Name;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
@@ -42,7 +41,7 @@ pub struct Builder {
     capacity: Option<usize>,
     coalesce: Option<Duration>,
     alarm: Alarm,
-    name: Name,
+    name: Option<&'static str>,
     /// The clock that a test moves, if the timer is on one.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
@@ -120,8 +119,6 @@ impl Builder {
     /// capacity"), for its `Debug`, and for the spans of the sleeps and intervals that are made on it. The name does
     /// not have to be unique. It costs nothing while the timer is used.
     ///
-    /// Names are kept until the program ends, each of them once. So do not make up a new one for each connection.
-    ///
     /// ```
     /// use hairspring::{Duration, Timer};
     ///
@@ -133,8 +130,8 @@ impl Builder {
     /// assert!(error.to_string().starts_with("the timer `requests` has ended"));
     /// # }
     /// ```
-    pub fn name(mut self, name: &str) -> Self {
-        self.name = Name::of(name);
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
         self
     }
 

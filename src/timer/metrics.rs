@@ -6,7 +6,6 @@ use crate::clock::{self, Instant};
 use crate::core::lateness::Lateness;
 use crate::core::shard::Snapshot;
 use crate::core::shards::TimerLease;
-use crate::util::name::Name;
 use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).
@@ -38,7 +37,7 @@ pub struct Metrics {
     turns: u64,
     next: Tick,
     elapsed: Tick,
-    name: Name,
+    name: Option<&'static str>,
 }
 
 impl Metrics {
@@ -60,7 +59,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
-        self.name.get()
+        self.name
     }
 
     /// Returns the number of timers that wait now.

@@ -122,7 +122,7 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
-        self.lease.name().get()
+        self.lease.name()
     }
 
     /// Returns the time on this timer's clock. Once the timer has ended, this may be the current runtime's time instead.

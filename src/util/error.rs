@@ -15,8 +15,6 @@
 
 use std::fmt;
 
-use crate::util::name::Name;
-
 /// The error of [`timeout`](crate::timeout()): a future did not complete before its deadline.
 ///
 /// ```
@@ -74,9 +72,10 @@ impl From<Elapsed> for std::io::Error {
 #[derive(Clone, Copy)]
 pub struct Error {
     kind: Kind,
-    /// The number of the timer's name in the upper half; in the lower, how many sleeps were pending. Zero for none.
-    // So each poll of a sleep returns its result in two registers.
-    details: u64,
+    /// How many sleeps were pending, or zero.
+    pending: u32,
+    /// The timer's name.
+    timer: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +88,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Error {
-        Error { kind, details: 0 }
+        Error { kind, pending: 0, timer: None }
     }
 
     /// Creates the error of a timer that was shut down.
@@ -102,8 +101,8 @@ impl Error {
         Error::new(Kind::Shutdown)
     }
 
-    pub(crate) fn ended(timer: Name) -> Error {
-        Error { kind: Kind::Shutdown, details: u64::from(timer.number()) << 32 }
+    pub(crate) fn ended(timer: Option<&'static str>) -> Error {
+        Error { timer, ..Error::shutdown() }
     }
 
     /// Returns whether the timer was shut down. Trying again cannot succeed.
@@ -126,9 +125,9 @@ impl Error {
         Error::new(Kind::AtCapacity)
     }
 
-    pub(crate) fn full(timer: Name, pending: usize) -> Error {
+    pub(crate) fn full(timer: Option<&'static str>, pending: usize) -> Error {
         let pending = u32::try_from(pending).unwrap_or(u32::MAX);
-        Error { kind: Kind::AtCapacity, details: u64::from(timer.number()) << 32 | u64::from(pending) }
+        Error { pending, timer, ..Error::at_capacity() }
     }
 
     /// Returns whether the timer is at capacity. Trying again later may succeed.
@@ -159,8 +158,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn pending(&self) -> Option<usize> {
-        let pending = self.details & u64::from(u32::MAX);
-        usize::try_from(pending).ok().filter(|&pending| pending > 0)
+        usize::try_from(self.pending).ok().filter(|&pending| pending > 0)
     }
 
     /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
@@ -184,20 +182,15 @@ impl Error {
         self.kind == Kind::Invalid
     }
 
-    fn timer(self) -> Name {
-        Name::numbered((self.details >> 32) as u32)
-    }
-
     pub(crate) fn no_runtime() -> Error {
         Error::new(Kind::NoRuntime)
     }
 }
 
-#[allow(clippy::missing_fields_in_debug)] // `details` is shown by its parts.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Error");
-        shown.field("kind", &self.kind).field("timer", &self.timer().get()).field("pending", &self.pending()).finish()
+        shown.field("kind", &self.kind).field("timer", &self.timer).field("pending", &self.pending()).finish()
     }
 }
 
@@ -216,7 +209,7 @@ impl fmt::Display for Error {
                 "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime",
             );
         }
-        match self.timer().get() {
+        match self.timer {
             Some(name) => write!(f, "the timer `{name}` ")?,
             None => f.write_str("the timer ")?,
         }

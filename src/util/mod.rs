@@ -6,7 +6,6 @@ pub(crate) mod catch_panic;
 pub(crate) mod enabled;
 pub mod error;
 pub(crate) mod fair_mutex;
-pub(crate) mod name;
 #[cfg(any(target_os = "linux", feature = "test-util"))]
 pub(crate) mod parks;
 pub(crate) mod per_process;

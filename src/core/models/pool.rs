@@ -11,13 +11,11 @@ use crate::clock;
 use crate::core::alarm::thread;
 use crate::core::shard::InsertError;
 use crate::core::shards::{TimerLease, Wanted};
-use crate::util::name::Name;
 #[cfg(hairspring_loom)]
 use crate::util::sync;
 use crate::wheel::{Tick, Ticks};
 
-const WANTED: Wanted =
-    Wanted { shards: 1, resolution: Ticks::ONE, capacity: None, coalesce: Ticks(0), name: Name::NONE };
+const WANTED: Wanted = Wanted { shards: 1, resolution: Ticks::ONE, capacity: None, coalesce: Ticks(0), name: None };
 
 fn close(timer: TimerLease) {
     timer.close().expect("nobody else ends it");

@@ -7,7 +7,6 @@ use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
 use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
-use crate::util::name::Name;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
@@ -56,10 +55,10 @@ impl ShardLease {
 
     /// The name of the timer; none if another timer has the shard by now.
     #[cold]
-    pub(crate) fn name(self) -> Name {
+    pub(crate) fn name(self) -> Option<&'static str> {
         let name = self.parking.name();
         // Checked last: see where it is set.
-        if self.shard.was_opened_for(self.epoch) { name } else { Name::NONE }
+        if self.shard.was_opened_for(self.epoch) { name } else { None }
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
