@@ -6,10 +6,8 @@ pub(crate) mod capacity;
 pub(crate) mod coalesce;
 pub(crate) mod driver;
 pub(crate) mod jumps;
-pub(crate) mod lateness;
 #[cfg(test)]
 pub(crate) mod models;
-pub(crate) mod next;
 pub(crate) mod parker;
 pub(crate) mod parking;
 pub(crate) mod pool;
@@ -18,4 +16,5 @@ pub(crate) mod settings;
 pub(crate) mod shard;
 pub(crate) mod shards;
 pub(crate) mod stand_ins;
+pub(crate) mod statistics;
 pub(crate) mod task;

@@ -12,12 +12,13 @@
 //    registration that the look missed reads "never" and takes the lock.
 // 2. `next_wake` changes only under the lock; reading it is a filter in front of the lock.
 // 3. One looks at a time. Who claims the look meanwhile makes it repeat, and so does a registration.
-// 4. Nobody is woken, and no waker is cloned or dropped, under the lock.
+// 4. A [`Next`] changes only under the lock of its wheel, and is never later than the wheel's earliest deadline.
+// 5. Nobody is woken, and no waker is cloned or dropped, under the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
-use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::util::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
@@ -157,5 +158,39 @@ impl<P> Deref for Locked<'_, P> {
 impl<P> DerefMut for Locked<'_, P> {
     fn deref_mut(&mut self) -> &mut P {
         &mut self.state.beside
+    }
+}
+
+/// When a wheel next has work, readable without its lock: where a look finds what was registered.
+#[derive(Debug)]
+pub(crate) struct Next(AtomicU64);
+
+impl Next {
+    /// For a wheel with no entries.
+    pub(crate) fn never() -> Self {
+        Next(AtomicU64::new(u64::MAX))
+    }
+
+    /// `Tick::MAX` if there is no entry.
+    #[inline]
+    pub(crate) fn get(&self) -> Tick {
+        Tick(self.0.load(SeqCst))
+    }
+
+    /// An entry was registered. Publishes its deadline if it is the earliest, and returns whether it is.
+    #[inline]
+    pub(crate) fn registered(&self, deadline: Tick) -> bool {
+        let is_earliest = deadline.0 < self.0.load(Relaxed);
+        if is_earliest {
+            self.0.store(deadline.0, SeqCst);
+        }
+        is_earliest
+    }
+
+    /// Publishes the wheel's next expiration.
+    pub(crate) fn publish(&self, next: Option<Tick>) -> Tick {
+        let next = next.unwrap_or(Tick::MAX);
+        self.0.store(next.0, SeqCst);
+        next
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::clock::{self, Instant};
-use crate::core::lateness::Lateness;
-use crate::core::shard::Snapshot;
 use crate::core::shards::TimerLease;
+use crate::core::statistics::Lateness;
+use crate::core::statistics::Snapshot;
 use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).

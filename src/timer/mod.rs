@@ -23,7 +23,7 @@ pub use metrics::Metrics;
 
 pub use crate::core::alarm::Alarm;
 pub use crate::core::driver::Driver;
-pub use crate::core::lateness::Lateness;
+pub use crate::core::statistics::Lateness;
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use super::state::{Counts, Entry, State, register_one_of_few};
 use super::timers::Timers;
 use crate::clock;
 use crate::core::capacity::Capacity;
-use crate::core::next::Next;
+use crate::core::parker::Next;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;

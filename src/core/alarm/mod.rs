@@ -9,7 +9,6 @@ mod sleeper;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;
-mod tokio_sleep;
 
 use std::io;
 use std::task::Waker;

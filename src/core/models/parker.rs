@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::{Woken, check, far, race, race_three};
-use crate::core::next::Next;
+use crate::core::parker::Next;
 use crate::core::parker::{Found, Parker, Phase};
 use crate::util::sync::keep;
 use crate::wheel::Tick;

@@ -10,19 +10,17 @@
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //    are stale.
 
-mod counts;
 mod lease;
 
 use std::task::Waker;
 
-pub(crate) use self::counts::{Counts, Snapshot};
 pub(crate) use self::lease::ShardLease;
 use crate::clock::source;
 use crate::core::capacity::Capacity;
-use crate::core::lateness::Lateness;
-use crate::core::next::Next;
+use crate::core::parker::Next;
 use crate::core::parking::Parking;
 use crate::core::pool::{Epoch, Holders};
+use crate::core::statistics::{Counts, Lateness, Snapshot};
 use crate::seam;
 use crate::util::catch_panic::catch_panic;
 use crate::util::fair_mutex::FairMutex;

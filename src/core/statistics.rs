@@ -1,11 +1,11 @@
-//! [`Lateness`]: how long after their deadlines timers fired.
+//! What a shard counts: [`Counts`], and [`Lateness`], how long after their deadlines timers fired.
 //!
-//! A histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`. It is recorded under a shard's
+//! The latter is a histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`. It is recorded under a shard's
 //! lock, so recording only takes an index from the highest bits of the value and one addition.
 
 use std::time::Duration;
 
-use crate::wheel::Ticks;
+use crate::wheel::{LEVELS, Ticks};
 
 /// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
@@ -155,6 +155,30 @@ impl std::fmt::Debug for Lateness {
             .field("p99", &self.quantile(0.99))
             .field("max", &self.max())
             .finish()
+    }
+}
+
+/// What became of the entries of a shard. An entry that neither fired nor is pending was cancelled.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) registered: u64,
+    pub(crate) fired: u64,
+    pub(crate) pending: u64,
+    pub(crate) cascaded: u64,
+}
+
+/// What a shard, or all of a timer, has done and holds. See [`Metrics`](crate::timer::Metrics).
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) counts: Counts,
+    pub(crate) lateness: Lateness,
+    /// For each level, a bit for each slot that has entries.
+    pub(crate) occupancy: [u64; LEVELS],
+}
+
+impl Snapshot {
+    pub(crate) fn empty() -> Self {
+        Snapshot { counts: Counts::default(), lateness: Lateness::new(), occupancy: [0; LEVELS] }
     }
 }
 
