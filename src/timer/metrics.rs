@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::clock::{self, Instant};
 use crate::core::shards::TimerLease;
-use crate::core::statistics::Lateness;
-use crate::core::statistics::Snapshot;
+use crate::core::statistics::{Lateness, Snapshot};
 use crate::wheel::Tick;
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](super::Timer::metrics).
