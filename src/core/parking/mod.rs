@@ -134,7 +134,7 @@ impl Parking {
             clock: Source::runtime(),
             io: FindIo::new(),
             driverless: AtomicBool::new(false),
-            id: BookerId(NEXT.fetch_add(1, SeqCst)),
+            id: BookerId::Timer(NEXT.fetch_add(1, SeqCst)),
             name: AtomicU32::new(0),
             booker: OnceLock::new(),
         }
