@@ -100,15 +100,6 @@ impl StandIns {
 
 #[cfg(all(test, hairspring_loom))]
 impl StandIns {
-    /// [`send`](StandIns::send) in a model. Returns whether the work was left to another thread.
-    pub(crate) fn send_in_a_model(&self, work: Work) -> bool {
-        let all_busy = self.queue(work);
-        if all_busy {
-            self.work_off();
-        }
-        !all_busy
-    }
-
     /// The life of a thread in a model, until it is `done`.
     pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
         loop {
