@@ -21,7 +21,7 @@ use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::{Unfit, has_threads};
 use crate::core::hook::{self, Quiet};
 use crate::core::shards::Shards;
-use crate::util::parks;
+use crate::util::waits;
 use crate::wheel::{Tick, Ticks};
 
 /// A millisecond: a step of tokio's clock.
@@ -41,7 +41,7 @@ enum Next {
 
 /// Whether it can be seen that a runtime is idle. If not, tokio's alarm alone moves the clock, and rounds up.
 pub(super) fn is_possible() -> bool {
-    has_threads() && parks::ARE_COUNTED
+    has_threads() && waits::PARKS_ARE_COUNTED
 }
 
 /// Brings a clock to the deadlines of one timer.
@@ -123,7 +123,7 @@ pub(super) fn align(timer: &Shards, now: Tick) {
 
 /// Whether tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
 fn is_idle() -> bool {
-    parks::while_parked(&Handle::current().metrics(), 0).is_some()
+    waits::while_parked(&Handle::current().metrics(), 0).is_some()
 }
 
 /// Moves the clock without letting other tasks run.
