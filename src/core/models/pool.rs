@@ -146,7 +146,7 @@ mod stand_ins {
                 stand_ins.look_again();
             };
             let (all, each) = ((one.clone(), other.clone()), (one, other));
-            race(send, move || stand_ins.serve_until(|| all.0.is_woken() && all.1.is_woken()));
+            race(send, move || stand_ins.serve(|| all.0.is_woken() && all.1.is_woken()));
             assert_eq!((each.0.take(), each.1.take()), (1, 1));
         });
     }
