@@ -16,16 +16,10 @@ use std::task::Waker;
 use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
-use crate::core::alarm::thread::{self, Booker, BookerId};
+use crate::core::alarm::thread::{self, Booker};
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
-
-/// Far above the numbers that timers come to.
-const ID: BookerId = BookerId(u64::MAX >> 2);
-
-/// How many wakers are taken out in one hold of the lock.
-const BATCH: usize = 64;
 
 struct Jumps {
     state: Mutex<State>,
@@ -34,8 +28,10 @@ struct Jumps {
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<u64, Task>,
-    /// What is booked, if anything is.
-    booked: Option<Booked>,
+    /// How far the clocks were ahead of the monotonic one at the last look; `None` if no look is booked.
+    offsets: Option<Offsets>,
+    /// Whether that look comes only after a jump.
+    is_told_of_jumps: bool,
 }
 
 /// A task that waits.
@@ -47,31 +43,22 @@ struct Task {
     waker: Option<Waker>,
 }
 
-#[derive(Clone, Copy)]
-enum Booked {
-    /// The next jump.
-    Jump,
-    /// A look at the clocks, which then differed by this from the monotonic one.
-    Look(Offsets),
-}
-
-impl Booked {
-    /// Whether a clock may have jumped between these two.
-    fn differs_from(self, before: Booked) -> bool {
-        match (before, self) {
-            (Booked::Look(before), Booked::Look(now)) => now.differ_from(before),
-            (Booked::Jump, _) | (_, Booked::Jump) => true,
-        }
-    }
-
-    /// Books the next call.
-    fn next(jumps: &'static Jumps) -> Booked {
-        if thread::book_jump(ID, jumps) { Booked::Jump } else { Booked::Look(Offsets::now()) }
-    }
-}
-
 per_process! {
     fn jumps() -> &'static Jumps = |_| Jumps { state: Mutex::new(State::default()) };
+}
+
+impl State {
+    /// Books the next look, and takes this one. Returns whether a clock may have jumped since the last.
+    fn look(&mut self, jumps: &'static Jumps) -> bool {
+        // First, so that no jump from here on is missed.
+        let is_told = std::mem::replace(&mut self.is_told_of_jumps, thread::book_jump(jumps));
+        let now = Offsets::now();
+        let may_have_jumped = is_told || self.offsets.is_none_or(|before| now.differ_from(before));
+        if may_have_jumped {
+            self.offsets = Some(now); // Otherwise they stay: many small steps are a jump too.
+        }
+        may_have_jumped
+    }
 }
 
 impl Jumps {
@@ -80,24 +67,16 @@ impl Jumps {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the tasks that are meant.
+    /// Wakes the tasks that are meant, one in each hold of the lock.
     fn wake(&self, is_meant: impl Fn(&Task) -> bool) {
         let mut from = 0;
         loop {
-            let mut wakers = Vec::with_capacity(BATCH);
             let mut state = self.lock();
-            let mut batch = state.waiting.range_mut(from..).take(BATCH).peekable();
-            if batch.peek().is_none() {
-                return;
-            }
-            for (&number, task) in batch {
-                from = number + 1;
-                if is_meant(task) {
-                    wakers.extend(task.waker.take());
-                }
-            }
+            let Some((&number, task)) = state.waiting.range_mut(from..).next() else { return };
+            from = number + 1;
+            let waker = if is_meant(task) { task.waker.take() } else { None };
             drop(state);
-            for waker in wakers {
+            if let Some(waker) = waker {
                 catch_panic(|| waker.wake());
             }
         }
@@ -107,17 +86,10 @@ impl Jumps {
 impl Booker for Jumps {
     fn alarm(&'static self, stand_ins: &'static StandIns) {
         let mut state = self.lock();
-        let before = state.booked.take();
         if state.waiting.is_empty() {
-            return;
-        }
-        // First, so that no jump from here on is missed.
-        let now = Booked::next(self);
-        let may_have_jumped = before.is_none_or(|before| now.differs_from(before));
-        // Many small steps are a jump too.
-        state.booked = if may_have_jumped { Some(now) } else { before };
-        drop(state);
-        if may_have_jumped {
+            (state.offsets, state.is_told_of_jumps) = (None, false);
+        } else if state.look(self) {
+            drop(state);
             stand_ins.send(Box::new(|| self.wake(|_| true)));
         }
     }
@@ -155,8 +127,8 @@ impl Waiter {
         };
         let mut state = jumps.lock();
         let before = state.waiting.insert(number, task);
-        if state.booked.is_none() {
-            state.booked = Some(Booked::next(jumps));
+        if state.offsets.is_none() {
+            state.look(jumps);
         }
         drop(state);
         drop(before);

@@ -149,7 +149,7 @@ impl Parking {
             clock: Source::runtime(),
             io: FindIo::new(),
             driverless: AtomicBool::new(false),
-            id: BookerId(NEXT.fetch_add(1, SeqCst)),
+            id: BookerId::Timer(NEXT.fetch_add(1, SeqCst)),
             booker: OnceLock::new(),
         }
     }

@@ -66,7 +66,7 @@ impl StandIns {
             return false;
         }
         let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
-        thread.spawn(|| self.serve()).is_ok()
+        thread.spawn(|| self.serve(|| false)).is_ok()
     }
 
     /// Does what is queued.
@@ -78,12 +78,13 @@ impl StandIns {
         }
     }
 
-    /// The life of a thread: works until nothing has come for a while.
-    fn serve(&self) {
+    /// The life of a thread: works until nothing has come for a while. In a model, where time does not pass, until
+    /// `is_done` says so.
+    pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
             let state = self.lock();
-            if state.work.is_empty() && !self.wait(state) {
+            if is_done() || state.work.is_empty() && !self.wait(state) {
                 return;
             }
         }
@@ -100,29 +101,6 @@ impl StandIns {
 
 #[cfg(all(test, hairspring_loom))]
 impl StandIns {
-    /// [`send`](StandIns::send) in a model. Returns whether the work was left to another thread.
-    pub(crate) fn send_in_a_model(&self, work: Work) -> bool {
-        let all_busy = self.queue(work);
-        if all_busy {
-            self.work_off();
-        }
-        !all_busy
-    }
-
-    /// The life of a thread in a model, until it is `done`.
-    pub(crate) fn serve_until(&self, done: impl Fn() -> bool) {
-        loop {
-            self.work_off();
-            let state = self.lock();
-            if done() {
-                return;
-            }
-            if state.work.is_empty() {
-                self.wait(state);
-            }
-        }
-    }
-
     /// Wakes all threads, to see whether they are done.
     pub(crate) fn look_again(&self) {
         drop(self.lock());

@@ -22,7 +22,7 @@ use crate::core::alarm::own::OwnAlarm;
 use crate::core::parking::Begun;
 use crate::core::shards::{Shards, TimerLease};
 use crate::test_util::settle;
-use crate::util::parks;
+use crate::util::waits;
 use crate::wheel::{Tick, Ticks};
 
 /// A millisecond: a step of tokio's clock.
@@ -43,7 +43,7 @@ enum Next {
 /// Whether the clock is paused, and it can be seen that the runtime is idle. If not, tokio's alarm alone moves the clock,
 /// and rounds up.
 fn is_possible() -> bool {
-    has_threads() && parks::ARE_COUNTED && instant::is_paused()
+    has_threads() && waits::PARKS_ARE_COUNTED && instant::is_paused()
 }
 
 /// Waits until the current runtime is idle and its clock may move. Tokio does not move that clock as long as this lives.
@@ -151,7 +151,7 @@ fn align(timer: &Shards, now: Tick) {
 
 /// Whether tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
 fn is_idle() -> bool {
-    parks::while_parked(&Handle::current().metrics(), 0).is_some()
+    waits::while_parked(&Handle::current().metrics(), 0).is_some()
 }
 
 /// Moves the clock without letting other tasks run.

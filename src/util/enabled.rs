@@ -8,7 +8,9 @@
 // 1. A call that may panic is made only if the user has said that the runtime has what it needs, if `may_guess` says
 //    that a panic does no harm, or for a clock that a test pauses.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 use tokio::runtime::Handle;
 
@@ -33,18 +35,34 @@ fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
 }
 
-/// Whether this is a build for tests, in which a wrong guess does no harm: the panic is caught, and [`silently`] hides
-/// it.
-const GUESSES: bool = cfg!(all(feature = "test-util", panic = "unwind"));
-
-/// Whether a wrong guess does no harm here.
+/// Whether a wrong guess does no harm: in a build for tests the panic is caught, and [`silently`] hides it.
 pub(crate) fn may_guess() -> bool {
-    GUESSES && !std::thread::panicking()
+    cfg!(all(feature = "test-util", panic = "unwind")) && !std::thread::panicking()
 }
 
-/// Calls `code` without printing its panic, in a program that may guess.
+/// Calls `code` without printing its panic, if it [may guess](may_guess). `code` catches the panic. Only the process's
+/// panic hook can keep a panic from being printed.
 pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
-    if GUESSES { silence::during(code) } else { code() }
+    thread_local! {
+        static IS_SILENT: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+
+    if !may_guess() {
+        return code();
+    }
+    HOOK.call_once(|| {
+        let hook = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_SILENT.get() {
+                hook(panic);
+            }
+        }));
+    });
+    IS_SILENT.set(true);
+    let made = code();
+    IS_SILENT.set(false);
+    made
 }
 
 /// Whether no runtime of this process can have an I/O driver, as each has an epoll instance. `false` if the system does
@@ -65,43 +83,6 @@ fn has_no_epoll() -> bool {
         // The file was closed meanwhile, so no runtime in use has it.
         Err(error) => error.kind() == NotFound,
     })
-}
-
-/// Only the process's panic hook can keep a panic from being printed.
-mod silence {
-    use std::cell::Cell;
-    use std::panic::{set_hook, take_hook};
-    use std::sync::Once;
-
-    thread_local! {
-        static IS_ON: Cell<bool> = const { Cell::new(false) };
-    }
-
-    pub(super) fn during<T>(code: impl FnOnce() -> T) -> T {
-        static HOOK: Once = Once::new();
-        // A thread that panics cannot change the hook.
-        if !std::thread::panicking() {
-            HOOK.call_once(|| {
-                let hook = take_hook();
-                set_hook(Box::new(move |panic| {
-                    if !IS_ON.get() {
-                        hook(panic);
-                    }
-                }));
-            });
-        }
-        IS_ON.set(true);
-        let _end = End;
-        code()
-    }
-
-    struct End;
-
-    impl Drop for End {
-        fn drop(&mut self) {
-            IS_ON.set(false);
-        }
-    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

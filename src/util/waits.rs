@@ -1,118 +1,178 @@
-//! What a thread of this process waits for, as Linux says in `/proc/self/task/N/syscall`.
+//! What a thread of this process waits for: how often a worker of tokio's has parked and unparked, and for any thread the
+//! system call that it is in, as Linux says in `/proc/self/task/N/syscall`.
 
-use std::fs::File;
-use std::io::Read;
-use std::sync::OnceLock;
+#[cfg(target_os = "linux")]
+pub(crate) use self::linux::*;
 
-use libc::{SYS_epoll_pwait, SYS_read, c_long};
+#[cfg(feature = "test-util")]
+use std::time::Duration;
 
-/// The system call in which threads wait to be woken by another thread.
-#[cfg(not(target_arch = "riscv32"))]
-const FUTEX: c_long = libc::SYS_futex;
-#[cfg(target_arch = "riscv32")]
-const FUTEX: c_long = libc::SYS_futex_time64;
+use tokio::runtime::RuntimeMetrics;
 
-/// The older of the two calls in which a thread waits for many files. Newer architectures have only the other one.
-#[cfg(not(any(
-    target_arch = "aarch64",
-    target_arch = "loongarch64",
-    target_arch = "riscv32",
-    target_arch = "riscv64"
-)))]
-const EPOLL_WAIT: c_long = libc::SYS_epoll_wait;
-#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
-const EPOLL_WAIT: c_long = SYS_epoll_pwait;
+/// Whether tokio counts how often a worker parks: not on processors without 64-bit atomics.
+pub(crate) const PARKS_ARE_COUNTED: bool = cfg!(target_has_atomic = "64");
 
-/// Where a thread waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wait {
-    pub(crate) on: On,
-    /// The address of the word, or zero.
-    pub(crate) word: u64,
-    /// The stack pointer.
-    pub(crate) stack: u64,
+/// How often a worker that is parked has parked and unparked so far; `None` if it is not, or if tokio does not count.
+pub(crate) fn while_parked(metrics: &RuntimeMetrics, worker: usize) -> Option<u64> {
+    Some(parks(metrics, worker)).filter(|parks| parks % 2 == 1)
 }
 
-/// What a thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum On {
-    /// To be woken by another, through a word in memory.
-    Word,
-    /// The same, with a timeout.
-    TimedWord,
-    Files,
+/// How often a worker has parked and unparked, and for how long it was busy before it last returned to the runtime. Both
+/// are zero if tokio does not count.
+#[cfg(feature = "test-util")]
+pub(crate) fn progress(metrics: &RuntimeMetrics, worker: usize) -> (u64, Duration) {
+    #[cfg(target_has_atomic = "64")]
+    return (parks(metrics, worker), metrics.worker_total_busy_duration(worker));
+    #[cfg(not(target_has_atomic = "64"))]
+    (parks(metrics, worker), Duration::ZERO)
 }
 
-/// The number of the calling thread.
+#[cfg(target_has_atomic = "64")]
+fn parks(metrics: &RuntimeMetrics, worker: usize) -> u64 {
+    metrics.worker_park_unpark_count(worker)
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
+    0
+}
+
+/// Other systems do not say.
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn current_number() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+    0
 }
 
-/// The file that says what the thread with that number is doing.
-pub(crate) fn file_of(thread: u32) -> String {
-    format!("/proc/self/task/{thread}/syscall")
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_for_files(_: u32) -> bool {
+    false
 }
 
-/// Whether the system numbers its calls as this architecture does. An emulator of another processor shows its own calls.
-pub(crate) fn are_known() -> bool {
-    static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
-    *ARE_KNOWN.get_or_init(|| {
-        let mut doing = [0; 192];
-        let read = File::open("/proc/thread-self/syscall").and_then(|mut file| file.read(&mut doing));
-        read.is_ok_and(|length| is_reading(&doing[..length]))
-    })
-}
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::io::Read;
+    use std::sync::OnceLock;
 
-/// Whether a thread reads a file, as it does while it reads its own.
-fn is_reading(doing: &[u8]) -> bool {
-    call(doing).is_some_and(|(call, _)| call == SYS_read)
-}
+    use libc::{SYS_epoll_pwait, SYS_read, c_long};
 
-/// The number of the system call that a thread is in, and the words that follow it in its file.
-fn call(doing: &[u8]) -> Option<(c_long, impl Iterator<Item = &str>)> {
-    let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
-    Some((words.next()?.parse().ok()?, words))
-}
+    /// The system call in which threads wait to be woken by another thread.
+    #[cfg(not(target_arch = "riscv32"))]
+    const FUTEX: c_long = libc::SYS_futex;
+    #[cfg(target_arch = "riscv32")]
+    const FUTEX: c_long = libc::SYS_futex_time64;
 
-/// Where a thread waits, by the contents of its file; `None` if it does anything else.
-pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
-    let (call, words) = call(doing)?;
-    let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
-    let stack = numbers.nth(2)?;
-    let (on, word) = match call {
-        FUTEX if timeout == 0 => (On::Word, first),
-        FUTEX => (On::TimedWord, first),
-        _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => (On::Files, 0),
-        _ => return None,
-    };
-    Some(Wait { on, word, stack })
-}
+    /// The older of the two calls in which a thread waits for many files. Newer architectures have only the other one.
+    #[cfg(not(any(
+        target_arch = "aarch64",
+        target_arch = "loongarch64",
+        target_arch = "riscv32",
+        target_arch = "riscv64"
+    )))]
+    const EPOLL_WAIT: c_long = libc::SYS_epoll_wait;
+    #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
+    const EPOLL_WAIT: c_long = SYS_epoll_pwait;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_a_thread_waits_is_read_from_its_system_call() {
-        let futex = |timeout| format!("{FUTEX} 0x7ff0 0x89 0x2 {timeout} 0x0 0xffffffff 0x7ffd10 0x7f22\n");
-        let wait_in = |text: String| wait(text.as_bytes());
-        let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
-        assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
-        assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
-        let epoll = |call| format!("{call} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n");
-        assert_eq!(wait_in(epoll(SYS_epoll_pwait)), at(On::Files, 0));
-        assert_eq!(wait_in(epoll(EPOLL_WAIT)), at(On::Files, 0));
-        assert_eq!(wait_in(format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n")), None, "it reads");
-        assert_eq!(wait_in("running\n".into()), None);
-        assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
+    /// Where a thread waits.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Wait {
+        pub(crate) on: On,
+        /// The address of the word, or zero.
+        pub(crate) word: u64,
+        /// The stack pointer.
+        pub(crate) stack: u64,
     }
 
-    /// Under an emulator a clock waited for ever: each thread seemed to run.
-    #[test]
-    fn numbers_of_another_architecture_are_not_taken_for_ours() {
-        assert!(is_reading(format!("{SYS_read} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n").as_bytes()));
-        assert!(!is_reading(format!("{} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n", SYS_read + 60).as_bytes()));
-        assert!(!is_reading(b"running\n") && !is_reading(b""));
+    /// What a thread waits for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum On {
+        /// To be woken by another, through a word in memory.
+        Word,
+        /// The same, with a timeout.
+        TimedWord,
+        Files,
+    }
+
+    /// The number of the calling thread.
+    pub(crate) fn current_number() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Whether the thread with that number waits for files.
+    pub(crate) fn is_for_files(thread: u32) -> bool {
+        are_known() && doing(&file_of(thread), |doing| wait(doing).is_some_and(|wait| wait.on == On::Files))
+    }
+
+    /// The file that says what the thread with that number is doing.
+    pub(crate) fn file_of(thread: u32) -> String {
+        format!("/proc/self/task/{thread}/syscall")
+    }
+
+    /// Whether the system numbers its calls as this architecture does. An emulator of another processor shows its own calls.
+    pub(crate) fn are_known() -> bool {
+        static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
+        *ARE_KNOWN.get_or_init(|| doing("/proc/thread-self/syscall", is_reading))
+    }
+
+    /// Whether such a file can be read, and says so.
+    fn doing(file: &str, says_so: impl Fn(&[u8]) -> bool) -> bool {
+        // Large enough for one read.
+        let mut text = [0; 192];
+        let read = File::open(file).and_then(|mut file| file.read(&mut text));
+        read.is_ok_and(|length| says_so(&text[..length]))
+    }
+
+    /// Whether a thread reads a file, as it does while it reads its own.
+    fn is_reading(doing: &[u8]) -> bool {
+        call(doing).is_some_and(|(call, _)| call == SYS_read)
+    }
+
+    /// The number of the system call that a thread is in, and the words that follow it in its file.
+    fn call(doing: &[u8]) -> Option<(c_long, impl Iterator<Item = &str>)> {
+        let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
+        Some((words.next()?.parse().ok()?, words))
+    }
+
+    /// Where a thread waits, by the contents of its file; `None` if it does anything else.
+    pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
+        let (call, words) = call(doing)?;
+        let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+        let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
+        let stack = numbers.nth(2)?;
+        let (on, word) = match call {
+            FUTEX if timeout == 0 => (On::Word, first),
+            FUTEX => (On::TimedWord, first),
+            _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => (On::Files, 0),
+            _ => return None,
+        };
+        Some(Wait { on, word, stack })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn where_a_thread_waits_is_read_from_its_system_call() {
+            let futex = |timeout| format!("{FUTEX} 0x7ff0 0x89 0x2 {timeout} 0x0 0xffffffff 0x7ffd10 0x7f22\n");
+            let wait_in = |text: String| wait(text.as_bytes());
+            let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
+            assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
+            assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
+            let epoll = |call| format!("{call} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n");
+            assert_eq!(wait_in(epoll(SYS_epoll_pwait)), at(On::Files, 0));
+            assert_eq!(wait_in(epoll(EPOLL_WAIT)), at(On::Files, 0));
+            assert_eq!(wait_in(format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n")), None, "it reads");
+            assert_eq!(wait_in("running\n".into()), None);
+            assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
+        }
+
+        /// Under an emulator a clock waited for ever: each thread seemed to run.
+        #[test]
+        fn numbers_of_another_architecture_are_not_taken_for_ours() {
+            assert!(is_reading(format!("{SYS_read} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n").as_bytes()));
+            assert!(!is_reading(format!("{} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n", SYS_read + 60).as_bytes()));
+            assert!(!is_reading(b"running\n") && !is_reading(b""));
+        }
     }
 }

@@ -15,12 +15,15 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
-use self::system::Workers;
+use crate::util::waits;
 
 /// How often to look. The worker that waits in the driver need not be among those that have run a task yet.
 const LOOKS: u32 = 32;
+
+/// Whether it can be found. The caught panic of a wrong answer would end a program that aborts.
+const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 /// The search for one timer.
 pub(crate) struct FindIo {
@@ -31,7 +34,11 @@ pub(crate) struct FindIo {
 }
 
 struct Search {
-    workers: Workers,
+    metrics: RuntimeMetrics,
+    /// The number of each worker's thread, as far as it is known.
+    threads: Vec<Option<u32>>,
+    /// At which worker to look next, or at one after it.
+    next: usize,
     looks: u32,
     /// How many turns go by before the next look.
     turns_left: u32,
@@ -42,9 +49,13 @@ impl FindIo {
         FindIo { looks: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
-    /// Begins with a runtime.
+    /// Begins with a runtime, if that has workers of its own.
     pub(crate) fn begin(&self, runtime: &Handle) {
-        self.set(self.lock(), Workers::of(runtime).map(|workers| Search { workers, looks: 0, turns_left: 0 }), false);
+        let metrics = runtime.metrics();
+        let threads = vec![None; metrics.num_workers()];
+        let search = Search { metrics, threads, next: 0, looks: 0, turns_left: 0 };
+        let is_possible = CAN_BE_SEEN && runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        self.set(self.lock(), is_possible.then_some(search), false);
     }
 
     /// Ends the search, and forgets what was found.
@@ -60,38 +71,24 @@ impl FindIo {
     /// Notes the worker on whose thread this is called, to look at while it is idle. Call this in a task that was spawned
     /// on the runtime, before it runs any code of the user's.
     pub(crate) fn note_worker(&self) {
-        if self.looks.load(Relaxed) {
-            if let Some(Search { workers, .. }) = self.try_lock().as_deref_mut().and_then(Option::as_mut) {
-                workers.note_this();
+        self.with_search(|search| {
+            if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
+                *thread = Some(waits::current_number());
             }
-        }
+        });
     }
 
     /// Whether a stand-in is to look after this wake-up.
     pub(crate) fn is_due(&self) -> bool {
-        if !self.looks.load(Relaxed) {
-            return false;
-        }
-        let mut search = self.try_lock();
-        let Some(Search { looks, turns_left, .. }) = search.as_deref_mut().and_then(Option::as_mut) else {
-            return false;
-        };
-        if *turns_left > 0 {
-            *turns_left -= 1;
-            return false;
-        }
-        *looks += 1;
-        // Twice as many turns go by each third time, so that the looks are spread over the first thousands.
-        *turns_left = 1 << (*looks / 3);
-        true
+        self.with_search(Search::is_due).unwrap_or(false)
     }
 
     /// Looks whether one of the workers waits in an I/O driver, each time at another. To be called when it is due.
     pub(crate) fn look(&self) {
         let mut search = self.lock();
-        let Some(Search { workers, looks, .. }) = &mut *search else { return };
-        let found = workers.one_waits_for_files();
-        if found || *looks == LOOKS {
+        let Some(going_on) = &mut *search else { return };
+        let found = going_on.one_waits_for_files();
+        if found || going_on.looks == LOOKS {
             self.set(search, None, found);
         }
     }
@@ -104,9 +101,12 @@ impl FindIo {
         drop(before);
     }
 
-    /// `None` while another thread looks: nobody waits for the read of a file.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Search>>> {
-        self.search.try_lock().ok()
+    /// `None` if there is no search, and while another thread looks: nobody waits for the read of a file.
+    fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
+        if !self.looks.load(Relaxed) {
+            return None;
+        }
+        self.search.try_lock().ok()?.as_mut().map(code)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
@@ -114,97 +114,28 @@ impl FindIo {
     }
 }
 
-#[cfg(target_os = "linux")]
-mod system {
-    use std::fs::File;
-    use std::io::Read;
-
-    use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
-
-    use crate::util::parks;
-    use crate::util::waits::{self, On};
-
-    pub(super) struct Workers {
-        metrics: RuntimeMetrics,
-        /// Whether the one worker may be another thread at each `block_on`.
-        may_move: bool,
-        /// Each worker's thread, as far as it is known.
-        threads: Vec<Option<Thread>>,
-        /// At which worker to look next, or at one after it.
-        next: usize,
+impl Search {
+    fn is_due(&mut self) -> bool {
+        if self.turns_left > 0 {
+            self.turns_left -= 1;
+            return false;
+        }
+        self.looks += 1;
+        // Twice as many turns go by each third time, so that the looks are spread over the first thousands.
+        self.turns_left = 1 << (self.looks / 3);
+        true
     }
 
-    #[derive(Clone, Copy)]
-    struct Thread {
-        number: u32,
-        /// How often the worker had parked and unparked when it was noted.
-        parks: u64,
-    }
-
-    impl Workers {
-        pub(super) fn of(runtime: &Handle) -> Option<Workers> {
-            let metrics = runtime.metrics();
-            let threads = vec![None; metrics.num_workers()];
-            let may_move = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
-            // The caught panic of a wrong answer would end a program that aborts.
-            let looks = cfg!(panic = "unwind") && parks::ARE_COUNTED;
-            looks.then_some(Workers { metrics, may_move, threads, next: 0 })
-        }
-
-        /// Notes the worker of this thread.
-        pub(super) fn note_this(&mut self) {
-            let Some(index) = worker_index().filter(|&index| index < self.threads.len()) else { return };
-            let parks = parks::count(&self.metrics, index);
-            self.threads[index] = Some(Thread { number: waits::current_number(), parks });
-        }
-
-        /// Whether the next of the known workers that are parked is so in an I/O driver.
-        pub(super) fn one_waits_for_files(&mut self) -> bool {
-            let workers = self.threads.len();
-            let parked = |worker| self.parked(worker).map(|(thread, parks)| (worker, thread, parks));
-            let next = (self.next..self.next + workers).find_map(|number| parked(number % workers));
-            let Some((worker, thread, parks)) = next else { return false };
-            self.next = worker + 1;
-            // Under an emulator the numbers of system calls are not those that are looked for.
-            if !waits::are_known() {
-                return false;
-            }
-            // Large enough for one read.
-            let mut doing = [0; 192];
-            let read = File::open(waits::file_of(thread)).and_then(|mut file| file.read(&mut doing));
-            let wait = read.ok().and_then(|length| waits::wait(&doing[..length]));
-            wait.is_some_and(|wait| wait.on == On::Files) && parks::while_parked(&self.metrics, worker) == Some(parks)
-        }
-
-        /// The number of a worker's thread and its count of parks, if it is parked.
-        fn parked(&self, worker: usize) -> Option<(u32, u64)> {
-            let thread = self.threads[worker]?;
-            let parks = parks::while_parked(&self.metrics, worker)?;
-            let is_there = !self.may_move || parks == thread.parks + 1;
-            is_there.then_some((thread.number, parks))
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use tokio::runtime::Handle;
-
-    /// This system does not say where a thread waits.
-    pub(super) enum Workers {}
-
-    impl Workers {
-        pub(super) fn of(_: &Handle) -> Option<Workers> {
-            None
-        }
-
-        pub(super) fn note_this(&mut self) {
-            match *self {}
-        }
-
-        pub(super) fn one_waits_for_files(&mut self) -> bool {
-            match *self {}
-        }
+    /// Whether the next of the known workers that are parked is so in an I/O driver.
+    fn one_waits_for_files(&mut self) -> bool {
+        let workers = self.threads.len();
+        let parks = |worker| waits::while_parked(&self.metrics, worker);
+        let mut order = (self.next..self.next + workers).map(|number| number % workers);
+        let next = order.find_map(|worker| Some((worker, self.threads[worker]?, parks(worker)?)));
+        let Some((worker, thread, before)) = next else { return false };
+        let found = waits::is_for_files(thread) && parks(worker) == Some(before);
+        self.next = worker + 1;
+        found
     }
 }
 
@@ -238,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_io_driver_is_found_if_there_is_one() {
-        if !crate::util::waits::are_known() {
+        if !waits::are_known() {
             return; // Under an emulator.
         }
         let of = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();

@@ -1,11 +1,7 @@
 //! [`Alarm`]: what wakes a driver at an instant. The alarm thread, and the alarms that a driver sets itself.
 
-mod bookings;
 pub(crate) mod find_io;
 pub(crate) mod own;
-#[cfg(target_os = "linux")]
-mod priority;
-mod sleeper;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;

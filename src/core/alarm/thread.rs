@@ -2,37 +2,82 @@
 //!
 //! It needs nothing from a runtime. So timers work without `enable_time` and `enable_io`, and it is on time even if
 //! every worker is busy.
+//!
+//! On Linux it sleeps on a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
+//! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
+//! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long. So does another thread in its
+//! place once the program has closed the file. Once something waits for a clock that jumps, it also waits for a second
+//! `timerfd`, which tells of jumps.
 //
 // Invariants
-// 1. A booking is called once, at or after its instant, and then removed.
+// 1. A booking is called once, at or after its instant, and then removed. A booker has at most one.
 // 2. A sleeping thread wakes no later than the first booking. If only a notification can ensure that, there is one, and
-//    no other until the thread has looked.
+//    no other until the thread has looked. A thread that cannot be woken sleeps for `SLICE` at most.
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
 // 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
-// 6. If the thread sleeps on a file that the program has closed, the booking that finds this starts another thread.
-// 7. Bookers live for ever: their memory is never freed, only reused.
+// 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
+//    the booking that finds this starts another thread.
+// 7. Once it is told of jumps, none is missed: one that comes while nobody sleeps ends the next sleep.
+// 8. Bookers live for ever: their memory is never freed, only reused.
+// 9. Each operation on bookings takes logarithmic time: a process may have thousands of runtimes with a timer each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::bookings::Bookings;
-pub(crate) use super::bookings::{Booker, BookerId};
+#[cfg(target_os = "linux")]
+use rustix::{process, thread as system};
+
+#[cfg(not(target_os = "linux"))]
+use self::NoTimerfd as Timerfd;
 use super::has_threads;
 #[cfg(target_os = "linux")]
-use super::priority;
-use super::sleeper::{Changed, Ended, Sleeper};
+use super::timerfd::Timerfd;
+use crate::core::pool::Epoch;
 use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
-use crate::util::sync::{self, Mutex, MutexGuard, per_process};
+use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How late a wait on a condition variable may end: Windows rounds it up to whole milliseconds, and then to its tick,
+/// which comes every 15.6 ms.
+const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
+
+/// How long a booking may be overlooked.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// The longest wait. Windows takes one of 50 days to be for ever.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// Books alarms.
+pub(crate) trait Booker: Send + Sync {
+    /// Called by the alarm thread when the booking is due. All timers wait for that thread, so leave what may take long
+    /// to the stand-ins.
+    fn alarm(&'static self, stand_ins: &'static StandIns);
+
+    /// A shard of the timer that has this epoch has no users any more.
+    fn unused(&'static self, _: Epoch) {}
+}
+
+/// Identifies a booker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum BookerId {
+    Timer(u64),
+    /// Who waits for jumps.
+    Jumps,
+}
+
 struct AlarmThread {
     state: Mutex<State>,
-    sleeper: Sleeper,
+    /// Notified when the thread has to wake earlier, if it does not sleep on the file.
+    changed: Condvar,
+    file: Option<Timerfd>,
+    /// Tells of jumps. Made when first wanted; `None` if the system refused it.
+    jumps: OnceLock<Option<Timerfd>>,
     stand_ins: StandIns,
 }
 
@@ -40,6 +85,10 @@ struct State {
     bookings: Bookings,
     thread: Thread,
     is_started: bool,
+    /// Whether there is a file, and the program has not closed it.
+    has_file: bool,
+    /// Whether a jump of a clock ends the thread's sleep.
+    is_told_of_jumps: bool,
 }
 
 /// What the thread is doing.
@@ -50,6 +99,17 @@ enum Thread {
         until: Option<Instant>,
     },
 }
+
+/// Whom the thread will call, and when.
+#[derive(Default)]
+struct Bookings {
+    bookers: BTreeMap<BookerId, (Instant, &'static dyn Booker)>,
+    times: BTreeSet<(Instant, BookerId)>,
+    /// Who is called when a clock jumps.
+    on_jump: Option<&'static dyn Booker>,
+}
+
+type Locked<'a> = MutexGuard<'a, State>;
 
 per_process! {
     /// The alarm thread of this process: a forked process does not have its parent's.
@@ -74,8 +134,8 @@ pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
 
 /// Books a call of `booker` for when a clock next jumps, or a second from now if the system does not tell of jumps.
 /// Returns whether it does. Only one booker can do this.
-pub(crate) fn book_jump(id: BookerId, booker: &'static dyn Booker) -> bool {
-    alarm().book_jump(id, booker)
+pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
+    alarm().book_jump(booker)
 }
 
 /// Cancels a booking, if there is one.
@@ -87,7 +147,7 @@ pub(crate) fn cancel(id: BookerId) {
 /// When a booker will be called.
 #[cfg(test)]
 pub(crate) fn booked(id: BookerId) -> Option<Instant> {
-    alarm().lock().bookings.of(id)
+    alarm().lock().bookings.bookers.get(&id).map(|&(at, _)| at)
 }
 
 /// Does the thread's work until it is `done`, in a model.
@@ -113,16 +173,61 @@ pub(crate) fn call_due() -> bool {
     }
 }
 
+impl Bookings {
+    /// Books `booker` for `at`, in place of what it had booked before.
+    fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
+        if let Some((before, _)) = self.bookers.insert(id, (at, booker)) {
+            self.times.remove(&(before, id));
+        }
+        self.times.insert((at, id));
+    }
+
+    /// A clock has jumped: what is booked for that is due now.
+    fn jumped(&mut self, now: Instant) {
+        if let Some(booker) = self.on_jump.take() {
+            self.book(BookerId::Jumps, now, booker);
+        }
+    }
+
+    fn cancel(&mut self, id: BookerId) {
+        if let Some((at, _)) = self.bookers.remove(&id) {
+            self.times.remove(&(at, id));
+        }
+    }
+
+    /// The earliest booking.
+    fn first(&self) -> Option<Instant> {
+        self.times.first().map(|&(at, _)| at)
+    }
+
+    /// Takes out the earliest booking, if it is due.
+    fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
+        let id = self.times.first().filter(|&&(at, _)| at <= now)?.1;
+        self.times.pop_first();
+        self.bookers.remove(&id).map(|(_, booker)| booker)
+    }
+}
+
 impl AlarmThread {
     fn new() -> Self {
+        // Loom has to see the wait of a model.
+        let file = if sync::MODELLED { None } else { Timerfd::new().ok() };
         AlarmThread {
-            state: Mutex::new(State { bookings: Bookings::new(), thread: Thread::Awake, is_started: false }),
-            sleeper: Sleeper::new(),
+            state: Mutex::new(State {
+                bookings: Bookings::default(),
+                thread: Thread::Awake,
+                is_started: false,
+                has_file: file.is_some(),
+                is_told_of_jumps: false,
+            }),
+            changed: Condvar::new(),
+            file,
+            jumps: OnceLock::new(),
             stand_ins: StandIns::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> Locked<'_> {
         // Nothing that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,64 +249,66 @@ impl AlarmThread {
     fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         let mut state = self.lock();
         state.bookings.book(id, at, booker);
-        let until = state.bookings.first();
-        match state.thread {
-            Thread::Asleep { until: before } if before != until => {
-                self.sleep_anew(state, until, Thread::Asleep { until });
-            }
-            _ => self.start_if_missing(state),
-        }
-    }
-
-    fn book_jump(&'static self, id: BookerId, booker: &'static dyn Booker) -> bool {
-        if !self.sleeper.watch_for_jumps() {
-            self.book(id, sync::now() + LOOK_AGAIN, booker);
-            return false;
-        }
-        let mut state = self.lock();
-        state.bookings.book_jump(id, booker);
-        match state.thread {
-            // It may have begun to sleep before there was a watch. No booking puts off that it looks again.
-            Thread::Asleep { .. } => self.sleep_anew(state, Some(sync::now()), Thread::Awake),
-            Thread::Awake => self.start_if_missing(state),
-        }
-        true
-    }
-
-    /// Makes the sleeping thread wake at another instant, and notes what it does then. Unlocks.
-    fn sleep_anew(&'static self, mut state: MutexGuard<'static, State>, at: Option<Instant>, then: Thread) {
-        match self.sleeper.set(at) {
-            Changed::Done => state.thread = then,
-            Changed::ToNotify => {
-                let Thread::Asleep { until } = state.thread else { return };
-                if at.is_some_and(|at| until.is_none_or(|until| at < until)) {
-                    state.thread = Thread::Awake;
-                    drop(state);
-                    self.sleeper.wake();
-                }
-            }
-            Changed::Lost => {
-                // Another thread serves, and sleeps on the condition variable. Jumps are not seen from here on.
+        let (first, had_file) = (state.bookings.first(), state.has_file);
+        if let Thread::Asleep { until } = state.thread {
+            let is_earlier = |first| until.is_none_or(|until| first < until);
+            if first == until {
+                return;
+            } else if self.set_file(&mut state, sync::now) {
+                state.thread = Thread::Asleep { until: first };
+                return;
+            } else if had_file {
+                // Another thread serves from now on.
                 (state.thread, state.is_started) = (Thread::Awake, false);
-                state.bookings.jumped(sync::now());
-                self.start_if_missing(state);
+            } else if first.is_some_and(is_earlier) {
+                state.thread = Thread::Awake;
+                drop(state);
+                return self.changed.notify_one();
             }
         }
-    }
-
-    /// Starts the thread if this process was forked from one that had timers, or its thread was lost. If the system
-    /// refuses, the next booking tries again. Unlocks.
-    fn start_if_missing(&'static self, state: MutexGuard<'static, State>) {
-        let is_missing = !state.is_started;
-        drop(state);
-        if is_missing {
+        // There is none if this process was forked from one that had timers, or if its file was closed. If the system
+        // refuses it, the next booking tries again.
+        if !state.is_started {
+            drop(state);
             let _ = self.start();
         }
     }
 
+    fn book_jump(&'static self, booker: &'static dyn Booker) -> bool {
+        let mut state = self.lock();
+        if state.is_told_of_jumps {
+            state.bookings.on_jump = Some(booker);
+            return true;
+        }
+        // If jumps are told of from now on, the thread has to wake up, to wait for that.
+        let after = if self.watch_for_jumps(&mut state) { Duration::ZERO } else { LOOK_AGAIN };
+        drop(state);
+        self.book(BookerId::Jumps, sync::now() + after, booker);
+        false
+    }
+
+    /// Makes the file end the thread's sleep at the first booking. Returns `false` if there is none any more.
+    fn set_file(&self, state: &mut State, now: impl Fn() -> Instant) -> bool {
+        let Some(file) = self.file.as_ref().filter(|_| state.has_file) else { return false };
+        let now = now();
+        if file.set(state.bookings.first(), now).is_err() {
+            // The program has closed it. Jumps are not seen from here on.
+            (state.has_file, state.is_told_of_jumps) = (false, false);
+            state.bookings.jumped(now);
+        }
+        state.has_file
+    }
+
+    /// Makes the next jump of a clock end the thread's sleep. Returns whether it does.
+    fn watch_for_jumps(&self, state: &mut State) -> bool {
+        let file = || self.jumps.get_or_init(|| Timerfd::on_the_wall_clock().ok());
+        state.is_told_of_jumps = state.has_file && file().as_ref().is_some_and(Timerfd::watch_for_jumps);
+        state.is_told_of_jumps
+    }
+
     fn run(&'static self) {
         #[cfg(target_os = "linux")]
-        priority::copy_the_main_threads();
+        copy_the_main_threads_priority();
         let mut state = self.lock();
         while let Some(next) = self.round(state) {
             state = next;
@@ -210,32 +317,120 @@ impl AlarmThread {
 
     /// Calls the booker that is due first. If none is due, sleeps until one may be. Returns `None` if another thread
     /// serves from now on.
-    fn round(&'static self, mut state: MutexGuard<'static, State>) -> Option<MutexGuard<'static, State>> {
+    fn round(&'static self, mut state: Locked<'static>) -> Option<Locked<'static>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
             catch_panic(|| booker.alarm(&self.stand_ins));
             return Some(self.lock());
         }
+        let on_file = self.set_file(&mut state, || now);
         let until = state.bookings.first();
         state.thread = Thread::Asleep { until };
-        let (mut state, ended) = self.sleeper.sleep(|| self.lock(), state, until, now);
-        match ended {
-            Ended::Lost if state.is_started => return None,
-            // The system has refused the other thread.
-            Ended::Lost => state.is_started = true,
-            Ended::Jumped => state.bookings.jumped(sync::now()),
-            Ended::Plainly => {}
+        let left = until.map(|until| until.duration_since(now));
+        let jumped;
+        (state, jumped) =
+            if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
+        // The file was closed meanwhile. Another thread serves, unless the system has refused it.
+        if on_file && !state.has_file && std::mem::replace(&mut state.is_started, true) {
+            return None;
+        }
+        if jumped {
+            self.watch_for_jumps(&mut state);
+            state.bookings.jumped(sync::now());
         }
         state.thread = Thread::Awake;
         Some(state)
     }
+
+    /// Unlocks, and sleeps until the file ends that, or a jump. May return early. Returns whether a clock has jumped.
+    fn wait_for_files<'a>(&'a self, state: Locked<'a>, left: Option<Duration>) -> (Locked<'a>, bool) {
+        let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
+        drop(state);
+        let jumped = self.file.as_ref().expect("it was just set").wait(left, jumps);
+        (self.lock(), jumped)
+    }
+
+    /// Unlocks, and sleeps for `left`, or for ever if that is `None`. May return early. A wait may end `late`.
+    fn wait<'a>(&'a self, state: Locked<'a>, left: Option<Duration>, late: Duration) -> Locked<'a> {
+        match left.map(|left| Step::first(left, late)) {
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(Step::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            Some(Step::Sleep(time)) => {
+                drop(state);
+                std::thread::sleep(time);
+                self.lock()
+            }
+        }
+    }
+}
+
+/// What a thread does next that has to wake at an instant and has no file. Windows times a `thread::sleep` by itself, not
+/// by its tick. So there the thread waits until shortly before the instant, and sleeps the rest in slices.
+#[derive(Debug)]
+enum Step {
+    /// It waits on the condition variable.
+    Wait(Duration),
+    /// It sleeps, and cannot be woken.
+    Sleep(Duration),
+}
+
+impl Step {
+    /// The first step if a time is left, and a wait may end late.
+    fn first(left: Duration, late: Duration) -> Step {
+        match left.checked_sub(late) {
+            None | Some(Duration::ZERO) => Step::Sleep(left.min(SLICE)),
+            Some(time) => Step::Wait(time.min(LONGEST)),
+        }
+    }
+}
+
+/// Other systems have no `timerfd`.
+#[cfg(not(target_os = "linux"))]
+enum NoTimerfd {}
+
+#[cfg(not(target_os = "linux"))]
+impl NoTimerfd {
+    fn new() -> io::Result<NoTimerfd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn on_the_wall_clock() -> io::Result<NoTimerfd> {
+        NoTimerfd::new()
+    }
+
+    fn set(&self, _: Option<Instant>, _: Instant) -> io::Result<()> {
+        match *self {}
+    }
+
+    fn watch_for_jumps(&self) -> bool {
+        match *self {}
+    }
+
+    fn wait(&self, _: Option<Duration>, _: Option<&NoTimerfd>) -> bool {
+        match *self {}
+    }
+}
+
+/// Gives this thread the main thread's niceness and processors. A thread inherits them from the one that starts it,
+/// which may be a background thread that happened to make the first timer. What the system refuses stays as it was.
+#[cfg(target_os = "linux")]
+fn copy_the_main_threads_priority() {
+    // Linux would add up to 50 us to each wait, to wake threads together.
+    let _ = system::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+    let main = Some(process::getpid());
+    let _ = system::sched_getaffinity(main).and_then(|processors| system::sched_setaffinity(None, &processors));
+    let _ = process::getpriority_process(main).and_then(|niceness| process::setpriority_process(None, niceness));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    impl Booker for () {
+        fn alarm(&'static self, _: &'static StandIns) {}
+    }
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
@@ -261,10 +456,10 @@ mod tests {
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // So that all bookings are made before the first call, however slow this thread is.
-        book(BookerId(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        book(BookerId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
-            book(BookerId(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+            book(BookerId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
         book(0, "far", Duration::from_secs(3_600));
         book(1, "last", Duration::from_millis(60));
@@ -273,37 +468,123 @@ mod tests {
         book(4, "moved", Duration::from_secs(3_600));
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
-        cancel(BookerId(u64::MAX - 5));
+        cancel(BookerId::Timer(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (who, at) = calls.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(who, name);
             assert!(at >= now + Duration::from_millis(after), "{name} was called early");
         }
-        cancel(BookerId(u64::MAX));
+        cancel(BookerId::Timer(u64::MAX));
         assert!(calls.try_recv().is_err(), "each is called once");
     }
 
     #[cfg(all(target_os = "linux", not(hairspring_loom)))]
     #[test]
-    fn a_jump_ends_the_sleep_of_a_thread_that_slept_before_anyone_waited_for_jumps() {
+    fn what_is_booked_for_a_jump_is_called_once_at_the_next() {
         // One of its own: `core::jumps` is the only booker of the process's.
         let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
         alarm.start().unwrap();
-        let is_asleep = || matches!(alarm.lock().thread, Thread::Asleep { .. });
-        while !is_asleep() {
-            std::thread::yield_now();
-        }
+        let jump = || {
+            let now = Instant::now();
+            alarm.jumps.get().unwrap().as_ref().expect("the system has one").set(Some(now), now).unwrap();
+        };
+        let sleeps = || {
+            while !matches!(alarm.lock().thread, Thread::Asleep { .. }) {
+                std::thread::yield_now();
+            }
+        };
         let (sender, calls) = mpsc::channel();
         let note: &'static Note = Box::leak(Box::new(Note("jump", sender)));
+        let comes = || calls.recv_timeout(Duration::from_secs(30)).unwrap();
+        // The thread slept before there was anything to wait for.
+        sleeps();
+        assert!(!alarm.book_jump(note), "the thread has to wake up first");
+        comes();
         for _ in 0..3 {
-            assert!(alarm.book_jump(BookerId(1), note), "Linux tells of jumps");
-            alarm.sleeper.jump();
-            assert_eq!(calls.recv_timeout(Duration::from_secs(30)).unwrap().0, "jump");
+            assert!(alarm.book_jump(note), "Linux tells of jumps");
+            jump();
+            comes();
         }
-        alarm.sleeper.jump();
-        alarm.book(BookerId(2), Instant::now() + Duration::from_millis(5), note);
-        calls.recv_timeout(Duration::from_secs(30)).unwrap();
+        jump();
+        alarm.book(BookerId::Timer(2), Instant::now() + Duration::from_millis(5), note);
+        comes();
         assert!(calls.try_recv().is_err(), "a jump for which nobody has booked calls nobody");
+    }
+
+    /// If each took a scan of all, this would take hours.
+    #[test]
+    fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
+        const BOOKERS: u64 = 500_000;
+        let start = Instant::now();
+        let mut bookings = Bookings::default();
+        for id in 0..BOOKERS {
+            bookings.book(BookerId::Timer(id), start + Duration::from_secs(3_600), &());
+        }
+        for id in 0..BOOKERS {
+            bookings.book(BookerId::Timer(id), start + Duration::from_nanos(id * 7_919 % BOOKERS), &());
+        }
+        for id in (0..BOOKERS).step_by(2) {
+            bookings.cancel(BookerId::Timer(id));
+        }
+        let mut taken = 0;
+        while let Some(first) = bookings.first() {
+            assert!(bookings.take_due(first.checked_sub(Duration::from_nanos(1)).unwrap()).is_none(), "early");
+            assert!(bookings.take_due(first).is_some());
+            taken += 1;
+        }
+        assert_eq!(taken, BOOKERS / 2);
+    }
+
+    /// When a step of Windows ends that begins at `now`: a wait at the next tick, once its whole milliseconds are over.
+    fn end_of(step: &Step, now: Duration) -> Duration {
+        const TICK: u128 = 15_625_000;
+        match step {
+            Step::Sleep(time) => now + *time,
+            Step::Wait(time) => {
+                let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
+                Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
+            }
+        }
+    }
+
+    #[test]
+    fn a_coarse_wait_ends_on_time_to_the_nanosecond_and_never_takes_50_days() {
+        let day = Duration::from_secs(86_400);
+        let short = (0..200_000).step_by(97).map(Duration::from_micros);
+        for length in short.chain([1, 49, 50, 51, 400].map(|days| days * day + Duration::from_nanos(7))) {
+            for start in [0, 1, 7_812_500, 15_624_999].map(Duration::from_nanos) {
+                let (until, mut now, mut steps) = (start + length, start, 0);
+                while now < until {
+                    let step = Step::first(until.saturating_sub(now), Duration::from_millis(17));
+                    assert!(!matches!(step, Step::Wait(time) if time > day), "{step:?} for {length:?}");
+                    now = end_of(&step, now);
+                    steps += 1;
+                }
+                assert_eq!(now, until, "{length:?} from {start:?}");
+                assert!(steps <= 20 + length.as_secs() / 86_400, "{steps} steps for {length:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_ends_on_time_is_not_sliced() {
+        let left = Duration::from_millis(5);
+        assert!(matches!(Step::first(left, Duration::ZERO), Step::Wait(time) if time == left));
+    }
+
+    /// Nobody notifies it: a booking made while it sleeps is seen after the slice.
+    #[cfg(not(hairspring_loom))]
+    #[test]
+    fn a_thread_that_cannot_be_woken_looks_after_each_slice() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let alarm = AlarmThread::new();
+        std::thread::scope(|scope| {
+            let mut state = alarm.lock();
+            scope.spawn(|| alarm.lock().bookings.book(BookerId::Jumps, Instant::now(), &()));
+            while state.bookings.first().is_none() {
+                state = alarm.wait(state, Some(HOUR), 2 * HOUR);
+            }
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! [`Timerfd`], and [`TimerfdAlarm`]: one that is watched by the runtime's I/O driver.
+//! [`Timerfd`], on which the alarm thread sleeps, and [`TimerfdAlarm`]: one that is watched by the runtime's I/O driver.
 //
 // Invariants
 // 1. A file that is not the `timerfd` is not closed, and if it is another `timerfd` it is set back to the time that it
@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_settime};
@@ -33,6 +34,10 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// The interval of the first `timerfd`, in seconds: fifty years, which 32 bits hold. The next have a second more each.
 const INTERVAL: i64 = 50 * 365 * 86_400;
 
+/// When a wait that should have ended does so all the same: the program may have given the file's number to another just
+/// before the wait began.
+const OVERDUE: Duration = Duration::from_secs(1);
+
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A `timerfd` that fails to be set if its number is another file's by now, or if this process was forked from the one
@@ -46,7 +51,16 @@ pub(super) struct Timerfd {
 }
 
 impl Timerfd {
-    pub(super) fn new(clock: TimerfdClockId) -> io::Result<Timerfd> {
+    pub(super) fn new() -> io::Result<Timerfd> {
+        Timerfd::on(TimerfdClockId::Monotonic)
+    }
+
+    /// One that can tell of jumps.
+    pub(super) fn on_the_wall_clock() -> io::Result<Timerfd> {
+        Timerfd::on(TimerfdClockId::Realtime)
+    }
+
+    fn on(clock: TimerfdClockId) -> io::Result<Timerfd> {
         static NEXT: Counter = Counter::new(0);
         let number = i64::try_from(NEXT.fetch_add(1, Relaxed)).unwrap_or(0);
         let mark = Timespec { tv_sec: INTERVAL + number, tv_nsec: 0 };
@@ -58,13 +72,21 @@ impl Timerfd {
     /// Sets when it expires, in place of what was set before; `None` for never.
     pub(super) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
         let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
-        let tv_sec = wait.as_secs().try_into().expect("ten years at most");
-        let value = Timespec { tv_sec, tv_nsec: wait.subsec_nanos().into() };
-        Ok(self.set_time(TimerfdTimerFlags::empty(), value)?)
+        let wait = Timespec::try_from(wait).expect("ten years at most");
+        Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
     }
 
-    /// Sets its time with these flags.
-    pub(super) fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
+    /// Makes one on the wall clock expire when a clock next jumps, in place of the last jump: Linux cancels it when the
+    /// wall clock is set, and when the machine wakes up. Returns whether it does.
+    pub(super) fn watch_for_jumps(&self) -> bool {
+        // Otherwise it expires when the kernel's time ends.
+        let end = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+        let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, end);
+        // If a clock has jumped, it is set all the same, and reports that.
+        matches!(set, Ok(()) | Err(Errno::CANCELED))
+    }
+
+    fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
         if self.process != generation() {
             return Err(Errno::BADF);
         }
@@ -74,6 +96,15 @@ impl Timerfd {
         }
         let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &before);
         Err(Errno::BADF)
+    }
+
+    /// Waits until it expires, which should be after `left`, or the other one does. May end early. Returns whether the
+    /// other has. If a file was closed, that is found as it is next set.
+    pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
+        let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
+        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(file, PollFlags::IN));
+        let files = &mut files[..=usize::from(other.is_some())];
+        poll(files, limit.as_ref()).is_ok() && files.get(1).is_some_and(|other| !other.revents().is_empty())
     }
 }
 
@@ -99,7 +130,7 @@ impl TimerfdAlarm {
     /// Fails if the system refuses, and outside a runtime with `enable_io`.
     pub(super) fn new() -> Result<Self, Unfit> {
         let fd = enabled::with_io(|| {
-            let fd = Timerfd::new(TimerfdClockId::Monotonic)?;
+            let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;

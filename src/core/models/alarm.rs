@@ -45,7 +45,7 @@ impl Counts {
 
 /// An id that no timer has.
 fn id(number: u64) -> BookerId {
-    BookerId((1 << 63) + number)
+    BookerId::Timer((1 << 63) + number)
 }
 
 /// Does the thread's work until both bookers were called.

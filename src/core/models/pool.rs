@@ -139,12 +139,12 @@ mod stand_ins {
             let stand_ins: &'static StandIns = keep!(StandIns, StandIns::new());
             let (first, second) = (one.clone(), other.clone());
             let send = move || {
-                stand_ins.send_in_a_model(Box::new(move || Waker::from(first).wake()));
-                stand_ins.send_in_a_model(Box::new(move || Waker::from(second).wake()));
+                stand_ins.send(Box::new(move || Waker::from(first).wake()));
+                stand_ins.send(Box::new(move || Waker::from(second).wake()));
                 stand_ins.look_again();
             };
             let (all, each) = ((one.clone(), other.clone()), (one, other));
-            race(send, move || stand_ins.serve_until(|| all.0.is_woken() && all.1.is_woken()));
+            race(send, move || stand_ins.serve(|| all.0.is_woken() && all.1.is_woken()));
             assert_eq!((each.0.take(), each.1.take()), (1, 1));
         });
     }

@@ -43,7 +43,7 @@ use threads::Threads;
 pub(crate) use watch::{Held, Holder, Settling, Watch};
 
 use crate::core::task;
-use crate::util::parks;
+use crate::util::waits;
 
 /// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
 /// parked, and was interrupted by the system there: it handles canary and socket in one step. To be missed, a socket
@@ -88,14 +88,14 @@ impl IdleDetector {
     #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
     fn of(runtime: &Handle) -> IdleDetector {
         assert!(
-            parks::ARE_COUNTED,
+            waits::PARKS_ARE_COUNTED,
             "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
         );
         let metrics = runtime.metrics();
         let workers = 0..metrics.num_workers();
         IdleDetector {
             runtime: runtime.clone(),
-            workers: workers.map(|worker| (parks::progress(&metrics, worker), Instant::now())).collect(),
+            workers: workers.map(|worker| (waits::progress(&metrics, worker), Instant::now())).collect(),
             metrics,
             #[cfg(unix)]
             canary: Canary::new(runtime),
@@ -181,7 +181,7 @@ impl IdleDetector {
 
     /// How often workers parked and unparked so far; `None` if one is not parked.
     fn steps(&self) -> Option<u64> {
-        (0..self.metrics.num_workers()).map(|worker| parks::while_parked(&self.metrics, worker)).sum()
+        (0..self.metrics.num_workers()).map(|worker| waits::while_parked(&self.metrics, worker)).sum()
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
@@ -229,7 +229,7 @@ impl IdleDetector {
     /// When a worker last went on, as far as looks have shown.
     fn went_on_at(&mut self) -> Option<Instant> {
         for (worker, (before, at)) in self.workers.iter_mut().enumerate() {
-            let now = parks::progress(&self.metrics, worker);
+            let now = waits::progress(&self.metrics, worker);
             if now != *before {
                 (*before, *at) = (now, Instant::now());
             }
@@ -247,7 +247,7 @@ impl IdleDetector {
     /// What the runtime does, as far as looks have shown. A task that has not returned for `long` blocks its worker.
     fn describe(&mut self, threads: &Threads, root_runs: bool, long: Duration) -> Option<String> {
         self.went_on_at();
-        let runs = |worker: &usize| parks::while_parked(&self.metrics, *worker).is_none();
+        let runs = |worker: &usize| waits::while_parked(&self.metrics, *worker).is_none();
         let run: Vec<usize> = (0..self.metrics.num_workers()).filter(runs).collect();
         let blocked: Vec<usize> = run.iter().copied().filter(|&at| self.workers[at].1.elapsed() >= long).collect();
         if !blocked.is_empty() {
