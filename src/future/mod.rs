@@ -4,6 +4,7 @@
 pub mod boot;
 mod ext;
 mod interval;
+mod lazy_sleep;
 mod on_timer;
 mod sleep;
 mod spans;
@@ -16,6 +17,7 @@ pub mod wall;
 
 pub use ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use try_interval::TryInterval;

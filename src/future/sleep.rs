@@ -374,12 +374,6 @@ impl Sleep {
         self.entry().is_some_and(|(lease, _)| lease.drives_clock())
     }
 
-    /// Whether this drives a clock to `deadline`.
-    #[inline]
-    pub(crate) fn drives_clock_to(&self, deadline: Tick) -> bool {
-        deadline == self.deadline && self.drives_clock()
-    }
-
     /// Waits for the earliest deadline of many, or for nothing if that is `Tick::MAX`.
     pub(crate) fn wait_for(&mut self, earliest: Tick) {
         if earliest < Tick::MAX {

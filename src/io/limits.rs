@@ -2,18 +2,18 @@
 //
 // Invariants
 // 1. Never early: a limit has passed only if the clock was read at or after its end.
-// 2. While an operation waits, its direction's sleep ends no later than the first of its limits. It may end earlier:
-//    bytes that move put the limits off, not the sleep. Once it has ended it is set for what is then the first limit.
-// 3. A sleep that drives a clock is set for the end of a limit and nothing else, and only while an operation waits.
+// 2. While an operation waits, its direction's sleep ends with the first of its limits, as it was when the operation
+//    was last polled. What moves meanwhile in the other direction is looked at when the sleep has ended.
+// 3. While no operation waits in a direction, its sleep never ends.
 // 4. Each direction wakes the task that polled it last: two tasks may share a stream that is split.
 
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
-use crate::future::Sleep;
-use crate::io::error::{Limit, LimitExceeded};
+use crate::future::{LazySleep, Sleep};
+use crate::io::{Limit, LimitExceeded};
 use crate::wheel::Tick;
 
 /// The shortest idle limit. Each time the limit passes, a write in progress is looked at.
@@ -34,7 +34,7 @@ struct Direction {
     timeout: Option<Duration>,
     /// When the operation that waits began to do so, or tick 0 if there is no timeout.
     waits_since: Option<Tick>,
-    sleep: Sleep,
+    sleep: LazySleep,
     /// The task that polled last and had to wait.
     waker: Option<Waker>,
 }
@@ -131,7 +131,7 @@ impl Limits {
         let direction = self.direction(side);
         let has_waited = direction.waits_since.take().is_some();
         if has_waited {
-            direction.sleep_until(Tick::MAX);
+            direction.sleep.end_at(Tick::MAX);
         }
         // A write in progress is activity until it ends, however it does.
         if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {
@@ -155,20 +155,16 @@ impl Limits {
                 self.operation_ended(side, false);
                 return Poll::Ready(self.exceeded(limit).into());
             }
-            let sleep = self.direction(side).sleep_until(end);
-            if end == Tick::MAX {
-                return Poll::Pending;
-            }
-            match sleep.poll_without_budget(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {
-                    now = sleep.now().max(sleep.tick());
-                    sleep.reset_to_tick(Tick::MAX);
+            let sleep = &mut self.direction(side).sleep;
+            sleep.end_at(end);
+            match ready!(sleep.poll(cx)) {
+                Ok(()) => {
+                    now = sleep.now().max(end);
                     // A write in progress is no silence.
                     self.last_activity = self.last_activity.max(self.write.in_progress_until(now));
                 }
                 // The timer is full, or the runtime was shut down and must not be held up.
-                Poll::Ready(Err(error)) => {
+                Err(error) => {
                     self.operation_ended(side, false);
                     return Poll::Ready(io::Error::other(error));
                 }
@@ -219,16 +215,7 @@ impl Limits {
 impl Direction {
     #[track_caller]
     fn new() -> Direction {
-        Direction { timeout: None, waits_since: None, sleep: Sleep::new(Tick::MAX), waker: None }
-    }
-
-    /// The sleep, which now ends at `end`, or earlier if it need not end just then.
-    #[inline]
-    fn sleep_until(&mut self, end: Tick) -> &mut Sleep {
-        if end < self.sleep.tick() || self.sleep.drives_clock() {
-            self.sleep.wait_for(end);
-        }
-        &mut self.sleep
+        Direction { timeout: None, waits_since: None, sleep: LazySleep::new(Sleep::new(Tick::MAX)), waker: None }
     }
 
     /// When the timeout of the operation that waits ends.

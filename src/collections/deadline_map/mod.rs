@@ -45,7 +45,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use self::error::TryInsertError;
-pub use super::metrics::Metrics;
+pub use super::Metrics;
 use builder::Wanted;
 pub use builder::{BuildError, Builder};
 use consumer::Consumer;

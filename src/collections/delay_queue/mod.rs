@@ -19,31 +19,38 @@
 //    which the sleep has completed.
 // 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it
 //    in time.
-// 3. While the last poll is `Pending`, the sleep is registered for `until`, and nothing in the wheel is due before. A
-//    sleep that drives a clock is never registered for an entry that is gone.
+// 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due before. Once a test
+//    holds a clock, the sleep never ends where only an entry was due that is gone.
 // 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
 //    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
 // 5. The numbers of keys come from one count for all queues, `KEYS` at a time. So no two entries have the same key.
 // 6. A waker is woken only when the queue is in a consistent state.
 
 mod expired;
-mod room;
-mod waiting;
 
 use std::fmt;
-use std::task::Waker;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::task::coop;
 
 pub use self::expired::{Drain, Expired, Key};
 use self::expired::{KEYS, new_keys};
-use self::waiting::LastPoll;
-pub use super::metrics::Metrics;
-use crate::clock::source::wheels_begin;
+pub use super::Metrics;
+use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
 use crate::core::place::Kind;
-use crate::future::Sleep;
+use crate::future::{LazySleep, Sleep};
 use crate::timer::Timer;
-use crate::wheel::{Tick, Wheel};
+use crate::wheel::{Step, Tick, Wheel};
+
+/// How many entries are handed out before the clock is read again.
+const PER_LOOK: u32 = 64;
+
+/// How many entries of the wheel one poll moves, at most: about a millisecond's work.
+const MOVES: u64 = 16_384;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -87,7 +94,8 @@ use crate::wheel::{Tick, Wheel};
 pub struct DelayQueue<T> {
     // Seven kilobytes, most of them lists.
     wheel: Box<Wheel<T>>,
-    sleep: Sleep,
+    /// Ends when the earliest entry is due. If the last poll has to wait, it is woken then.
+    sleep: LazySleep,
     /// The clock's time when a poll last looked; tick 0 before the first.
     now: Tick,
     /// How many entries have been handed out since.
@@ -98,9 +106,8 @@ pub struct DelayQueue<T> {
     skipped: u64,
     /// How many entries room is reserved for.
     reserved: usize,
-    last_poll: LastPoll,
-    /// Whether the last poll found that the sleep drives a clock.
-    drives_clock: bool,
+    /// Whether the last poll was pending, or found the queue empty, and was not woken since.
+    waits: bool,
     waker: Option<Waker>,
 }
 
@@ -155,14 +162,13 @@ impl<T> DelayQueue<T> {
     fn on(sleep: Sleep) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: sleep.of(Kind::DelayQueue),
+            sleep: LazySleep::new(sleep.of(Kind::DelayQueue)),
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
             skipped: 0,
             reserved: 0,
-            last_poll: LastPoll::Ready,
-            drives_clock: false,
+            waits: false,
             waker: None,
         }
     }
@@ -209,7 +215,7 @@ impl<T> DelayQueue<T> {
         }
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
-        self.wake_if_earlier(deadline);
+        self.wake_if_news(deadline);
         Key(key)
     }
 
@@ -271,7 +277,7 @@ impl<T> DelayQueue<T> {
         if self.wheel.is_empty() {
             self.wake_poller();
         }
-        self.put_off(deadline);
+        self.put_off();
         Some(Expired::new(*key, deadline, value))
     }
 
@@ -322,7 +328,7 @@ impl<T> DelayQueue<T> {
         let deadline = self.behind_what_is_due(deadline);
         let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { refuse() };
         self.wake_if_reset(before, deadline);
-        self.put_off(before);
+        self.put_off();
     }
 
     /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
@@ -423,6 +429,217 @@ impl<T> DelayQueue<T> {
 }
 
 /// Panics: the key names no entry.
+/// The memory.
+impl<T> DelayQueue<T> {
+    /// Frees memory that holds no entry.
+    ///
+    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
+    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
+    ///
+    /// ```
+    /// # use hairspring::DelayQueue;
+    /// let mut queue = DelayQueue::<u8>::with_capacity(1_000);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.reserved = 0;
+        self.wheel.shrink_to_fit();
+    }
+
+    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
+    /// it moves entries together. Keys do not change.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::with_capacity(1_000);
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 1);
+    /// assert_eq!(queue.remove(&key).into_inner(), 'x');
+    /// ```
+    pub fn compact(&mut self) {
+        self.shrink_to_fit();
+    }
+
+    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
+    /// larger.
+    ///
+    /// ```
+    /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.reserved.max(self.len())
+    }
+
+    /// Keeps room for `additional` more entries until [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    ///
+    /// Takes no time, however many they are: memory is asked for as entries come, some at a time, and then it stays.
+    ///
+    /// # Panics
+    /// If there would be room for more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_secs(5));
+    /// queue.reserve(10);
+    /// assert!(queue.capacity() >= 11);
+    /// ```
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        if additional > 0 {
+            self.wheel.reserve(additional);
+            self.reserved = self.reserved.max(self.len() + additional);
+        }
+    }
+}
+
+/// How a queue waits for its earliest entry, and which changes wake the task that polled last.
+impl<T> DelayQueue<T> {
+    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
+    /// there are entries but none is due.
+    ///
+    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
+    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
+    /// entries near the present, which it sorts in parts.
+    ///
+    /// # Panics
+    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
+    /// stay in the queue.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
+    /// assert_eq!(expired.unwrap().into_inner(), 'x');
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.remember(cx.waker());
+        if self.wheel.is_empty() {
+            self.sleep.stop();
+            self.waits = true;
+            return Poll::Ready(None);
+        }
+        self.waits = false;
+        let budget = ready!(coop::poll_proceed(cx));
+        let expired = ready!(self.poll_due(cx));
+        budget.made_progress();
+        Poll::Ready(Some(expired))
+    }
+
+    /// Hands out the first entry as soon as it is due. There must be an entry.
+    #[track_caller]
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
+        if self.handed_out >= PER_LOOK {
+            self.look();
+        }
+        let moved = self.wheel.cascaded();
+        loop {
+            match self.wheel.step(self.now) {
+                Step::Fired { key, deadline, value } => {
+                    self.handed_out += 1;
+                    self.expired += 1;
+                    return Poll::Ready(Expired::new(Key(key), deadline, value));
+                }
+                Step::Cascaded if self.wheel.cascaded() - moved >= MOVES => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Cascaded => {}
+                Step::Done => {
+                    let next = self.wheel.next_expiration().expect("there is an entry");
+                    self.sleep.end_at(next);
+                    if self.sleep.poll_or_panic(cx).is_pending() {
+                        self.waits = true;
+                        return Poll::Pending;
+                    }
+                    self.now = self.now.max(next);
+                    self.look();
+                }
+            }
+        }
+    }
+
+    /// An entry was inserted: the poller may have seen an empty queue, or wait for a later entry.
+    #[inline]
+    fn wake_if_news(&mut self, deadline: Tick) {
+        if deadline < self.sleep.end() || self.len() == 1 {
+            self.wake_poller();
+        }
+    }
+
+    /// The deadline of an entry has changed.
+    fn wake_if_reset(&mut self, before: Tick, deadline: Tick) {
+        let until = self.sleep.end();
+        // If the poller waits for this entry and it is still the first, it is woken once, as in tokio-util. If another
+        // entry is the first now, the poller sees it when it wakes at `until`.
+        let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
+        if deadline < until || is_awaited {
+            self.wake_poller();
+        }
+    }
+
+    /// The tick at which an entry goes into the wheel. As long as entries may be left that were due when the clock was
+    /// last read, an entry with a deadline in the past goes behind them. Otherwise it keeps its deadline, and the wheel
+    /// keeps that order by itself.
+    #[inline]
+    fn behind_what_is_due(&self, deadline: Tick) -> Tick {
+        if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
+    }
+
+    /// Reads the clock.
+    fn look(&mut self) {
+        self.now = self.now.max(self.sleep.now());
+        self.handed_out = 0;
+    }
+
+    fn remember(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the last poller unless it will poll again anyway.
+    #[inline]
+    fn wake_poller(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            if let Some(waker) = &self.waker {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// An entry was removed or put off. A clock that a test holds must not stop where it was due.
+    #[inline]
+    fn put_off(&mut self) {
+        if any_is_held() {
+            self.sleep.end_at(self.wheel.next_expiration().unwrap_or(Tick::MAX));
+        }
+    }
+
+    /// The queue has become empty.
+    fn end_wait(&mut self) {
+        self.sleep.stop();
+        self.wake_poller();
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+}
+
 #[cold]
 #[track_caller]
 fn refuse() -> ! {

@@ -243,6 +243,7 @@ impl Shard {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest && self.parking.registered(deadline) {
+            source::one_is_held();
             self.drive_clock();
         }
     }
