@@ -9,10 +9,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{HOUR, both_flavours, ms, poll};
+use common::{HOUR, Wakes, both_flavours, ms, poll, poll_with};
 use futures::StreamExt as _;
 use hairspring::io::TimeoutStream;
-use hairspring::{Instant, StreamExt as _, Timer};
+use hairspring::{DeadlineMap, Instant, StreamExt as _, Timer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::runtime::Runtime;
 
@@ -107,4 +107,33 @@ fn items_that_come_do_not_move_the_sleep() {
             assert!(metrics.fired() > 0, "{metrics:?}");
         });
     }
+}
+
+/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_poll_makes_way_where_very_many_entries_of_a_map_were_touched() {
+    const KEYS: u32 = 200_000;
+
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in 0..KEYS {
+        map.insert(key, (), ms(700));
+        assert!(map.touch(&key, HOUR));
+    }
+    std::thread::sleep(ms(700));
+    let (woken, waker) = Wakes::new();
+    let mut polls = 0;
+    loop {
+        polls += 1;
+        let before = woken.count();
+        assert!(poll_with(&mut expirations.next(), &waker).is_pending());
+        if woken.count() == before {
+            break;
+        }
+    }
+    assert!((2..KEYS).contains(&polls), "{polls} polls");
+    for key in 0..KEYS {
+        assert!(map.touch(&key, Duration::ZERO));
+    }
+    drop(map);
+    assert_eq!(expirations.count().await, KEYS as usize);
 }

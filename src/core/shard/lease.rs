@@ -142,10 +142,4 @@ impl ShardLease {
     pub(crate) fn address(self) -> usize {
         self.shard.address()
     }
-
-    /// See [`Shard::drives_clock`].
-    #[inline]
-    pub(crate) fn drives_clock(self) -> bool {
-        self.shard.drives_clock()
-    }
 }
