@@ -20,8 +20,8 @@ use crate::wheel::Tick;
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
-    read: Direction,
-    write: Direction,
+    /// By [`Side`].
+    directions: [Direction; 2],
     idle: Option<Duration>,
     /// When bytes last moved or a write was last seen in progress, if there is an idle limit.
     last_activity: Tick,
@@ -50,8 +50,7 @@ impl Limits {
     #[track_caller]
     pub(super) fn none() -> Limits {
         Limits {
-            read: Direction::new(),
-            write: Direction::new(),
+            directions: [Direction::new(), Direction::new()],
             idle: None,
             last_activity: Tick::ZERO,
             deadline: None,
@@ -60,10 +59,7 @@ impl Limits {
     }
 
     pub(super) fn timeout(&self, side: Side) -> Option<Duration> {
-        match side {
-            Side::Read => self.read.timeout,
-            Side::Write => self.write.timeout,
-        }
+        self.directions[side as usize].timeout
     }
 
     pub(super) fn idle(&self) -> Option<Duration> {
@@ -86,21 +82,20 @@ impl Limits {
     pub(super) fn set_idle(&mut self, timeout: Option<Duration>) {
         self.idle = timeout.map(|timeout| timeout.max(SHORTEST_IDLE));
         self.last_activity = self.now();
-        self.read.wake();
+        self.direction(Side::Read).wake();
     }
 
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
         let last = deadline.map_or(Tick::MAX, clock::tick_of);
         self.deadline = deadline;
         self.last = (last, clock::duration_of(last - self.now()));
-        self.read.wake();
-        self.write.wake();
+        self.directions.iter_mut().for_each(Direction::wake);
     }
 
     /// To be called before an operation: at the deadline, all end, however many bytes there are to move.
     #[inline]
     pub(super) fn check_deadline(&self) -> io::Result<()> {
-        if self.deadline.is_some() && self.read.sleep.has_come(self.last.0) {
+        if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
             return Err(self.exceeded(Limit::Deadline).into());
         }
         Ok(())
@@ -143,7 +138,7 @@ impl Limits {
     #[inline(never)]
     fn poll_waiting(&mut self, side: Side, cx: &mut Context<'_>) -> Poll<io::Error> {
         let direction = self.direction(side);
-        direction.remember(cx.waker());
+        direction.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if direction.waits_since.is_none() {
             direction.waits_since = Some(direction.timeout.map_or(Tick::ZERO, |_| direction.sleep.now()));
         }
@@ -161,7 +156,8 @@ impl Limits {
                 Ok(()) => {
                     now = sleep.now().max(end);
                     // A write in progress is no silence.
-                    self.last_activity = self.last_activity.max(self.write.in_progress_until(now));
+                    self.last_activity =
+                        self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }
                 // The timer is full, or the runtime was shut down and must not be held up.
                 Err(error) => {
@@ -174,11 +170,8 @@ impl Limits {
 
     /// When the first limit of an operation that waits ends if nothing moves: `Tick::MAX` for never.
     fn first_end(&self, side: Side) -> (Tick, Limit) {
-        let (direction, limit) = match side {
-            Side::Read => (&self.read, Limit::Read),
-            Side::Write => (&self.write, Limit::Write),
-        };
-        let own = direction.end_of_timeout().unwrap_or(Tick::MAX);
+        let own = self.directions[side as usize].end_of_timeout().unwrap_or(Tick::MAX);
+        let limit = if side == Side::Read { Limit::Read } else { Limit::Write };
         // A write that waits is not idle.
         let idle = self.idle.filter(|_| side == Side::Read);
         let idle = idle.map_or(Tick::MAX, |idle| clock::later(self.last_activity, idle));
@@ -190,8 +183,8 @@ impl Limits {
     #[cold]
     fn exceeded(&self, limit: Limit) -> LimitExceeded {
         let length = match limit {
-            Limit::Read => self.read.timeout,
-            Limit::Write => self.write.timeout,
+            Limit::Read => self.timeout(Side::Read),
+            Limit::Write => self.timeout(Side::Write),
             Limit::Idle => self.idle,
             Limit::Deadline => Some(self.last.1),
         };
@@ -200,15 +193,12 @@ impl Limits {
 
     #[inline]
     fn now(&self) -> Tick {
-        self.read.sleep.now()
+        self.directions[Side::Read as usize].sleep.now()
     }
 
     #[inline]
     fn direction(&mut self, side: Side) -> &mut Direction {
-        match side {
-            Side::Read => &mut self.read,
-            Side::Write => &mut self.write,
-        }
+        &mut self.directions[side as usize]
     }
 }
 
@@ -229,13 +219,6 @@ impl Direction {
         match self.waits_since {
             None => Tick::ZERO,
             Some(_) => self.end_of_timeout().map_or(now, |end| end.min(now)),
-        }
-    }
-
-    fn remember(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            unknown => *unknown = Some(waker.clone()),
         }
     }
 

@@ -44,16 +44,6 @@ impl Consumer {
         }
     }
 
-    /// Wakes the consumer if it waits.
-    pub(super) fn wake(&self) {
-        let mut left = self.parker.lock();
-        match left.phase() {
-            Phase::Away => {}
-            Phase::Looking { .. } => left.look_again(),
-            Phase::Parked => wake(left, None),
-        }
-    }
-
     /// An entry was removed or put off, and the shards have published what is left, `earliest` before all. If the
     /// consumer waits for an earlier one, it is woken, and has no sleep until it polls.
     #[cold]

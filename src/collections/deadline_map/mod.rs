@@ -559,11 +559,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = Metrics { name: self.shared.name.clone(), ..Metrics::default() };
-        for (counts, len) in self.shared.iter().map(|shard| shard.counts()) {
-            metrics.inserted += counts.inserted;
-            metrics.expired += counts.expired;
-            metrics.len += len;
-        }
+        self.shared.iter().for_each(|shard| shard.count(&mut metrics));
         metrics
     }
 
@@ -656,8 +652,8 @@ impl<K, V, S: Clone> Clone for DeadlineMap<K, V, S> {
 impl<K, V, S> Drop for DeadlineMap<K, V, S> {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
-            // The stream may end now.
-            self.shared.consumer.wake();
+            // The stream may end now, and looks as if something were due.
+            self.shared.consumer.registered(Tick::ZERO);
         }
     }
 }

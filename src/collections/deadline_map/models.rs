@@ -22,8 +22,8 @@ fn map() -> (Map, Task) {
 
 /// The same, if waiting drives the clock.
 fn map_on_a_paused_clock() -> (Map, Task) {
-    let (map, task) = map();
     one_is_held();
+    let (map, task) = map();
     map.timer().drive_clock();
     (map, task)
 }

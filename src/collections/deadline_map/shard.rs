@@ -27,9 +27,10 @@ use std::time::Duration;
 use super::builder::{TryInsertError, Wanted};
 use super::consumer::Consumer;
 use super::inside::{self, Inside};
-use super::state::{Counts, Entry, State};
+use super::state::{Entry, State};
 use crate::clock;
 use crate::clock::source::any_is_held;
+use crate::collections::Metrics;
 use crate::core::capacity::Capacity;
 use crate::core::next::Next;
 use crate::core::place::Kind;
@@ -227,9 +228,12 @@ impl<'a, K, V> Shard<'a, K, V> {
         self.lock().map_or(0, |state| state.len())
     }
 
-    /// What the shard has done, and the number of its entries.
-    pub(super) fn counts(&self) -> (Counts, usize) {
-        self.lock().map_or((Counts::default(), 0), |state| (state.counts, state.len()))
+    /// Adds what the shard has done, and its entries.
+    pub(super) fn count(&self, metrics: &mut Metrics) {
+        let Some(state) = self.lock() else { return };
+        metrics.inserted += state.inserted;
+        metrics.expired += state.expired;
+        metrics.len += state.len();
     }
 
     /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`.
@@ -246,7 +250,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     {
         inside::check(self.id());
         let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let State { table, timers, displaced, counts, elapsed } = &mut *guard;
+        let State { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
         let deadline = term.end(*elapsed);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
@@ -258,17 +262,14 @@ impl<'a, K, V> Shard<'a, K, V> {
                     // The caller drops them outside the lock.
                     return Err(TryInsertError { key, value, capacity, name: self.map.name.clone() });
                 }
-                counts.inserted += 1;
-                let due = match found {
-                    Some(entry) => {
-                        entry.move_to(deadline, timers);
-                        displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
-                        Tick::ZERO
-                    }
-                    None => {
-                        guard.insert(hash, key, value, deadline);
-                        deadline
-                    }
+                *inserted += 1;
+                let due = if let Some(entry) = found {
+                    entry.move_to(deadline, timers);
+                    displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
+                    Tick::ZERO
+                } else {
+                    guard.insert(hash, key, value, deadline);
+                    deadline
                 };
                 (None, Some(due))
             }

@@ -30,20 +30,15 @@ pub(super) struct State<K, V> {
     pub(super) timers: Timers,
     /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
-    pub(super) counts: Counts,
+    /// What the shard has done, as the map's metrics count it.
+    pub(super) inserted: u64,
+    pub(super) expired: u64,
     /// The latest time at which the stream has looked here.
     pub(super) elapsed: Tick,
 }
 
 /// The hashes of the entries, by when they may be due.
 type Timers = Option<Box<Wheel<u64>>>;
-
-/// What a shard has done.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Counts {
-    pub(super) inserted: u64,
-    pub(super) expired: u64,
-}
 
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
@@ -79,7 +74,8 @@ impl<K, V> State<K, V> {
             table: HashTable::new(),
             timers: None,
             displaced: VecDeque::new(),
-            counts: Counts::default(),
+            inserted: 0,
+            expired: 0,
             elapsed: wheels_begin(),
         }
     }
@@ -160,7 +156,7 @@ impl<K, V> State<K, V> {
             None if self.timers.is_none() => self.take_due_of_few(now),
             None => self.take_due_by_wheel(now, next),
         };
-        self.counts.expired += u64::from(taken.is_some());
+        self.expired += u64::from(taken.is_some());
         taken
     }
 

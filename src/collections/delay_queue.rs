@@ -26,31 +26,32 @@
 // 5. The numbers of keys come from one count for all queues, `KEYS` at a time. So no two entries have the same key.
 // 6. A waker is woken only when the queue is in a consistent state.
 
-mod expired;
-
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
+use std::{mem, vec};
 
 use futures_core::Stream;
 use tokio::task::coop;
 
-pub use self::expired::{Drain, Expired, Key};
-use self::expired::{KEYS, new_keys};
 pub use super::Metrics;
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
 use crate::core::place::Kind;
 use crate::future::{LazySleep, Sleep};
 use crate::timer::Timer;
-use crate::wheel::{Step, Tick, Wheel};
+use crate::wheel::{self, Step, Tick, Wheel};
 
 /// How many entries are handed out before the clock is read again.
 const PER_LOOK: u32 = 64;
 
 /// How many entries of the wheel one poll moves, at most: about a millisecond's work.
 const MOVES: u64 = 16_384;
+
+/// How many keys a queue gets at a time.
+const KEYS: u64 = 256;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -386,7 +387,7 @@ impl<T> DelayQueue<T> {
         if !entries.is_empty() {
             self.end_wait();
         }
-        Drain::new(entries)
+        entries.into_iter()
     }
 
     /// Returns the number of entries, due or not.
@@ -521,7 +522,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.remember(cx.waker());
+        self.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if self.wheel.is_empty() {
             self.sleep.stop();
             self.waits = true;
@@ -600,17 +601,10 @@ impl<T> DelayQueue<T> {
         self.handed_out = 0;
     }
 
-    fn remember(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
-    }
-
     /// Wakes the last poller unless it will poll again anyway.
     #[inline]
     fn wake_poller(&mut self) {
-        if std::mem::take(&mut self.waits) {
+        if mem::take(&mut self.waits) {
             if let Some(waker) = &self.waker {
                 waker.wake_by_ref();
             }
@@ -639,6 +633,151 @@ impl<T> Stream for DelayQueue<T> {
         self.get_mut().poll_expired(cx)
     }
 }
+
+/// Identifies an entry of a [`DelayQueue`] while it is in the queue.
+///
+/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of
+/// another queue: no two entries in a process have the same key.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// let old = queue.insert("old", Duration::ZERO);
+/// queue.remove(&old);
+/// let new = queue.insert("new", Duration::ZERO);
+/// assert!(old != new && queue.try_remove(&old).is_none());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(wheel::Key);
+
+/// The number of the first of [`KEYS`] keys that no other queue has. They last for 2^56 calls.
+fn new_keys() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(KEYS, Relaxed)
+}
+
+/// An entry that came out of a [`DelayQueue`] because it was due, removed, or drained.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration, Instant};
+/// let mut queue = DelayQueue::new();
+/// let when = Instant::now() + Duration::from_secs(1);
+/// let key = queue.insert_at(5, when);
+/// let mut expired = queue.remove(&key);
+/// *expired.get_mut() += 1;
+/// assert_eq!((*expired.get_ref(), expired.deadline(), expired.key()), (6, when, key));
+/// assert_eq!(expired.into_inner(), 6);
+/// ```
+pub struct Expired<T> {
+    data: T,
+    deadline: Tick,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    #[inline]
+    fn new(key: Key, deadline: Tick, data: T) -> Self {
+        Expired { data, deadline, key }
+    }
+
+    /// Returns a reference to the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("job", Duration::from_secs(1));
+    /// assert_eq!(queue.remove(&key).get_ref(), &"job");
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &T {
+        &self.data
+    }
+
+    /// Returns a mutable reference to the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert(vec!["first try"], Duration::from_secs(1));
+    /// let mut tries = queue.remove(&key);
+    /// tries.get_mut().push("second try");
+    /// assert_eq!(tries.get_ref().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    /// Returns the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert(String::from("job"), Duration::from_secs(1));
+    /// let left: Vec<String> = queue.drain().map(|entry| entry.into_inner()).collect();
+    /// assert_eq!(left, ["job"]);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.data
+    }
+
+    /// Returns the deadline that the entry had, as [`DelayQueue::deadline`](DelayQueue::deadline) did.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use hairspring::{DelayQueue, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = queue.next().await.unwrap();
+    /// assert!(Instant::now() >= expired.deadline(), "never early");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::instant_of(self.deadline)
+    }
+
+    /// Returns the key that the entry had. The queue no longer accepts it.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(1));
+    /// assert!(queue.drain().all(|entry| entry.key() == key));
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Expired<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expired")
+            .field("data", &self.data)
+            .field("deadline", &self.deadline())
+            .field("key", &self.key)
+            .finish()
+    }
+}
+
+/// The entries that were left in a queue, as [`DelayQueue::drain`](DelayQueue::drain) returns them, in the order
+/// of their deadlines. Dropping it drops the entries that you have not read.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// queue.insert('b', Duration::from_secs(3600));
+/// queue.insert('a', Duration::from_secs(1));
+/// let left = queue.drain();
+/// assert_eq!(left.len(), 2);
+/// assert_eq!(left.map(|entry| entry.into_inner()).collect::<String>(), "ab");
+/// ```
+pub type Drain<T> = vec::IntoIter<Expired<T>>;
 
 #[cold]
 #[track_caller]
