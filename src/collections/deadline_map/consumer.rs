@@ -28,9 +28,8 @@ struct Left {
 }
 
 impl Consumer {
-    /// One that has not polled yet, and waits with `sleep`.
-    pub(super) fn new(sleep: LazySleep) -> Self {
-        let parker = Parker::new(Left { waker: None, sleep: Some(sleep) });
+    pub(super) fn new() -> Self {
+        let parker = Parker::new(Left { waker: None, sleep: None });
         Consumer { parker, is_gone: AtomicBool::new(false) }
     }
 

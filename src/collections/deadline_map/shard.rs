@@ -102,24 +102,31 @@ impl<K, V> Shared<K, V> {
     #[track_caller]
     pub(super) fn new(wanted: Wanted) -> Self {
         let Wanted { shards, capacity: most, timer, name } = wanted;
-        let made = Location::caller();
         let capacity = Capacity::new();
         capacity.open(most);
-        Shared {
+        let map = Shared {
             next: (0..shards).map(|_| Next::never()).collect(),
             states: (0..shards).map(|_| OnceLock::new()).collect(),
             capacity,
-            consumer: Consumer::new(endless_sleep(timer.as_ref(), made)),
+            consumer: Consumer::new(),
             name,
             timer,
-            made,
+            made: Location::caller(),
             handles: AtomicUsize::new(1),
-        }
+        };
+        // Now, as a sleep keeps to the clock that a test holds where it is made.
+        map.consumer.stop_waiting(Some(map.endless_sleep()));
+        map
     }
 
     /// A sleep for the stream, on the map's timer if it has one.
+    #[track_caller]
     pub(super) fn endless_sleep(&self) -> LazySleep {
-        endless_sleep(self.timer.as_ref(), self.made)
+        let sleep = match &self.timer {
+            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
+            None => Sleep::new(Tick::MAX),
+        };
+        LazySleep::new(sleep.of(Kind::DeadlineMap).made_at(self.made))
     }
 
     /// The time.
@@ -166,15 +173,6 @@ impl<K, V> Shared<K, V> {
             self.consumer.put_off(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
         }
     }
-}
-
-#[track_caller]
-fn endless_sleep(timer: Option<&Timer>, made: &'static Location<'static>) -> LazySleep {
-    let sleep = match timer {
-        Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
-        None => Sleep::new(Tick::MAX),
-    };
-    LazySleep::new(sleep.of(Kind::DeadlineMap).made_at(made))
 }
 
 impl<K, V> Locked<K, V> {
