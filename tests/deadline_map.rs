@@ -374,33 +374,6 @@ fn a_mass_expiry_lets_other_tasks_run() {
     });
 }
 
-/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
-#[tokio::test(start_paused = true)]
-async fn a_poll_makes_way_where_very_many_were_touched() {
-    const KEYS: u32 = 200_000;
-    let (map, mut expirations) = DeadlineMap::new();
-    for key in 0..KEYS {
-        map.insert(key, (), ms(5));
-    }
-    for key in 0..KEYS {
-        map.touch(&key, HOUR);
-    }
-    tokio::time::advance(ms(10)).await;
-    let (woken, waker) = Wakes::new();
-    let mut polls = 0;
-    loop {
-        polls += 1;
-        let before = woken.count();
-        assert!(poll_with(&mut expirations, &waker).is_pending());
-        if woken.count() == before {
-            break;
-        }
-    }
-    assert!((2..KEYS).contains(&polls), "{polls} polls");
-    drop(map);
-    assert_eq!(expirations.count().await, KEYS as usize);
-}
-
 /// A key whose code can panic, or call the map, on request.
 struct Tricky {
     number: u8,

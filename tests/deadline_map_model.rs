@@ -76,7 +76,7 @@ mod model {
             let mut random = Random::new(seed);
             let clock = ManualClock::new();
             let timer = Timer::builder().clock(&clock).build().unwrap();
-            // With one, entries become too many for a row; with many, they stay few.
+            // With one, entries become so many that there is a wheel; with many, they stay few.
             let shards = [1, 2, 8, 64][usize::try_from(random.below(4)).unwrap()];
             let (map, expirations) = DeadlineMap::builder().shards(shards).timer(&timer).build().unwrap();
             let keys = [1, 3, 20, 300][usize::try_from(random.below(4)).unwrap()];

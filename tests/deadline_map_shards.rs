@@ -35,8 +35,8 @@ fn a_map_of_any_number_of_shards_holds_and_hands_out_all() {
     }
 }
 
-/// Shards change from rows to wheels and back as they grow and shrink. Nothing is lost, and the earliest entry comes
-/// first.
+/// A shard of few entries is searched, and one of many has a wheel. Nothing is lost as it grows and shrinks, and the
+/// earliest entry comes first.
 #[test]
 fn a_shard_whose_entries_become_many_and_few_and_many_again_loses_none() {
     in_paused_time(async {

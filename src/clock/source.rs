@@ -13,20 +13,32 @@ use super::{Instant, instant_of, now, tick_of};
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-/// Whether a test holds, or may have held, a clock of this process.
-static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
+/// Calls `code` with whether a test holds, or may have held, a clock of this process.
+#[cfg(not(hairspring_loom))]
+#[inline]
+fn with_flag<R>(code: impl FnOnce(&AtomicBool) -> R) -> R {
+    static ANY_IS_HELD: AtomicBool = AtomicBool::new(false);
+    code(&ANY_IS_HELD)
+}
+
+/// A model is one thread, and must not see what others do.
+#[cfg(hairspring_loom)]
+fn with_flag<R>(code: impl FnOnce(&AtomicBool) -> R) -> R {
+    thread_local!(static ANY_IS_HELD: AtomicBool = const { AtomicBool::new(false) });
+    ANY_IS_HELD.with(code)
+}
 
 /// Whether a clock of this process was ever found paused, or is moved by hand. Only then does it matter which runtime's
 /// clock a thread reads.
 #[inline]
 pub(crate) fn any_is_held() -> bool {
-    ANY_IS_HELD.load(Relaxed)
+    with_flag(|flag| flag.load(Relaxed))
 }
 
 /// A clock was found paused, or is moved by hand.
 pub(crate) fn one_is_held() {
     if !any_is_held() {
-        ANY_IS_HELD.store(true, SeqCst);
+        with_flag(|flag| flag.store(true, SeqCst));
     }
 }
 

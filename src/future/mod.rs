@@ -4,6 +4,7 @@
 pub mod boot;
 mod delay;
 mod interval;
+mod lazy_sleep;
 mod on_timer;
 mod sleep;
 mod spans;
@@ -12,5 +13,6 @@ pub mod wall;
 
 pub use delay::TrySleep;
 pub use interval::{Interval, MissedTickBehavior, TryInterval, interval, interval_at};
+pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{FutureExt, Timeout, TryTimeout, timeout, timeout_at};

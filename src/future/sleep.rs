@@ -369,26 +369,6 @@ impl Sleep {
         }
     }
 
-    /// Whether this is registered and drives a clock: one that a test has paused jumps to its deadline.
-    pub(crate) fn drives_clock(&self) -> bool {
-        self.entry().is_some_and(|(lease, _)| lease.publishes_removals())
-    }
-
-    /// Whether this drives a clock to `deadline`.
-    #[inline]
-    pub(crate) fn drives_clock_to(&self, deadline: Tick) -> bool {
-        deadline == self.deadline && self.drives_clock()
-    }
-
-    /// Waits for the earliest deadline of many, or for nothing if that is `Tick::MAX`.
-    pub(crate) fn wait_for(&mut self, earliest: Tick) {
-        if earliest < Tick::MAX {
-            self.reset_to_tick(earliest);
-        } else if self.is_registered() {
-            self.reset_idle(Tick::MAX);
-        }
-    }
-
     /// Removes this from its shard, if it is in one. Leaves the stage as it is.
     #[inline]
     fn cancel(&self) {

@@ -2,26 +2,26 @@
 //
 // Invariants
 // 1. Never early: a limit has passed only if the clock was read at or after its end.
-// 2. While an operation waits, its direction's sleep ends no later than the first of its limits. It may end earlier:
-//    bytes that move put the limits off, not the sleep. Once it has ended it is set for what is then the first limit.
-// 3. A sleep that drives a clock is set for the end of a limit and nothing else, and only while an operation waits.
+// 2. While an operation waits, its direction's sleep ends with the first of its limits, as it was when the operation
+//    was last polled. What moves meanwhile in the other direction is looked at when the sleep has ended.
+// 3. While no operation waits in a direction, its sleep never ends.
 // 4. Each direction wakes the task that polled it last: two tasks may share a stream that is split.
 
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use crate::clock::{self, Instant};
-use crate::future::Sleep;
-use crate::io::error::{Limit, LimitExceeded};
+use crate::future::{LazySleep, Sleep};
+use crate::io::{Limit, LimitExceeded};
 use crate::wheel::Tick;
 
 /// The shortest idle limit. Each time the limit passes, a write in progress is looked at.
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
-    read: Direction,
-    write: Direction,
+    /// By [`Side`].
+    directions: [Direction; 2],
     idle: Option<Duration>,
     /// When bytes last moved or a write was last seen in progress, if there is an idle limit.
     last_activity: Tick,
@@ -34,7 +34,7 @@ struct Direction {
     timeout: Option<Duration>,
     /// When the operation that waits began to do so, or tick 0 if there is no timeout.
     waits_since: Option<Tick>,
-    sleep: Sleep,
+    sleep: LazySleep,
     /// The task that polled last and had to wait.
     waker: Option<Waker>,
 }
@@ -50,8 +50,7 @@ impl Limits {
     #[track_caller]
     pub(super) fn none() -> Limits {
         Limits {
-            read: Direction::new(),
-            write: Direction::new(),
+            directions: [Direction::new(), Direction::new()],
             idle: None,
             last_activity: Tick::ZERO,
             deadline: None,
@@ -60,10 +59,7 @@ impl Limits {
     }
 
     pub(super) fn timeout(&self, side: Side) -> Option<Duration> {
-        match side {
-            Side::Read => self.read.timeout,
-            Side::Write => self.write.timeout,
-        }
+        self.directions[side as usize].timeout
     }
 
     pub(super) fn idle(&self) -> Option<Duration> {
@@ -86,21 +82,20 @@ impl Limits {
     pub(super) fn set_idle(&mut self, timeout: Option<Duration>) {
         self.idle = timeout.map(|timeout| timeout.max(SHORTEST_IDLE));
         self.last_activity = self.now();
-        self.read.wake();
+        self.direction(Side::Read).wake();
     }
 
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
         let last = deadline.map_or(Tick::MAX, clock::tick_of);
         self.deadline = deadline;
         self.last = (last, clock::duration_of(last - self.now()));
-        self.read.wake();
-        self.write.wake();
+        self.directions.iter_mut().for_each(Direction::wake);
     }
 
     /// To be called before an operation: at the deadline, all end, however many bytes there are to move.
     #[inline]
     pub(super) fn check_deadline(&self) -> io::Result<()> {
-        if self.deadline.is_some() && self.read.sleep.has_come(self.last.0) {
+        if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
             return Err(self.exceeded(Limit::Deadline).into());
         }
         Ok(())
@@ -131,7 +126,7 @@ impl Limits {
         let direction = self.direction(side);
         let has_waited = direction.waits_since.take().is_some();
         if has_waited {
-            direction.sleep_until(Tick::MAX);
+            direction.sleep.end_at(Tick::MAX);
         }
         // A write in progress is activity until it ends, however it does.
         if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {
@@ -143,7 +138,7 @@ impl Limits {
     #[inline(never)]
     fn poll_waiting(&mut self, side: Side, cx: &mut Context<'_>) -> Poll<io::Error> {
         let direction = self.direction(side);
-        direction.remember(cx.waker());
+        direction.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if direction.waits_since.is_none() {
             direction.waits_since = Some(direction.timeout.map_or(Tick::ZERO, |_| direction.sleep.now()));
         }
@@ -155,20 +150,17 @@ impl Limits {
                 self.operation_ended(side, false);
                 return Poll::Ready(self.exceeded(limit).into());
             }
-            let sleep = self.direction(side).sleep_until(end);
-            if end == Tick::MAX {
-                return Poll::Pending;
-            }
-            match sleep.poll_without_budget(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {
-                    now = sleep.now().max(sleep.tick());
-                    sleep.reset_to_tick(Tick::MAX);
+            let sleep = &mut self.direction(side).sleep;
+            sleep.end_at(end);
+            match ready!(sleep.poll(cx)) {
+                Ok(()) => {
+                    now = sleep.now().max(end);
                     // A write in progress is no silence.
-                    self.last_activity = self.last_activity.max(self.write.in_progress_until(now));
+                    self.last_activity =
+                        self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }
                 // The timer is full, or the runtime was shut down and must not be held up.
-                Poll::Ready(Err(error)) => {
+                Err(error) => {
                     self.operation_ended(side, false);
                     return Poll::Ready(io::Error::other(error));
                 }
@@ -178,11 +170,8 @@ impl Limits {
 
     /// When the first limit of an operation that waits ends if nothing moves: `Tick::MAX` for never.
     fn first_end(&self, side: Side) -> (Tick, Limit) {
-        let (direction, limit) = match side {
-            Side::Read => (&self.read, Limit::Read),
-            Side::Write => (&self.write, Limit::Write),
-        };
-        let own = direction.end_of_timeout().unwrap_or(Tick::MAX);
+        let own = self.directions[side as usize].end_of_timeout().unwrap_or(Tick::MAX);
+        let limit = if side == Side::Read { Limit::Read } else { Limit::Write };
         // A write that waits is not idle.
         let idle = self.idle.filter(|_| side == Side::Read);
         let idle = idle.map_or(Tick::MAX, |idle| clock::later(self.last_activity, idle));
@@ -194,8 +183,8 @@ impl Limits {
     #[cold]
     fn exceeded(&self, limit: Limit) -> LimitExceeded {
         let length = match limit {
-            Limit::Read => self.read.timeout,
-            Limit::Write => self.write.timeout,
+            Limit::Read => self.timeout(Side::Read),
+            Limit::Write => self.timeout(Side::Write),
             Limit::Idle => self.idle,
             Limit::Deadline => Some(self.last.1),
         };
@@ -204,31 +193,19 @@ impl Limits {
 
     #[inline]
     fn now(&self) -> Tick {
-        self.read.sleep.now()
+        self.directions[Side::Read as usize].sleep.now()
     }
 
     #[inline]
     fn direction(&mut self, side: Side) -> &mut Direction {
-        match side {
-            Side::Read => &mut self.read,
-            Side::Write => &mut self.write,
-        }
+        &mut self.directions[side as usize]
     }
 }
 
 impl Direction {
     #[track_caller]
     fn new() -> Direction {
-        Direction { timeout: None, waits_since: None, sleep: Sleep::new(Tick::MAX), waker: None }
-    }
-
-    /// The sleep, which now ends at `end`, or earlier if it need not end just then.
-    #[inline]
-    fn sleep_until(&mut self, end: Tick) -> &mut Sleep {
-        if end < self.sleep.tick() || self.sleep.drives_clock() {
-            self.sleep.wait_for(end);
-        }
-        &mut self.sleep
+        Direction { timeout: None, waits_since: None, sleep: LazySleep::new(Sleep::new(Tick::MAX)), waker: None }
     }
 
     /// When the timeout of the operation that waits ends.
@@ -242,13 +219,6 @@ impl Direction {
         match self.waits_since {
             None => Tick::ZERO,
             Some(_) => self.end_of_timeout().map_or(now, |end| end.min(now)),
-        }
-    }
-
-    fn remember(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker),
-            unknown => *unknown = Some(waker.clone()),
         }
     }
 

@@ -15,30 +15,22 @@
 //! # }
 //! ```
 
-mod chunks_timeout;
-mod debounce;
-mod fuse;
-mod interval_stream;
-mod silence;
-mod throttle;
+mod gather;
+mod pace;
 mod timeout;
-mod timeout_repeating;
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
+use pin_project::pin_project;
 
 use crate::future::Interval;
 pub use crate::util::error::Elapsed;
-pub use chunks_timeout::ChunksTimeout;
-pub use debounce::Debounce;
-pub use interval_stream::IntervalStream;
-pub use throttle::Throttle;
-pub use timeout::Timeout;
-pub use timeout_repeating::TimeoutRepeating;
-
-/// How many items one poll takes and keeps before other tasks run.
-const AT_ONCE: usize = 128;
+pub use gather::{ChunksTimeout, Debounce};
+pub use pace::{IntervalStream, Throttle};
+pub use timeout::{Timeout, TimeoutRepeating};
 
 /// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
 ///
@@ -201,3 +193,37 @@ pub trait StreamExt: Stream {
 }
 
 impl<S: Stream + ?Sized> StreamExt for S {}
+
+/// A stream that is dropped when it ends, and not polled again.
+#[derive(Debug)]
+#[pin_project]
+struct Fuse<S> {
+    /// `None` once it has ended.
+    #[pin]
+    stream: Option<S>,
+}
+
+impl<S> Fuse<S> {
+    fn new(stream: S) -> Self {
+        Fuse { stream: Some(stream) }
+    }
+}
+
+impl<S: Stream> Stream for Fuse<S> {
+    type Item = S::Item;
+
+    #[inline]
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut stream = self.project().stream;
+        let Some(open) = stream.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let item = ready!(open.poll_next(cx));
+        if item.is_none() {
+            stream.set(None);
+        }
+        Poll::Ready(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.stream.as_ref().map_or((0, Some(0)), Stream::size_hint)
+    }
+}

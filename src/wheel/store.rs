@@ -39,11 +39,6 @@ impl Key {
     pub(crate) fn numbered(number: usize) -> Key {
         Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }
     }
-
-    /// The number of an entry of that.
-    pub(crate) fn number(self) -> usize {
-        self.index as usize
-    }
 }
 
 #[derive(Debug, Clone)]

@@ -1,16 +1,15 @@
-//! [`Consumer`]: how the stream of a map waits for the earliest deadline, and how inserts wake it.
+//! [`Consumer`]: how the stream of a map waits for the earliest deadline, and what wakes it.
 //
 // Invariants
 // 1. While nobody waits, inserts find the parker `Away`.
 // 2. No waker is woken, cloned or dropped under the lock, and no sleep is dropped under it.
-// 3. A consumer whose sleep drives a clock leaves the sleep here. So whoever removes or puts off the entry that it
-//    waits for can move the sleep, even if the consumer is never polled again. That is a look of its own: take the
-//    sleep and begin to look, look at the shards, park. It ends early if the consumer looks meanwhile.
+// 3. Between polls the sleep is here. So if a test holds a clock, whoever removes or puts off the entry that it waits
+//    for can take it away, even if the consumer is never polled again: the clock does not jump there.
 
 use std::task::Waker;
 
-use crate::core::parker::{Found, Locked, Parker, Phase};
-use crate::future::Sleep;
+use crate::core::parker::{Found, Locked, Parker};
+use crate::future::LazySleep;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;
@@ -22,18 +21,15 @@ pub(super) struct Consumer {
     is_gone: AtomicBool,
 }
 
-/// What the consumer leaves here while it waits.
+/// What the consumer leaves here between polls.
 struct Left {
     waker: Option<Waker>,
-    /// Its sleep, if that drives a clock.
-    sleep: Option<Sleep>,
-    /// How often it began to look.
-    looks: u64,
+    sleep: Option<LazySleep>,
 }
 
 impl Consumer {
     pub(super) fn new() -> Self {
-        let parker = Parker::new(Left { waker: None, sleep: None, looks: 0 });
+        let parker = Parker::new(Left { waker: None, sleep: None });
         Consumer { parker, is_gone: AtomicBool::new(false) }
     }
 
@@ -42,96 +38,66 @@ impl Consumer {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
             if left.registered(deadline) == Found::Parked {
-                wake(left);
+                wake(left, None);
             }
         }
     }
 
-    /// Wakes the consumer if it waits.
-    pub(super) fn wake(&self) {
+    /// An entry was removed or put off, and the shards have published what is left, `earliest` before all. If the
+    /// consumer waits for an earlier one, it is woken, and has no sleep until it polls.
+    #[cold]
+    pub(super) fn put_off(&self, earliest: Tick) {
         let mut left = self.parker.lock();
-        match left.phase() {
-            Phase::Away => {}
-            Phase::Looking { .. } => _ = left.look_again(),
-            Phase::Parked => wake(left),
+        if left.look_again() {
+            return;
+        }
+        if let Some(sleep) = left.sleep.take_if(|sleep| sleep.end() < earliest) {
+            wake(left, Some(sleep));
         }
     }
 
-    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep that it left
-    /// here.
-    pub(super) fn look(&self, waker: Waker) -> Option<Sleep> {
+    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep, unless the
+    /// consumer has it or it was taken away.
+    pub(super) fn look(&self, waker: Waker) -> Option<LazySleep> {
         let mut left = self.parker.lock();
         let before = left.waker.replace(waker);
         let sleep = left.sleep.take();
-        left.looks += 1;
         left.look();
         drop(left);
         drop(before);
         sleep
     }
 
-    /// The consumer has looked, and sleeps until the earliest tick that it found. It leaves `sleep` here if that drives
-    /// a clock, and gets it back if it has to look again.
-    pub(super) fn park(&self, earliest: Tick, sleep: Option<Sleep>) -> Result<(), Option<Sleep>> {
+    /// The consumer has looked, and waits until the earliest tick that it found. Gives the sleep back if the consumer
+    /// has to look again.
+    pub(super) fn park(&self, earliest: Tick, sleep: LazySleep) -> Result<(), LazySleep> {
         let mut left = self.parker.lock();
         if !left.park(earliest) {
             return Err(sleep);
         }
-        left.sleep = sleep;
+        left.sleep = Some(sleep);
         Ok(())
     }
 
-    /// An entry was removed or put off, and its shard has published what is left. Makes the consumer sleep until the
-    /// `earliest` of all shards, or look again.
-    #[cold]
-    pub(super) fn put_off(&self, earliest: impl FnOnce() -> Tick) {
-        let mut left = self.parker.lock();
-        let Some(mut sleep) = left.sleep.take() else {
-            if let Phase::Looking { .. } = left.phase() {
-                left.look_again();
-            }
-            return;
-        };
-        let looks = left.looks;
-        // A look in the consumer's place. Registrations meanwhile find it.
-        let waits = left.phase() == Phase::Parked;
-        if waits {
-            left.look();
-        }
-        drop(left);
-        let earliest = earliest();
-        sleep.wait_for(earliest);
-        let mut left = self.parker.lock();
-        // If the consumer has looked meanwhile it has another sleep, and if it has gone it has none.
-        if left.looks != looks || self.is_gone() {
-            drop(left);
-            drop(sleep);
-            return;
-        }
-        left.sleep = Some(sleep);
-        if waits && left.phase() != Phase::Away && !left.park(earliest) {
-            wake(left);
-        }
-    }
-
-    /// The consumer has an entry and will poll again by itself.
-    pub(super) fn stop_waiting(&self) {
+    /// The consumer does not wait any more. It leaves the sleep here if it has it.
+    pub(super) fn stop_waiting(&self, sleep: Option<LazySleep>) {
         let mut left = self.parker.lock();
         let waker = left.waker.take();
+        left.sleep = sleep.or(left.sleep.take());
         left.leave();
         drop(left);
         drop(waker);
     }
 
-    /// The stream was dropped.
+    /// There is no consumer any more.
     pub(super) fn leave(&self) {
         self.is_gone.store(true, SeqCst);
-        self.stop_waiting();
+        self.stop_waiting(None);
         let sleep = self.parker.lock().sleep.take();
         drop(sleep);
     }
 
-    /// The tick at which a waiting consumer wakes.
+    /// The tick at which the consumer wakes; tick 0 while nobody waits.
     #[cfg(test)]
     pub(super) fn next_wake(&self) -> Tick {
         self.parker.next_wake()
@@ -143,11 +109,12 @@ impl Consumer {
     }
 }
 
-/// Unlocks, then wakes the consumer.
-fn wake(mut left: Locked<'_, Left>) {
+/// Unlocks, drops the sleep, and wakes the consumer if it waits.
+fn wake(mut left: Locked<'_, Left>, sleep: Option<LazySleep>) {
     let waker = left.waker.take();
     left.leave();
     drop(left);
+    drop(sleep);
     if let Some(waker) = waker {
         catch_panic(|| waker.wake());
     }

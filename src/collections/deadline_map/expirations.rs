@@ -8,7 +8,8 @@
 // 4. The stream's time only moves forward.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,8 +17,9 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::Shared;
-use crate::future::Sleep;
+use super::shard::Shared;
+use crate::clock::source::any_is_held;
+use crate::future::LazySleep;
 use crate::wheel::Tick;
 
 /// How often one poll takes a shard's lock before other tasks run.
@@ -33,7 +35,7 @@ const HOLDS: usize = 64;
 /// The stream ends when every handle on the map has been dropped and all remaining entries have expired and come out.
 /// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
 ///
-/// If nothing is due, a poll waits with a [`Sleep`]: on the timer given to
+/// If nothing is due, a poll waits with a [`Sleep`](crate::Sleep): on the timer given to
 /// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the timer of the polling task's runtime, or
 /// outside a runtime on the one that it last waited on or the process's own. A poll that finds a due entry, or an empty
 /// map, needs no sleep.
@@ -42,7 +44,7 @@ const HOLDS: usize = 64;
 /// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.
 ///
 /// # Panics
-/// If it has to wait and a [`Sleep`] would panic: on a timer that was shut down or is
+/// If it has to wait and a [`Sleep`](crate::Sleep) would panic: on a timer that was shut down or is
 /// [full](crate::timer::Builder::capacity). The entries stay in the map.
 ///
 /// ```
@@ -64,12 +66,10 @@ pub struct Expirations<K, V> {
     shared: Arc<Shared<K, V>>,
     /// The latest time that the clock has shown.
     now: Tick,
-    /// Registered for the earliest work that the last look found. `None` while the map holds it.
-    sleep: Option<Sleep>,
     /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
-    /// Whether the sleep was ever found to drive a clock.
-    drives_clock: bool,
+    /// Whether all timers have moved to their entries' deadlines since a test first held a clock.
+    is_exact: bool,
 }
 
 /// The result of a look at the shards.
@@ -82,9 +82,8 @@ enum Look<T> {
 }
 
 impl<K, V> Expirations<K, V> {
-    /// The stream of a map, which waits with `sleep`.
-    pub(super) fn of(shared: Arc<Shared<K, V>>, sleep: Sleep) -> Self {
-        Expirations { shared, now: Tick::ZERO, sleep: Some(sleep), waits: false, drives_clock: false }
+    pub(super) fn of(shared: Arc<Shared<K, V>>) -> Self {
+        Expirations { shared, now: Tick::ZERO, waits: false, is_exact: false }
     }
 
     /// Waits for the next entry that expires. Returns `None` if there will be no more. This is the stream's `next`,
@@ -113,28 +112,31 @@ impl<K, V> Expirations<K, V> {
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
         // With the time that was last read and without leaving a waker: if much is due, that is enough.
         let mut look = self.look();
+        let mut taken = None;
         while let Look::NothingUntil(_) = look {
             self.waits = true;
             let left = self.shared.consumer.look(cx.waker().clone());
-            self.sleep = left.or(self.sleep.take());
+            let mut sleep = taken.or(left).unwrap_or_else(|| self.shared.endless_sleep());
             // Read before the look, which then sees everything that was ever inserted.
             let closed = self.shared.is_closed();
             self.now = self.now.max(self.shared.now());
             look = self.look();
-            if let Look::NothingUntil(tick) = look {
-                if closed && tick == Tick::MAX {
-                    self.stop_waiting();
+            taken = match look {
+                Look::NothingUntil(Tick::MAX) if closed => {
+                    self.stop_waiting(Some(sleep));
                     return Poll::Ready(None);
                 }
-                if self.poll_sleep(tick, cx).is_ready() {
-                    self.now = self.now.max(tick);
-                } else if self.parks_until(tick) {
-                    return Poll::Pending;
+                Look::NothingUntil(tick) if self.poll_sleep(&mut sleep, tick, cx).is_pending() => {
+                    match self.shared.consumer.park(tick, sleep) {
+                        Ok(()) => return Poll::Pending,
+                        Err(sleep) => Some(sleep),
+                    }
                 }
-            }
+                _ => Some(sleep),
+            };
         }
+        self.stop_waiting(taken);
         if let Look::Due(entry) = look {
-            self.stop_waiting();
             return Poll::Ready(Some(entry));
         }
         cx.waker().wake_by_ref();
@@ -146,7 +148,7 @@ impl<K, V> Expirations<K, V> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
             let mut second = Tick::MAX;
-            for shard in self.shared.shards.iter() {
+            for shard in self.shared.iter() {
                 let next = shard.next();
                 if next < first.0 {
                     second = first.0;
@@ -166,39 +168,30 @@ impl<K, V> Expirations<K, V> {
         Look::Interrupted
     }
 
-    fn poll_sleep(&mut self, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        // The sleep may be with the map, for a thread that puts an entry off.
-        let sleep = self.sleep.get_or_insert_with(|| self.shared.endless_sleep());
-        sleep.wait_for(until);
+    /// Waits until a tick, or for nothing if that is `Tick::MAX`.
+    fn poll_sleep(&mut self, sleep: &mut LazySleep, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
         if until == Tick::MAX {
-            return Poll::Pending;
+            sleep.stop();
+        } else {
+            sleep.end_at(until);
         }
-        // The budget is for entries that are handed out.
-        Pin::new(&mut coop::unconstrained(sleep)).poll(cx)
+        // Takes nothing of the task's budget, which is for entries that are handed out.
+        if sleep.poll_or_panic(cx).is_ready() {
+            self.now = self.now.max(until);
+            return Poll::Ready(());
+        }
+        if any_is_held() && !mem::replace(&mut self.is_exact, true) {
+            self.shared.move_timers();
+            // To look again.
+            return Poll::Ready(());
+        }
+        Poll::Pending
     }
 
-    /// Returns `false` if it has to look at the shards again. A sleep that drives a clock is left with the map, so that
-    /// whoever removes or puts off the entry that it waits for can move it.
-    fn parks_until(&mut self, tick: Tick) -> bool {
-        let left = self.sleep.take_if(|sleep| sleep.drives_clock());
-        if left.is_some() && !std::mem::replace(&mut self.drives_clock, true) {
-            self.shared.shards.drive_clock();
-            self.sleep = left;
-            return false;
-        }
-        match self.shared.consumer.park(tick, left) {
-            Ok(()) => true,
-            Err(sleep) => {
-                self.sleep = sleep.or(self.sleep.take());
-                false
-            }
-        }
-    }
-
-    fn stop_waiting(&mut self) {
+    fn stop_waiting(&mut self, sleep: Option<LazySleep>) {
         if self.waits {
             self.waits = false;
-            self.shared.consumer.stop_waiting();
+            self.shared.consumer.stop_waiting(sleep);
         }
     }
 }
@@ -228,6 +221,6 @@ impl<K, V> fmt::Debug for Expirations<K, V> {
         if let Some(name) = &self.shared.name {
             shown.field("name", name);
         }
-        shown.field("sleep", &self.sleep).finish_non_exhaustive()
+        shown.finish_non_exhaustive()
     }
 }

@@ -20,53 +20,35 @@
 // 1. Keys are hashed outside any lock, with a hasher seeded anew for each map, or the user's.
 // 2. Each operation reads the clock once, outside any lock.
 // 3. A shard is found by bits of the hash that its table does not use.
-// 4. A shard is made for its first entry. Until then it counts as empty.
 
 mod builder;
 mod consumer;
-mod error;
 mod expirations;
-mod insert;
 mod inside;
 #[cfg(test)]
 mod models;
-mod read;
 mod shard;
 mod state;
-mod timers;
-mod visit;
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::panic::Location;
-use std::sync::{Arc, LazyLock};
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::error::TryInsertError;
-pub use super::metrics::Metrics;
+pub use super::Metrics;
 use builder::Wanted;
-pub use builder::{BuildError, Builder};
-use consumer::Consumer;
+pub use builder::{BuildError, Builder, TryInsertError};
 pub use expirations::Expirations;
-use shard::{Shards, Term, Waits};
+use shard::{Shared, Term};
 
-use crate::clock;
-use crate::future::Sleep;
-use crate::seam::Kind;
+use crate::clock::{self, Instant};
 use crate::timer::Timer;
-use crate::util::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
 
-/// The default number of shards: enough that threads rarely contend for one.
-fn default_shards() -> usize {
-    static SHARDS: LazyLock<usize> = LazyLock::new(|| {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        (4 * threads).next_power_of_two().min(builder::MOST_SHARDS)
-    });
-    *SHARDS
-}
+/// How many expired entries an insert discards if there is no consumer.
+const DISCARDED: usize = 2;
 
 /// A map from keys to values that expire, such as sessions, leases or connections whose heartbeats stop.
 ///
@@ -138,62 +120,6 @@ pub struct DeadlineMap<K, V, S = RandomState> {
     hasher: S,
 }
 
-struct Shared<K, V> {
-    shards: Shards<K, V>,
-    consumer: Consumer,
-    name: Option<Arc<str>>,
-    /// The maximum number of entries, if it is limited.
-    capacity: Option<usize>,
-    /// `None` if the map uses the clock of the current runtime.
-    timer: Option<Timer>,
-    /// The line that made the map.
-    made: &'static Location<'static>,
-    /// The number of handles on this map.
-    handles: AtomicUsize,
-}
-
-impl<K, V> Shared<K, V> {
-    fn now(&self) -> Tick {
-        self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
-    }
-
-    /// A sleep for the consumer, on the map's timer.
-    #[track_caller]
-    fn endless_sleep(&self) -> Sleep {
-        let sleep = match &self.timer {
-            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
-            None => Sleep::new(Tick::MAX),
-        };
-        sleep.of(Kind::DeadlineMap).made_at(self.made)
-    }
-
-    /// Whether the last handle was dropped, so that nothing will be inserted.
-    fn is_closed(&self) -> bool {
-        self.handles.load(SeqCst) == 0
-    }
-
-    fn metrics(&self) -> Metrics {
-        let mut metrics = Metrics { name: self.name.clone(), ..Metrics::default() };
-        for (counts, len) in self.shards.iter().map(|shard| shard.counts()) {
-            metrics.inserted += counts.inserted;
-            metrics.expired += counts.expired;
-            metrics.len += len;
-        }
-        metrics
-    }
-}
-
-impl<K, V> Waits for Shared<K, V> {
-    #[inline]
-    fn registered(&self, deadline: Tick) {
-        self.consumer.registered(deadline);
-    }
-
-    fn put_off(&self) {
-        self.consumer.put_off(|| self.shards.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
-    }
-}
-
 impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// Creates an empty map, and the stream of its expired entries.
     ///
@@ -230,6 +156,78 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
+    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
+    /// and deadline, and the old value is returned.
+    ///
+    /// An entry whose deadline has passed is not there for this, even if the stream has not returned it yet. So the
+    /// result is `None`, and the stream returns that entry, and later the new one, too.
+    ///
+    /// Wakes the consumer if this entry expires before all others.
+    ///
+    /// # Panics
+    /// If the key is new, or its entry has expired, and the map is [full](Builder::capacity);
+    /// [`try_insert`](DeadlineMap::try_insert) returns an error instead. If a shard would hold more than 2^32 - 128
+    /// entries.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// assert_eq!(map.insert("key", 1, Duration::from_secs(30)), None);
+    /// assert_eq!(map.insert("key", 2, Duration::from_secs(60)), Some(1));
+    /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    #[track_caller]
+    pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
+        expect_room(self.try_insert(key, value, duration))
+    }
+
+    /// Inserts an entry that expires at `deadline`, or at once if that has passed. Otherwise the same as
+    /// [`insert`](DeadlineMap::insert).
+    ///
+    /// # Panics
+    /// In the same cases as [`insert`](DeadlineMap::insert).
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// assert_eq!(map.insert_at("key", 1, deadline), None);
+    /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
+    /// ```
+    #[track_caller]
+    pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
+        let hash = self.hash(&key);
+        let now = self.shared.now();
+        expect_room(self.insert_hashed(hash, key, value, Term::until(clock::tick_of(deadline)), now))
+    }
+
+    /// The same as [`insert`](DeadlineMap::insert), but with an error instead of a panic if the map is full.
+    ///
+    /// # Errors
+    /// If the key is new, or its entry has expired, and the map is at its [capacity](Builder::capacity). The
+    /// error has the key and the value.
+    ///
+    /// # Panics
+    /// If a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// assert_eq!(map.try_insert("ann", 1, Duration::from_secs(30)), Ok(None));
+    /// assert_eq!(map.try_insert("ann", 2, Duration::from_secs(30)), Ok(Some(1)), "this takes no more room");
+    /// let full = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
+    /// assert_eq!(full.to_string(), "the map is at capacity: it has room for 1 entry");
+    /// assert_eq!(full.into_inner(), ("bob", 3));
+    /// ```
+    pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
+        let hash = self.hash(&key);
+        let term = self.term(duration);
+        self.insert_hashed(hash, key, value, term, term.now)
+    }
+
     /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
     /// if the map does not have the key, or if its deadline has passed: a late heartbeat revives nothing.
     ///
@@ -268,7 +266,224 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.shards.of(hash).remove(&*self.shared, hash, key, self.shared.now())
+        self.shared.of(hash).remove(hash, key, self.shared.now())
+    }
+
+    /// Calls `look` with the value of an entry, and returns what it returns. Returns `None` if the map does not have
+    /// the key, or if its deadline has passed.
+    ///
+    /// Does not put the deadline off; [`touch_with`](DeadlineMap::touch_with) does.
+    ///
+    /// # Panics
+    /// If `look` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard. The
+    /// map stays as it was.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", String::from("value"), Duration::from_secs(30));
+    /// assert_eq!(map.get_with("key", String::len), Some(5));
+    /// assert_eq!(map.get_with("no such key", String::len), None);
+    /// ```
+    pub fn get_with<Q, R>(&self, key: &Q, look: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.visit(key, self.shared.now(), None, |value| look(value))
+    }
+
+    /// Returns a clone of an entry's value. Returns `None` if the map does not have the key, or if its deadline has
+    /// passed.
+    ///
+    /// # Panics
+    /// If `clone` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", 1, Duration::from_secs(30));
+    /// map.insert("expired", 2, Duration::ZERO);
+    /// assert_eq!((map.get("key"), map.get("expired")), (Some(1), None));
+    /// ```
+    #[must_use]
+    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.get_with(key, V::clone)
+    }
+
+    /// Returns whether the map has an entry with this key whose deadline has not passed.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// map.insert("expired", (), Duration::ZERO);
+    /// assert!(map.contains_key("key") && !map.contains_key("expired"));
+    /// ```
+    #[must_use]
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.get_with(key, |_| ()).is_some()
+    }
+
+    /// Calls `change` with the value of an entry, to change it in place, and returns what it returns. The deadline
+    /// stays. Returns `None` if the map does not have the key, or if its deadline has passed.
+    ///
+    /// # Panics
+    /// If `change` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard. The
+    /// entry stays, with what `change` has made of its value until then.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (requests, _expirations) = DeadlineMap::new();
+    /// requests.insert("ann", 1, Duration::from_secs(30));
+    /// assert_eq!(requests.update("ann", |count| *count += 1), Some(()));
+    /// assert_eq!(requests.get("ann"), Some(2));
+    /// ```
+    pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.visit(key, self.shared.now(), None, change)
+    }
+
+    /// The same as [`update`](DeadlineMap::update), and then sets the entry's deadline to `duration` from now: one
+    /// look-up for a heartbeat that brings or wants a value.
+    ///
+    /// # Panics
+    /// In the same cases as [`update`](DeadlineMap::update). The deadline then stays, too.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (cache, _expirations) = DeadlineMap::new();
+    /// cache.insert("key", "value", Duration::from_secs(30));
+    /// let idle = Duration::from_secs(60);
+    /// assert_eq!(cache.touch_with("key", idle, |value| *value), Some("value"));
+    /// assert!(cache.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    pub fn touch_with<Q, R>(&self, key: &Q, duration: Duration, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let term = self.term(duration);
+        self.visit(key, term.now, Some(term), change)
+    }
+
+    /// Sets an entry's deadline to an instant, whether that is later or earlier than before. If the instant has passed,
+    /// the entry expires at once. Returns `false` if the map does not have the key, or if its deadline has passed.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// assert!(map.touch_at("key", Instant::now() + Duration::from_secs(60)));
+    /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    pub fn touch_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.visit(key, self.shared.now(), Some(Term::until(clock::tick_of(deadline))), |_| ()).is_some()
+    }
+
+    /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its
+    /// deadline has passed.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
+    /// assert_eq!(map.remaining("no such key"), None);
+    /// ```
+    #[must_use]
+    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hash(key);
+        let now = self.shared.now();
+        let deadline = self.shared.of(hash).deadline(hash, key, now)?;
+        Some(clock::duration_of(deadline - now))
+    }
+
+    #[inline]
+    fn insert_hashed(
+        &self,
+        hash: u64,
+        key: K,
+        value: V,
+        term: Term,
+        now: Tick,
+    ) -> Result<Option<V>, TryInsertError<K, V>> {
+        if self.shared.consumer.is_gone() {
+            return self.insert_without_consumer(hash, key, value, term, now);
+        }
+        self.shared.of(hash).insert(hash, key, value, term, now)
+    }
+
+    /// Inserts an entry, and drops some that have expired, as nobody takes them.
+    #[cold]
+    fn insert_without_consumer(
+        &self,
+        hash: u64,
+        key: K,
+        value: V,
+        term: Term,
+        now: Tick,
+    ) -> Result<Option<V>, TryInsertError<K, V>> {
+        let shard = self.shared.of(hash);
+        let mut inserted = shard.insert(hash, key, value, term, now);
+        if let Err(full) = inserted {
+            self.make_room(now);
+            let (key, value) = full.into_inner();
+            inserted = shard.insert(hash, key, value, term, now);
+        }
+        for _ in 0..DISCARDED {
+            drop(shard.take_due(now));
+        }
+        inserted
+    }
+
+    /// Drops an entry that has expired, of a full map without a consumer.
+    #[cold]
+    fn make_room(&self, now: Tick) {
+        for shard in self.shared.iter() {
+            while shard.next() <= now {
+                if shard.take_due(now).is_some() {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn visit<Q, R>(&self, key: &Q, now: Tick, term: Option<Term>, code: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hash(key);
+        self.shared.of(hash).visit(hash, key, now, term, code)
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
@@ -297,19 +512,8 @@ impl<K, V> DeadlineMap<K, V> {
 impl<K, V, S> DeadlineMap<K, V, S> {
     #[track_caller]
     fn of(wanted: Wanted, hasher: S) -> (DeadlineMap<K, V, S>, Expirations<K, V>) {
-        let Wanted { shards, capacity, timer, name } = wanted;
-        let made = Location::caller();
-        let shared = Arc::new(Shared {
-            shards: Shards::new(shards, capacity),
-            consumer: Consumer::new(),
-            name,
-            capacity,
-            timer,
-            made,
-            handles: AtomicUsize::new(1),
-        });
-        let sleep = shared.endless_sleep();
-        (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared, sleep))
+        let shared = Arc::new(Shared::new(wanted));
+        (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared))
     }
 
     /// Returns the number of entries, including those that have expired and were not handed out yet.
@@ -326,7 +530,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.shards.iter().map(|shard| shard.len()).sum()
+        self.shared.iter().map(|shard| shard.len()).sum()
     }
 
     /// Returns whether the map has no entries: none that waits, and none that has expired and was not handed out yet.
@@ -338,7 +542,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.shared.shards.iter().all(|shard| shard.next() == Tick::MAX)
+        self.shared.iter().all(|shard| shard.next() == Tick::MAX)
     }
 
     /// Returns a snapshot of what the map has done so far. Locks one shard after another, for a moment each.
@@ -354,7 +558,9 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared.metrics()
+        let mut metrics = Metrics { name: self.shared.name.clone(), ..Metrics::default() };
+        self.shared.iter().for_each(|shard| shard.count(&mut metrics));
+        metrics
     }
 
     /// Drops all entries and frees their memory. Those that have expired and were not handed out yet are dropped, too:
@@ -372,9 +578,64 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// ```
     pub fn clear(&self) {
         // Drop nothing before all shards are empty: a drop may panic.
-        let taken: Vec<_> = self.shared.shards.iter().map(|shard| shard.clear()).collect();
+        let taken: Vec<_> = self.shared.iter().map(|shard| shard.clear()).collect();
         self.shared.put_off();
         drop(taken);
+    }
+
+    /// Calls `code` with each entry whose deadline has not passed, in no order.
+    ///
+    /// Locks one shard after another, each for as long as its entries take. What other threads do meanwhile may be seen
+    /// or not.
+    ///
+    /// # Panics
+    /// If `code` panics, or [uses this map](DeadlineMap#locks-and-your-code). The map stays as it was.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("a", 1, Duration::from_secs(30));
+    /// map.insert("b", 2, Duration::from_secs(30));
+    /// let mut sum = 0;
+    /// map.for_each(|_key, value| sum += value);
+    /// assert_eq!(sum, 3);
+    /// ```
+    pub fn for_each(&self, mut code: impl FnMut(&K, &V)) {
+        let now = self.shared.now();
+        self.shared.iter().for_each(|shard| shard.visit_all(now, &mut code));
+    }
+
+    /// Removes the entries for which `keep` returns `false`, and drops them. Their values can be changed meanwhile. It
+    /// is not called for entries whose deadlines have passed: these stay for the stream.
+    ///
+    /// Locks one shard after another, each for as long as its entries take. What other threads do meanwhile may be seen
+    /// or not.
+    ///
+    /// # Panics
+    /// If `keep` panics, or [uses this map](DeadlineMap#locks-and-your-code). The entry that it was called with stays,
+    /// and so do those that it was not called with.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (sessions, _expirations) = DeadlineMap::new();
+    /// sessions.insert(1, "ann", Duration::from_secs(30));
+    /// sessions.insert(2, "bob", Duration::from_secs(30));
+    /// sessions.retain(|_number, user| *user != "bob"); // logs a user out everywhere
+    /// assert_eq!((sessions.get(&1), sessions.get(&2)), (Some("ann"), None));
+    /// ```
+    pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let now = self.shared.now();
+        self.shared.iter().for_each(|shard| shard.retain(now, &mut keep));
+    }
+}
+
+#[track_caller]
+fn expect_room<K, V>(inserted: Result<Option<V>, TryInsertError<K, V>>) -> Option<V> {
+    match inserted {
+        Ok(replaced) => replaced,
+        Err(full) => panic!("{full}"),
     }
 }
 
@@ -391,8 +652,8 @@ impl<K, V, S: Clone> Clone for DeadlineMap<K, V, S> {
 impl<K, V, S> Drop for DeadlineMap<K, V, S> {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
-            // The stream may end now.
-            self.shared.consumer.wake();
+            // The stream may end now, and looks as if something were due.
+            self.shared.consumer.registered(Tick::ZERO);
         }
     }
 }

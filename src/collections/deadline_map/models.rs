@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::{DeadlineMap, Expirations, Term};
+use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
 use crate::core::models::{Woken, check, far, near, poll, race, race_three};
 use crate::core::shards::TimerLease;
@@ -21,6 +22,7 @@ fn map() -> (Map, Task) {
 
 /// The same, if waiting drives the clock.
 fn map_on_a_paused_clock() -> (Map, Task) {
+    one_is_held();
     let (map, task) = map();
     map.timer().publish_removals();
     (map, task)
@@ -39,7 +41,7 @@ impl Map {
 
     /// Some keys that belong in a shard.
     fn keys(&self, shard: usize) -> impl Iterator<Item = u64> {
-        (0..1000).filter(move |key| self.shared.shards.number_of(self.hash(key)) == shard)
+        (0..1000).filter(move |key| self.shared.number_of(self.hash(key)) == shard)
     }
 
     /// Some key that belongs in a shard.
@@ -50,8 +52,7 @@ impl Map {
     /// The same as `insert`, with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let inserted =
-            self.shared.shards.of(hash).insert(&*self.shared, hash, key, (), Term::until(deadline), Tick::ZERO);
+        let inserted = self.shared.of(hash).insert(hash, key, (), Term::until(deadline), Tick::ZERO);
         assert!(inserted.is_ok());
     }
 
@@ -59,13 +60,13 @@ impl Map {
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let term = Some(Term::until(deadline));
-        assert!(self.shared.shards.of(hash).visit(&*self.shared, hash, &key, Tick::ZERO, term, |()| ()).is_some());
+        assert!(self.shared.of(hash).visit(hash, &key, Tick::ZERO, term, |()| ()).is_some());
     }
 
     /// The same as `remove`, by a thread that has read the clock before any deadline. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
         let hash = self.hash(&key);
-        self.shared.shards.of(hash).remove(&*self.shared, hash, &key, Tick::ZERO).is_some()
+        self.shared.of(hash).remove(hash, &key, Tick::ZERO).is_some()
     }
 }
 

@@ -1,35 +1,42 @@
-//! A shard of a map: one lock around a hash table of entries and the timers that they wait for.
+//! The shards of a map: each is one lock around a hash table of entries and the timers that they wait for.
 //
 // Invariants
-// 1. Each entry of the table has one timer, which it names (`timer`) and which holds its hash, and each timer has an
+// 1. Each entry of the table knows its hash: it is in the entry, or else in its timer, of which there is one for each
 //    entry. So a timer finds its entry, and a growing table finds the hash, without running the key's code.
 // 2. The timer of an entry is never later than the entry's deadline. A deadline that moves later is only written to the
-//    entry; the timer follows when it fires, at or before the deadline. If a clock would jump to it, the timer moves at
-//    once.
-// 3. `next` is never later than the earliest timer, and is `Tick::MAX` exactly if the shard is empty. It changes only
-//    under the lock.
+//    entry; the timer follows when it fires, at or before the deadline. Once a test holds a clock, which jumps to
+//    timers, it follows at once.
+// 3. `next` is never later than the earliest timer, or without timers than the earliest deadline, and is `Tick::MAX`
+//    exactly if the shard is empty. It changes only under the lock.
 // 4. A bounded number of entries is taken out or moved per hold of the lock.
 // 5. Of the user's code, `Eq` and `Borrow` of keys run under the lock before anything has changed, and closures on
-//    values (`visit.rs`) while the shard is whole. Keys and values are dropped outside it, and nobody is
-//    woken under it.
+//    values while the shard is whole. If one panics, its entry stays, and what was taken out before is out. None sees an
+//    entry whose deadline has passed. Keys and values are dropped outside the lock, and nobody is woken under it.
 // 6. Each entry has taken room of `capacity`, which is given back under the lock as the entry is taken out.
 // 7. After its deadline an entry is there for the stream only. If its key is inserted anew it is displaced: it makes
 //    room in the table, is due at tick 0, and comes out before what the table holds.
+// 8. A shard is made for its first entry. Until then it counts as empty.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::mem;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::inside;
-use super::state::{Counts, Entry, State, register_one_of_few};
-use super::timers::Timers;
+use super::builder::{TryInsertError, Wanted};
+use super::consumer::Consumer;
+use super::inside::{self, Inside};
+use super::state::{Entry, State};
 use crate::clock;
+use crate::clock::source::any_is_held;
+use crate::collections::Metrics;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
-use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use crate::future::{LazySleep, Sleep};
+use crate::seam::Kind;
+use crate::timer::Timer;
+use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
@@ -40,24 +47,29 @@ const SHARD_BITS_FROM: u32 = 32;
 /// The latest deadline. The tick after it means "none".
 const LAST: Tick = Tick(u64::MAX - 1);
 
-/// The shards of a map. One that never had an entry takes 24 bytes.
-pub(super) struct Shards<K, V> {
+/// What the handles of a map and its stream share. A shard that never had an entry takes 24 bytes.
+pub(super) struct Shared<K, V> {
     /// When each shard next has work; `Tick::MAX` if it has no entry.
     // Side by side, so that the consumer reads few cache lines, and apart from what each operation reads.
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
-    /// Whether a clock jumps to `next`. Then `next` is exact: it follows what is removed or put off. Read under the
-    /// lock of a shard.
-    drives_clock: AtomicBool,
     capacity: Capacity,
+    pub(super) consumer: Consumer,
+    pub(super) name: Option<Arc<str>>,
+    /// Whose clock this uses, in place of the current runtime's, and on which the stream waits.
+    pub(super) timer: Option<Timer>,
+    /// The line that made the map.
+    made: &'static Location<'static>,
+    /// How many handles there are. Without any, the stream ends once it is empty.
+    pub(super) handles: AtomicUsize,
 }
 
 type Made<K, V> = OnceLock<Box<Locked<K, V>>>;
 
 /// A shard, by its number.
 pub(super) struct Shard<'a, K, V> {
-    shards: &'a Shards<K, V>,
+    map: &'a Shared<K, V>,
     number: usize,
 }
 
@@ -72,16 +84,6 @@ pub(super) struct Term {
     pub(super) duration: Duration,
 }
 
-/// The consumer that waits for the entries of a map.
-pub(super) trait Waits {
-    /// A deadline was inserted that is the earliest of its shard, and the shard has published it.
-    fn registered(&self, deadline: Tick);
-
-    /// The first entry of a shard was removed or put off, and the shard has published what is left. Only called if a
-    /// clock jumps to deadlines here.
-    fn put_off(&self);
-}
-
 impl Term {
     /// The term of an entry that expires at `deadline`.
     pub(super) fn until(deadline: Tick) -> Term {
@@ -90,34 +92,58 @@ impl Term {
 
     /// The deadline. Counted from `elapsed` if that is later, so that a clock that was behind ends nothing early.
     #[inline]
-    pub(super) fn end(self, timers: &Timers) -> Tick {
-        clock::later(self.now.max(timers.elapsed()), self.duration).min(LAST)
+    fn end(self, elapsed: Tick) -> Tick {
+        clock::later(self.now.max(elapsed), self.duration).min(LAST)
     }
 }
 
-impl<K, V> Shards<K, V> {
-    /// `count` shards, a power of two, with room for at most so many entries in all.
-    pub(super) fn new(count: usize, most: Option<usize>) -> Self {
+impl<K, V> Shared<K, V> {
+    /// A map with one handle. The number of shards is a power of two.
+    #[track_caller]
+    pub(super) fn new(wanted: Wanted) -> Self {
+        let Wanted { shards, capacity: most, timer, name } = wanted;
         let capacity = Capacity::new();
         capacity.open(most);
-        Shards {
-            next: (0..count).map(|_| Next::never()).collect(),
-            states: (0..count).map(|_| OnceLock::new()).collect(),
-            drives_clock: AtomicBool::new(false),
+        let map = Shared {
+            next: (0..shards).map(|_| Next::never()).collect(),
+            states: (0..shards).map(|_| OnceLock::new()).collect(),
             capacity,
-        }
+            consumer: Consumer::new(),
+            name,
+            timer,
+            made: Location::caller(),
+            handles: AtomicUsize::new(1),
+        };
+        // Now, as a sleep keeps to the clock that a test holds where it is made.
+        map.consumer.stop_waiting(Some(map.endless_sleep()));
+        map
     }
 
-    /// From now on a clock jumps to deadlines here.
-    pub(super) fn drive_clock(&self) {
-        self.drives_clock.store(true, SeqCst);
-        self.iter().for_each(|shard| shard.update_timers());
+    /// A sleep for the stream, on the map's timer if it has one.
+    #[track_caller]
+    pub(super) fn endless_sleep(&self) -> LazySleep {
+        let sleep = match &self.timer {
+            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
+            None => Sleep::new(Tick::MAX),
+        };
+        LazySleep::new(sleep.of(Kind::DeadlineMap).made_at(self.made))
+    }
+
+    /// The time.
+    #[inline]
+    pub(super) fn now(&self) -> Tick {
+        self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
+    }
+
+    /// Whether nobody can insert any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.handles.load(SeqCst) == 0
     }
 
     /// The shard that a hash leads to.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> Shard<'_, K, V> {
-        Shard { shards: self, number: self.number_of(hash) }
+        Shard { map: self, number: self.number_of(hash) }
     }
 
     #[inline]
@@ -126,7 +152,26 @@ impl<K, V> Shards<K, V> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Shard<'_, K, V>> {
-        (0..self.next.len()).map(|number| Shard { shards: self, number })
+        (0..self.next.len()).map(|number| Shard { map: self, number })
+    }
+
+    /// Moves all timers to the deadlines that were only written to their entries.
+    pub(super) fn move_timers(&self) {
+        for shard in self.iter() {
+            let Some(mut guard) = shard.lock() else { continue };
+            let State { table, timers, .. } = &mut *guard;
+            for entry in &*table {
+                entry.move_timer(timers);
+            }
+            shard.publish(&guard);
+        }
+    }
+
+    /// Entries were removed or put off. A clock that a test holds must not jump to where they were due.
+    pub(super) fn put_off(&self) {
+        if any_is_held() {
+            self.consumer.put_off(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
+        }
     }
 }
 
@@ -141,12 +186,12 @@ impl<K, V> Locked<K, V> {
 impl<'a, K, V> Shard<'a, K, V> {
     #[inline]
     fn state(&self) -> &'a Made<K, V> {
-        &self.shards.states[self.number]
+        &self.map.states[self.number]
     }
 
     #[inline]
     fn published(&self) -> &Next {
-        &self.shards.next[self.number]
+        &self.map.next[self.number]
     }
 
     /// `None` if there never was an entry.
@@ -154,15 +199,15 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// # Panics
     /// If this is called by a closure that this map runs.
     #[inline]
-    pub(super) fn lock(&self) -> Option<MutexGuard<'a, State<K, V>>> {
-        inside::check(self.map());
+    fn lock(&self) -> Option<MutexGuard<'a, State<K, V>>> {
+        inside::check(self.id());
         Some(self.state().get()?.lock())
     }
 
     /// What tells this map from others.
     #[inline]
-    pub(super) fn map(&self) -> usize {
-        ptr::from_ref(self.shards).addr()
+    fn id(&self) -> usize {
+        ptr::from_ref(self.map).addr()
     }
 
     #[cold]
@@ -181,86 +226,71 @@ impl<'a, K, V> Shard<'a, K, V> {
         self.lock().map_or(0, |state| state.len())
     }
 
-    /// What the shard has done, and the number of its entries.
-    pub(super) fn counts(&self) -> (Counts, usize) {
-        self.lock().map_or((Counts::default(), 0), |state| (state.counts, state.len()))
+    /// Adds what the shard has done, and its entries.
+    pub(super) fn count(&self, metrics: &mut Metrics) {
+        let Some(state) = self.lock() else { return };
+        metrics.inserted += state.inserted;
+        metrics.expired += state.expired;
+        metrics.len += state.len();
     }
 
-    #[inline]
-    pub(super) fn drives_clock(&self) -> bool {
-        self.shards.drives_clock.load(Relaxed)
-    }
-
-    /// Moves the timers to the deadlines that were only written to their entries.
-    fn update_timers(&self) {
-        let Some(mut guard) = self.lock() else { return };
-        let State { table, timers, .. } = &mut *guard;
-        for entry in table.iter_mut() {
-            timers.reset(entry.timer, entry.deadline);
-        }
-        self.publish(&guard);
-    }
-
-    /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`. If
-    /// the map is full, returns the key and the value.
+    /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`.
     pub(super) fn insert(
         &self,
-        waits: &impl Waits,
         hash: u64,
         key: K,
         value: V,
         term: Term,
         now: Tick,
-    ) -> Result<Option<V>, (K, V)>
+    ) -> Result<Option<V>, TryInsertError<K, V>>
     where
         K: Eq,
     {
-        inside::check(self.map());
+        inside::check(self.id());
         let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let State { table, timers, displaced, counts } = &mut *guard;
-        let deadline = term.end(timers);
+        let State { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
+        let deadline = term.end(*elapsed);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
-                let registered = entry.move_to(deadline, timers, self.drives_clock());
+                let registered = entry.move_to(deadline, timers);
                 (Some(mem::replace(&mut entry.value, value)), registered.then_some(deadline))
             }
-            // The caller drops them outside the lock.
-            _ if self.shards.capacity.take().is_err() => return Err((key, value)),
-            Some(entry) => {
-                counts.inserted += 1;
-                entry.move_to(deadline, timers, self.drives_clock());
-                displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
-                (None, Some(Tick::ZERO))
-            }
-            None => {
-                counts.inserted += 1;
-                let timer = match timers.wheel() {
-                    Some(wheel) => wheel.insert(deadline, hash),
-                    None => register_one_of_few(table, timers, deadline, hash),
+            found => {
+                if let Err(capacity) = self.map.capacity.take() {
+                    // The caller drops them outside the lock.
+                    return Err(TryInsertError { key, value, capacity, name: self.map.name.clone() });
+                }
+                *inserted += 1;
+                let due = if let Some(entry) = found {
+                    entry.move_to(deadline, timers);
+                    displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
+                    Tick::ZERO
+                } else {
+                    guard.insert(hash, key, value, deadline);
+                    deadline
                 };
-                let entry = Entry { key, value, deadline, timer };
-                table.insert_unique(hash, entry, |entry| timers.hash_of(entry.timer));
-                (None, Some(deadline))
+                (None, Some(due))
             }
         };
-        self.unlock(guard, registered, waits);
+        self.unlock(guard, registered);
         Ok(replaced)
     }
 
     /// Takes out an entry that has not expired at `now`.
-    pub(super) fn remove<Q>(&self, waits: &impl Waits, hash: u64, key: &Q, now: Tick) -> Option<V>
+    pub(super) fn remove<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
-        let found = guard.table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
+        let State { table, timers, .. } = &mut *guard;
+        let found = table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
         if found.get().has_expired(now) {
             return None;
         }
         let (entry, _) = found.remove();
-        guard.timers.remove(entry.timer);
-        self.unlock_without(guard, 1, waits);
+        entry.remove_timer(timers);
+        self.unlock_without(guard, 1);
         // The key is dropped here, outside the lock.
         Some(entry.value)
     }
@@ -276,14 +306,72 @@ impl<'a, K, V> Shard<'a, K, V> {
         (!found.has_expired(now)).then_some(found.deadline)
     }
 
+    /// Runs `code` on the value of an entry that has not expired at `now`, then gives the entry another deadline if
+    /// there is a `term`.
+    pub(super) fn visit<Q, R>(
+        &self,
+        hash: u64,
+        key: &Q,
+        now: Tick,
+        term: Option<Term>,
+        code: impl FnOnce(&mut V) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut guard = self.lock()?;
+        let State { table, timers, elapsed, .. } = &mut *guard;
+        let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
+        if entry.has_expired(now) {
+            return None;
+        }
+        let result = {
+            let _inside = Inside::enter(self.id());
+            code(&mut entry.value)
+        };
+        let Some(term) = term else { return Some(result) };
+        let deadline = term.end(*elapsed);
+        let registered = entry.move_to(deadline, timers);
+        self.unlock(guard, registered.then_some(deadline));
+        Some(result)
+    }
+
+    /// Runs `code` on each entry that has not expired at `now`.
+    pub(super) fn visit_all(&self, now: Tick, mut code: impl FnMut(&K, &V)) {
+        let Some(guard) = self.lock() else { return };
+        let _inside = Inside::enter(self.id());
+        guard.table.iter().filter(|entry| !entry.has_expired(now)).for_each(|entry| code(&entry.key, &entry.value));
+    }
+
+    /// Takes out the entries that have not expired at `now` and for which `keep` returns `false`. They are dropped
+    /// outside the lock, even if it panics.
+    pub(super) fn retain(&self, now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let Some(mut guard) = self.lock() else { return };
+        let State { table, timers, .. } = &mut *guard;
+        let mut taken = Vec::new();
+        let kept = catch_unwind(AssertUnwindSafe(|| {
+            let _inside = Inside::enter(self.id());
+            let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
+            for entry in table.extract_if(goes) {
+                entry.remove_timer(timers);
+                taken.push(entry);
+            }
+        }));
+        self.unlock_without(guard, taken.len());
+        // Before the panic goes on: a drop that panics, too, would abort.
+        drop(taken);
+        if let Err(payload) = kept {
+            resume_unwind(payload);
+        }
+    }
+
     /// Takes everything out, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
-        self.shards.capacity.give(guard.len());
-        let timers = Timers::starting_at(guard.timers.elapsed());
-        let timers = mem::replace(&mut guard.timers, timers);
-        let taken = (mem::take(&mut guard.table), timers, mem::take(&mut guard.displaced));
-        self.published().publish(None);
+        self.map.capacity.give(guard.len());
+        let taken = (mem::take(&mut guard.table), guard.timers.take(), mem::take(&mut guard.displaced));
+        self.publish(&guard);
         drop(guard);
         Some(taken)
     }
@@ -292,10 +380,9 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
-        guard.timers.skip_to(self.next().min(now));
-        let due = guard.take_due(now);
+        let due = guard.take_due(now, self.next());
         if due.is_some() {
-            self.shards.capacity.give(1);
+            self.map.capacity.give(1);
         }
         guard.shrink();
         self.publish(&guard);
@@ -304,11 +391,11 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// Unlocks after so many entries were taken out before their deadlines.
     #[inline]
-    pub(super) fn unlock_without(&self, mut guard: MutexGuard<'_, State<K, V>>, taken: usize, waits: &impl Waits) {
-        self.shards.capacity.give(taken);
+    fn unlock_without(&self, mut guard: MutexGuard<'_, State<K, V>>, taken: usize) {
+        self.map.capacity.give(taken);
         guard.shrink();
-        if self.drives_clock() {
-            self.unlock_exactly(guard, waits);
+        if any_is_held() {
+            self.unlock_exactly(guard);
         } else if guard.is_empty() {
             self.published().publish(None);
         }
@@ -316,27 +403,27 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// Unlocks after an entry was registered or put off, then calls the consumer if there is work earlier.
     #[inline]
-    pub(super) fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>, waits: &impl Waits) {
+    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>) {
         match registered {
-            _ if self.drives_clock() => self.unlock_exactly(guard, waits),
+            _ if any_is_held() => self.unlock_exactly(guard),
             Some(deadline) if self.published().registered(deadline) => {
                 drop(guard);
-                waits.registered(deadline);
+                self.map.consumer.registered(deadline);
             }
             _ => drop(guard),
         }
     }
 
-    /// The same if a clock jumps to deadlines here: also calls the consumer if there is work only later.
+    /// The same if a test holds a clock: also calls the consumer if there is work only later.
     #[cold]
-    fn unlock_exactly(&self, guard: MutexGuard<'_, State<K, V>>, waits: &impl Waits) {
+    fn unlock_exactly(&self, guard: MutexGuard<'_, State<K, V>>) {
         let before = self.next();
         let next = self.publish(&guard);
         drop(guard);
-        match next.cmp(&before) {
-            Ordering::Less => waits.registered(next),
-            Ordering::Equal => {}
-            Ordering::Greater => waits.put_off(),
+        if next < before {
+            self.map.consumer.registered(next);
+        } else if next > before {
+            self.map.put_off();
         }
     }
 
@@ -350,30 +437,22 @@ impl<'a, K, V> Shard<'a, K, V> {
 mod tests {
     use super::*;
 
-    struct Nobody;
-
-    impl Waits for Nobody {
-        fn registered(&self, _: Tick) {}
-
-        fn put_off(&self) {}
-    }
-
     #[test]
     fn unordered_entries_after_a_long_rest_cascade_once() {
         const COUNT: u64 = 1_000;
-        let shards = Shards::new(1, None);
-        let shard = shards.of(0);
+        let map = Shared::new(Wanted { shards: 1, ..Wanted::default() });
+        let shard = map.of(0);
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
             let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
-            assert_eq!(shard.insert(&Nobody, n, n, (), term, Tick::ZERO), Ok(None));
+            assert_eq!(shard.insert(n, n, (), term, Tick::ZERO), Ok(None));
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));
             assert!(due.is_none_or(|(key, ())| key == 0));
         }
-        let mut state = shard.lock().expect("there are entries");
-        let wheel = state.timers.wheel().expect("they are many");
+        let state = shard.lock().expect("there are entries");
+        let wheel = state.timers.as_ref().expect("they are many");
         assert_eq!((wheel.len() as u64, wheel.cascaded()), (COUNT - 1, COUNT));
     }
 }

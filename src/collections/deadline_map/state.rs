@@ -1,4 +1,7 @@
-//! What the lock of a shard guards: a hash table of entries and the timers that they wait for.
+//! What the lock of a shard guards: a hash table of entries, and the timers that say which is due first.
+//!
+//! A few entries have no timers: the table is searched. A wheel takes 12 kilobytes for its first entry, and there may be
+//! a map for each connection. To search a few takes no longer than a wheel does.
 //
 // The invariants are those of `shard.rs`.
 
@@ -6,9 +9,11 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use super::timers::Timers;
-use crate::clock::source::wheels_begin;
-use crate::wheel::{self, Step, Tick, Wheel};
+use crate::clock::source::{any_is_held, wheels_begin};
+use crate::wheel::{Key, Step, Tick, Wheel};
+
+/// With more entries than this a shard has a wheel.
+const FEW: usize = 16;
 
 /// Steps of the wheel per hold of the lock.
 const STEPS: usize = 128;
@@ -21,33 +26,57 @@ const ROOMY: usize = 1024;
 
 pub(super) struct State<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
+    /// `Some` once there were more than a few entries.
     pub(super) timers: Timers,
     /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
-    pub(super) counts: Counts,
-}
-
-/// What a shard has done.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Counts {
+    /// What the shard has done, as the map's metrics count it.
     pub(super) inserted: u64,
     pub(super) expired: u64,
+    /// The latest time at which the stream has looked here.
+    pub(super) elapsed: Tick,
 }
+
+/// The hashes of the entries, by when they may be due.
+type Timers = Option<Box<Wheel<u64>>>;
 
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     pub(super) deadline: Tick,
-    pub(super) timer: wheel::Key,
+    timer: Timer,
+}
+
+/// The timer of an entry. It knows the hash of the entry's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timer {
+    /// The entry is one of few.
+    None {
+        hash: u64,
+    },
+    InWheel(Key),
+}
+
+impl Timer {
+    #[inline]
+    fn hash(self, timers: &Timers) -> u64 {
+        match (self, timers) {
+            (Timer::None { hash }, _) => hash,
+            (Timer::InWheel(key), Some(wheel)) => *wheel.get(key).expect("each entry has its timer"),
+            (Timer::InWheel(_), None) => unreachable!("it is in the wheel"),
+        }
+    }
 }
 
 impl<K, V> State<K, V> {
     pub(super) fn new() -> Self {
         State {
             table: HashTable::new(),
-            timers: Timers::starting_at(wheels_begin()),
+            timers: None,
             displaced: VecDeque::new(),
-            counts: Counts::default(),
+            inserted: 0,
+            expired: 0,
+            elapsed: wheels_begin(),
         }
     }
 
@@ -63,7 +92,40 @@ impl<K, V> State<K, V> {
     /// When there is work here, or earlier.
     #[inline]
     pub(super) fn next(&self) -> Option<Tick> {
-        if self.displaced.is_empty() { self.timers.next_expiration() } else { Some(Tick::ZERO) }
+        match &self.timers {
+            _ if !self.displaced.is_empty() => Some(Tick::ZERO),
+            Some(wheel) => wheel.next_expiration(),
+            None => self.earliest().map(|entry| entry.deadline),
+        }
+    }
+
+    fn earliest(&self) -> Option<&Entry<K, V>> {
+        self.table.iter().min_by_key(|entry| entry.deadline)
+    }
+
+    /// Puts an entry in whose key is not here.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick) {
+        if self.timers.is_none() && self.table.len() == FEW {
+            self.make_wheel();
+        }
+        let State { table, timers, .. } = self;
+        let timer = match timers {
+            Some(wheel) => Timer::InWheel(wheel.insert(deadline, hash)),
+            None => Timer::None { hash },
+        };
+        table.insert_unique(hash, Entry { key, value, deadline, timer }, |entry| entry.timer.hash(timers));
+    }
+
+    #[cold]
+    fn make_wheel(&mut self) {
+        // Entries that are due come out in order, so the wheel must not have gone by the first.
+        let first = self.earliest().map_or(self.elapsed, |entry| entry.deadline.min(self.elapsed));
+        let mut wheel = Box::new(Wheel::starting_at(first));
+        for entry in &mut self.table {
+            entry.timer = Timer::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
+        }
+        self.timers = Some(wheel);
     }
 
     /// Frees memory after an entry was taken out.
@@ -77,34 +139,56 @@ impl<K, V> State<K, V> {
     #[cold]
     fn shrink_table(&mut self) {
         let State { table, timers, .. } = self;
-        table.shrink_to(table.len() * 2, |entry| timers.hash_of(entry.timer));
+        table.shrink_to(table.len() * 2, |entry| entry.timer.hash(timers));
     }
 
-    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps.
-    pub(super) fn take_due(&mut self, now: Tick) -> Option<(K, V)> {
-        let State { table, timers, displaced, counts } = self;
-        if let Some(taken) = displaced.pop_front() {
-            if displaced.is_empty() {
-                *displaced = VecDeque::new();
+    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps. No
+    /// entry is due before `next`.
+    pub(super) fn take_due(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
+        self.elapsed = self.elapsed.max(now);
+        let taken = match self.displaced.pop_front() {
+            Some(displaced) => {
+                if self.displaced.is_empty() {
+                    self.displaced = VecDeque::new();
+                }
+                Some(displaced)
             }
-            counts.expired += 1;
-            return Some(taken);
+            None if self.timers.is_none() => self.take_due_of_few(now),
+            None => self.take_due_by_wheel(now, next),
+        };
+        self.expired += u64::from(taken.is_some());
+        taken
+    }
+
+    #[cold]
+    fn take_due_of_few(&mut self, now: Tick) -> Option<(K, V)> {
+        let Entry { deadline, timer, .. } = *self.earliest()?;
+        if deadline > now {
+            return None;
         }
+        let found = self.table.find_entry(timer.hash(&None), |entry| entry.deadline == deadline);
+        let (entry, _) = found.ok()?.remove();
+        Some((entry.key, entry.value))
+    }
+
+    #[inline]
+    fn take_due_by_wheel(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
+        let State { table, timers: Some(wheel), .. } = self else { return None };
+        wheel.skip_to(next.min(now));
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;
-            match timers.step(now) {
-                Step::Fired { key: timer, deadline, value: hash } => {
-                    let found = table.find_entry(hash, |entry| entry.timer == timer);
+            match wheel.step(now) {
+                Step::Fired { key, deadline, value: hash } => {
+                    let found = table.find_entry(hash, |entry| entry.timer == Timer::InWheel(key));
                     let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
                     let entry = found.get_mut();
                     if entry.deadline == deadline {
                         let (entry, _) = found.remove();
-                        counts.expired += 1;
                         return Some((entry.key, entry.value));
                     }
                     // It was touched. Even if it is due all the same, it goes back, to come out in order.
-                    entry.timer = timers.insert(entry.deadline, hash).expect("one has just gone");
+                    entry.timer = Timer::InWheel(wheel.insert(entry.deadline, hash));
                 }
                 Step::Cascaded => steps += MOVE - 1,
                 Step::Done => break,
@@ -120,35 +204,31 @@ impl<K, V> Entry<K, V> {
         self.deadline <= now
     }
 
-    /// Gives this another deadline, which its timer follows `at_once` or as invariant 2 says. Returns whether the timer
-    /// was set earlier for that.
+    /// Gives this another deadline, which its timer follows as invariant 2 says. Returns whether it is due earlier than
+    /// its shard knew.
     #[inline]
-    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers, at_once: bool) -> bool {
-        if at_once {
-            timers.reset(self.timer, deadline);
-        }
-        let earlier = deadline < self.deadline && timers.bring_forward(self.timer, deadline);
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
+        let is_earlier = deadline < self.deadline;
         self.deadline = deadline;
-        earlier
+        if is_earlier || any_is_held() { self.move_timer(timers) } else { false }
     }
-}
 
-/// Registers an entry if there is no wheel; makes one if there are too many entries for the row.
-#[inline(never)]
-pub(super) fn register_one_of_few<K, V>(
-    table: &mut HashTable<Entry<K, V>>,
-    timers: &mut Timers,
-    deadline: Tick,
-    hash: u64,
-) -> wheel::Key {
-    if let Some(timer) = timers.insert(deadline, hash) {
-        return timer;
+    /// Moves the timer to the deadline if it is later, or if a test holds a clock. Returns whether it was later.
+    #[inline(never)]
+    pub(super) fn move_timer(&self, timers: &mut Timers) -> bool {
+        let (Timer::InWheel(key), Some(wheel)) = (self.timer, timers) else { return true };
+        let is_later = wheel.deadline(key).is_some_and(|timer| self.deadline < timer);
+        if is_later || any_is_held() {
+            wheel.reset(key, self.deadline);
+        }
+        is_later
     }
-    let mut wheel = Wheel::starting_at(timers.elapsed());
-    for entry in table.iter_mut() {
-        entry.timer = wheel.insert(entry.deadline, timers.hash_of(entry.timer));
+
+    /// Takes the timer away, for an entry that was taken out.
+    #[inline]
+    pub(super) fn remove_timer(&self, timers: &mut Timers) {
+        if let (Timer::InWheel(key), Some(wheel)) = (self.timer, timers) {
+            wheel.remove(key);
+        }
     }
-    let timer = wheel.insert(deadline, hash);
-    *timers = Timers::in_a(wheel);
-    timer
 }

@@ -212,7 +212,7 @@ impl Shard {
     }
 
     #[inline]
-    pub(crate) fn publishes_removals(&self) -> bool {
+    fn publishes_removals(&self) -> bool {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 

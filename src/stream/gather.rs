@@ -1,18 +1,22 @@
-//! [`ChunksTimeout`]: a stream of what came together.
+//! Streams that keep items for a while: [`ChunksTimeout`] yields what came together, [`Debounce`] the last item before
+//! each silence.
 
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
 use pin_project::pin_project;
+use tokio::task::coop;
 
-use super::AT_ONCE;
-use super::fuse::Fuse;
+use super::Fuse;
 use crate::clock;
-use crate::future::{Sleep, sleep};
+use crate::future::{LazySleep, Sleep, sleep};
+
+/// How many items one poll takes and keeps before other tasks run.
+const AT_ONCE: usize = 128;
 
 /// Room for at most this many items is taken before they come.
 const ROOM: usize = 1024;
@@ -103,5 +107,69 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         let begun = usize::from(!self.items.is_empty());
         let (lower, upper) = self.stream.size_hint();
         ((lower / self.max_size).saturating_add(begun), upper.and_then(|upper| upper.checked_add(begun)))
+    }
+}
+
+/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::Debounce;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut items: Debounce<_> = futures::stream::iter([1, 2]).debounce(Duration::from_secs(3600));
+/// assert_eq!((items.next().await, items.next().await), (Some(2), None), "the stream has ended");
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct Debounce<S: Stream> {
+    #[pin]
+    stream: Fuse<S>,
+    /// Ends when the stream has been silent for `duration`.
+    limit: LazySleep,
+    duration: Duration,
+    /// The item that came last, if it was not yielded yet.
+    last: Option<S::Item>,
+}
+
+impl<S: Stream> Debounce<S> {
+    #[track_caller]
+    pub(super) fn new(stream: S, duration: Duration) -> Self {
+        Debounce { stream: Fuse::new(stream), limit: LazySleep::new(sleep(duration)), duration, last: None }
+    }
+}
+
+impl<S: Stream> Stream for Debounce<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        for _ in 0..AT_ONCE {
+            match this.stream.as_mut().poll_next(cx) {
+                Poll::Ready(Some(item)) => {
+                    *this.last = Some(item);
+                    this.limit.end_after(*this.duration);
+                }
+                Poll::Ready(None) => return Poll::Ready(this.last.take()),
+                Poll::Pending if this.last.is_none() => return Poll::Pending,
+                Poll::Pending => {
+                    ready!(this.limit.poll_or_panic(cx));
+                    ready!(coop::poll_proceed(cx)).made_progress();
+                    return Poll::Ready(this.last.take());
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = usize::from(self.last.is_some());
+        let (lower, upper) = self.stream.size_hint();
+        (lower.saturating_add(begun).min(1), upper.and_then(|upper| upper.checked_add(begun)))
     }
 }

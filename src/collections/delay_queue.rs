@@ -19,31 +19,39 @@
 //    which the sleep has completed.
 // 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it
 //    in time.
-// 3. While the last poll is `Pending`, the sleep is registered for `until`, and nothing in the wheel is due before. A
-//    sleep that drives a clock is never registered for an entry that is gone.
+// 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due before. Once a test
+//    holds a clock, the sleep never ends where only an entry was due that is gone.
 // 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
 //    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
 // 5. The numbers of keys come from one count for all queues, `KEYS` at a time. So no two entries have the same key.
 // 6. A waker is woken only when the queue is in a consistent state.
 
-mod expired;
-mod room;
-mod waiting;
-
 use std::fmt;
-use std::task::Waker;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
+use std::{mem, vec};
 
-pub use self::expired::{Drain, Expired, Key};
-use self::expired::{KEYS, new_keys};
-use self::waiting::LastPoll;
-pub use super::metrics::Metrics;
-use crate::clock::source::wheels_begin;
+use futures_core::Stream;
+use tokio::task::coop;
+
+pub use super::Metrics;
+use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
-use crate::future::Sleep;
+use crate::future::{LazySleep, Sleep};
 use crate::seam::Kind;
 use crate::timer::Timer;
-use crate::wheel::{Tick, Wheel};
+use crate::wheel::{self, Step, Tick, Wheel};
+
+/// How many entries are handed out before the clock is read again.
+const PER_LOOK: u32 = 64;
+
+/// How many entries of the wheel one poll moves, at most: about a millisecond's work.
+const MOVES: u64 = 16_384;
+
+/// How many keys a queue gets at a time.
+const KEYS: u64 = 256;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -87,7 +95,8 @@ use crate::wheel::{Tick, Wheel};
 pub struct DelayQueue<T> {
     // Seven kilobytes, most of them lists.
     wheel: Box<Wheel<T>>,
-    sleep: Sleep,
+    /// Ends when the earliest entry is due. If the last poll has to wait, it is woken then.
+    sleep: LazySleep,
     /// The clock's time when a poll last looked; tick 0 before the first.
     now: Tick,
     /// How many entries have been handed out since.
@@ -98,9 +107,8 @@ pub struct DelayQueue<T> {
     skipped: u64,
     /// How many entries room is reserved for.
     reserved: usize,
-    last_poll: LastPoll,
-    /// Whether the last poll found that the sleep drives a clock.
-    drives_clock: bool,
+    /// Whether the last poll was pending, or found the queue empty, and was not woken since.
+    waits: bool,
     waker: Option<Waker>,
 }
 
@@ -155,14 +163,13 @@ impl<T> DelayQueue<T> {
     fn on(sleep: Sleep) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: sleep.of(Kind::DelayQueue),
+            sleep: LazySleep::new(sleep.of(Kind::DelayQueue)),
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
             skipped: 0,
             reserved: 0,
-            last_poll: LastPoll::Ready,
-            drives_clock: false,
+            waits: false,
             waker: None,
         }
     }
@@ -209,7 +216,7 @@ impl<T> DelayQueue<T> {
         }
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
-        self.wake_if_earlier(deadline);
+        self.wake_if_news(deadline);
         Key(key)
     }
 
@@ -271,7 +278,7 @@ impl<T> DelayQueue<T> {
         if self.wheel.is_empty() {
             self.wake_poller();
         }
-        self.put_off(deadline);
+        self.put_off();
         Some(Expired::new(*key, deadline, value))
     }
 
@@ -322,7 +329,7 @@ impl<T> DelayQueue<T> {
         let deadline = self.behind_what_is_due(deadline);
         let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { refuse() };
         self.wake_if_reset(before, deadline);
-        self.put_off(before);
+        self.put_off();
     }
 
     /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
@@ -380,7 +387,7 @@ impl<T> DelayQueue<T> {
         if !entries.is_empty() {
             self.end_wait();
         }
-        Drain::new(entries)
+        entries.into_iter()
     }
 
     /// Returns the number of entries, due or not.
@@ -423,6 +430,355 @@ impl<T> DelayQueue<T> {
 }
 
 /// Panics: the key names no entry.
+/// The memory.
+impl<T> DelayQueue<T> {
+    /// Frees memory that holds no entry.
+    ///
+    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
+    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
+    ///
+    /// ```
+    /// # use hairspring::DelayQueue;
+    /// let mut queue = DelayQueue::<u8>::with_capacity(1_000);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.reserved = 0;
+        self.wheel.shrink_to_fit();
+    }
+
+    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
+    /// it moves entries together. Keys do not change.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::with_capacity(1_000);
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 1);
+    /// assert_eq!(queue.remove(&key).into_inner(), 'x');
+    /// ```
+    pub fn compact(&mut self) {
+        self.shrink_to_fit();
+    }
+
+    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
+    /// larger.
+    ///
+    /// ```
+    /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.reserved.max(self.len())
+    }
+
+    /// Keeps room for `additional` more entries until [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    ///
+    /// Takes no time, however many they are: memory is asked for as entries come, some at a time, and then it stays.
+    ///
+    /// # Panics
+    /// If there would be room for more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_secs(5));
+    /// queue.reserve(10);
+    /// assert!(queue.capacity() >= 11);
+    /// ```
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        if additional > 0 {
+            self.wheel.reserve(additional);
+            self.reserved = self.reserved.max(self.len() + additional);
+        }
+    }
+}
+
+/// How a queue waits for its earliest entry, and which changes wake the task that polled last.
+impl<T> DelayQueue<T> {
+    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
+    /// there are entries but none is due.
+    ///
+    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
+    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
+    /// entries near the present, which it sorts in parts.
+    ///
+    /// # Panics
+    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
+    /// stay in the queue.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
+    /// assert_eq!(expired.unwrap().into_inner(), 'x');
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+        if self.wheel.is_empty() {
+            self.sleep.stop();
+            self.waits = true;
+            return Poll::Ready(None);
+        }
+        self.waits = false;
+        let budget = ready!(coop::poll_proceed(cx));
+        let expired = ready!(self.poll_due(cx));
+        budget.made_progress();
+        Poll::Ready(Some(expired))
+    }
+
+    /// Hands out the first entry as soon as it is due. There must be an entry.
+    #[track_caller]
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
+        if self.handed_out >= PER_LOOK {
+            self.look();
+        }
+        let moved = self.wheel.cascaded();
+        loop {
+            match self.wheel.step(self.now) {
+                Step::Fired { key, deadline, value } => {
+                    self.handed_out += 1;
+                    self.expired += 1;
+                    return Poll::Ready(Expired::new(Key(key), deadline, value));
+                }
+                Step::Cascaded if self.wheel.cascaded() - moved >= MOVES => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Cascaded => {}
+                Step::Done => {
+                    let next = self.wheel.next_expiration().expect("there is an entry");
+                    self.sleep.end_at(next);
+                    if self.sleep.poll_or_panic(cx).is_pending() {
+                        self.waits = true;
+                        return Poll::Pending;
+                    }
+                    self.now = self.now.max(next);
+                    self.look();
+                }
+            }
+        }
+    }
+
+    /// An entry was inserted: the poller may have seen an empty queue, or wait for a later entry.
+    #[inline]
+    fn wake_if_news(&mut self, deadline: Tick) {
+        if deadline < self.sleep.end() || self.len() == 1 {
+            self.wake_poller();
+        }
+    }
+
+    /// The deadline of an entry has changed.
+    fn wake_if_reset(&mut self, before: Tick, deadline: Tick) {
+        let until = self.sleep.end();
+        // If the poller waits for this entry and it is still the first, it is woken once, as in tokio-util. If another
+        // entry is the first now, the poller sees it when it wakes at `until`.
+        let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
+        if deadline < until || is_awaited {
+            self.wake_poller();
+        }
+    }
+
+    /// The tick at which an entry goes into the wheel. As long as entries may be left that were due when the clock was
+    /// last read, an entry with a deadline in the past goes behind them. Otherwise it keeps its deadline, and the wheel
+    /// keeps that order by itself.
+    #[inline]
+    fn behind_what_is_due(&self, deadline: Tick) -> Tick {
+        if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
+    }
+
+    /// Reads the clock.
+    fn look(&mut self) {
+        self.now = self.now.max(self.sleep.now());
+        self.handed_out = 0;
+    }
+
+    /// Wakes the last poller unless it will poll again anyway.
+    #[inline]
+    fn wake_poller(&mut self) {
+        if mem::take(&mut self.waits) {
+            if let Some(waker) = &self.waker {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// An entry was removed or put off. A clock that a test holds must not stop where it was due.
+    #[inline]
+    fn put_off(&mut self) {
+        if any_is_held() {
+            self.sleep.end_at(self.wheel.next_expiration().unwrap_or(Tick::MAX));
+        }
+    }
+
+    /// The queue has become empty.
+    fn end_wait(&mut self) {
+        self.sleep.stop();
+        self.wake_poller();
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+}
+
+/// Identifies an entry of a [`DelayQueue`] while it is in the queue.
+///
+/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of
+/// another queue: no two entries in a process have the same key.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// let old = queue.insert("old", Duration::ZERO);
+/// queue.remove(&old);
+/// let new = queue.insert("new", Duration::ZERO);
+/// assert!(old != new && queue.try_remove(&old).is_none());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(wheel::Key);
+
+/// The number of the first of [`KEYS`] keys that no other queue has. They last for 2^56 calls.
+fn new_keys() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(KEYS, Relaxed)
+}
+
+/// An entry that came out of a [`DelayQueue`] because it was due, removed, or drained.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration, Instant};
+/// let mut queue = DelayQueue::new();
+/// let when = Instant::now() + Duration::from_secs(1);
+/// let key = queue.insert_at(5, when);
+/// let mut expired = queue.remove(&key);
+/// *expired.get_mut() += 1;
+/// assert_eq!((*expired.get_ref(), expired.deadline(), expired.key()), (6, when, key));
+/// assert_eq!(expired.into_inner(), 6);
+/// ```
+pub struct Expired<T> {
+    data: T,
+    deadline: Tick,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    #[inline]
+    fn new(key: Key, deadline: Tick, data: T) -> Self {
+        Expired { data, deadline, key }
+    }
+
+    /// Returns a reference to the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("job", Duration::from_secs(1));
+    /// assert_eq!(queue.remove(&key).get_ref(), &"job");
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &T {
+        &self.data
+    }
+
+    /// Returns a mutable reference to the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert(vec!["first try"], Duration::from_secs(1));
+    /// let mut tries = queue.remove(&key);
+    /// tries.get_mut().push("second try");
+    /// assert_eq!(tries.get_ref().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    /// Returns the inserted value.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert(String::from("job"), Duration::from_secs(1));
+    /// let left: Vec<String> = queue.drain().map(|entry| entry.into_inner()).collect();
+    /// assert_eq!(left, ["job"]);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.data
+    }
+
+    /// Returns the deadline that the entry had, as [`DelayQueue::deadline`](DelayQueue::deadline) did.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use hairspring::{DelayQueue, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert('x', Duration::from_millis(1));
+    /// let expired = queue.next().await.unwrap();
+    /// assert!(Instant::now() >= expired.deadline(), "never early");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::instant_of(self.deadline)
+    }
+
+    /// Returns the key that the entry had. The queue no longer accepts it.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(1));
+    /// assert!(queue.drain().all(|entry| entry.key() == key));
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Expired<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expired")
+            .field("data", &self.data)
+            .field("deadline", &self.deadline())
+            .field("key", &self.key)
+            .finish()
+    }
+}
+
+/// The entries that were left in a queue, as [`DelayQueue::drain`](DelayQueue::drain) returns them, in the order
+/// of their deadlines. Dropping it drops the entries that you have not read.
+///
+/// ```
+/// # use hairspring::{DelayQueue, Duration};
+/// let mut queue = DelayQueue::new();
+/// queue.insert('b', Duration::from_secs(3600));
+/// queue.insert('a', Duration::from_secs(1));
+/// let left = queue.drain();
+/// assert_eq!(left.len(), 2);
+/// assert_eq!(left.map(|entry| entry.into_inner()).collect::<String>(), "ab");
+/// ```
+pub type Drain<T> = vec::IntoIter<Expired<T>>;
+
 #[cold]
 #[track_caller]
 fn refuse() -> ! {

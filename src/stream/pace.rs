@@ -1,4 +1,5 @@
-//! [`Throttle`]: a stream whose items are some time apart.
+//! Streams that go by the clock: [`Throttle`], whose items are some time apart, and [`IntervalStream`], an interval for
+//! programs that wrap theirs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,10 +7,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
+use futures_core::stream::FusedStream;
 use pin_project::pin_project;
 
-use crate::clock;
-use crate::future::{Sleep, sleep};
+use crate::clock::{self, Instant};
+use crate::future::{Interval, Sleep, sleep};
 
 /// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
 ///
@@ -98,5 +100,82 @@ impl<S: Stream> Stream for Throttle<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.stream.size_hint()
+    }
+}
+
+/// A stream of the ticks of an [`Interval`], like `tokio_stream::wrappers::IntervalStream`. An [`Interval`] of this
+/// crate is a stream itself; this type is for programs that already use tokio-stream's.
+///
+/// ```
+/// use futures::StreamExt;
+/// use hairspring::stream::IntervalStream;
+/// use hairspring::{Duration, interval};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let period = Duration::from_millis(1);
+/// let mut ticks = IntervalStream::new(interval(period));
+/// let first = ticks.next().await.unwrap();
+/// assert_eq!(ticks.next().await, Some(first + period));
+/// assert_eq!(ticks.into_inner().period(), period);
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct IntervalStream {
+    interval: Interval,
+}
+
+impl IntervalStream {
+    /// Wraps an interval.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, interval, stream::IntervalStream};
+    /// let _ticks = IntervalStream::new(interval(Duration::from_secs(1)));
+    /// ```
+    #[must_use]
+    pub fn new(interval: Interval) -> Self {
+        IntervalStream { interval }
+    }
+
+    /// Returns the interval.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, interval, stream::IntervalStream};
+    /// let ticks = IntervalStream::new(interval(Duration::from_secs(1)));
+    /// assert_eq!(ticks.into_inner().period(), Duration::from_secs(1));
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> Interval {
+        self.interval
+    }
+}
+
+impl Stream for IntervalStream {
+    type Item = Instant;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.get_mut().interval.poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+impl FusedStream for IntervalStream {
+    fn is_terminated(&self) -> bool {
+        false
+    }
+}
+
+impl AsRef<Interval> for IntervalStream {
+    fn as_ref(&self) -> &Interval {
+        &self.interval
+    }
+}
+
+impl AsMut<Interval> for IntervalStream {
+    fn as_mut(&mut self) -> &mut Interval {
+        &mut self.interval
     }
 }

@@ -1,0 +1,139 @@
+//! What puts a deadline off does not touch the timer: the sleep stays where it is until it fires.
+//!
+//! No test here holds a clock. Once one does, the sleeps of its process follow at once: see `cancelled.rs`.
+
+mod common;
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use common::{HOUR, Wakes, both_flavours, ms, poll, poll_with};
+use futures::StreamExt as _;
+use hairspring::io::TimeoutStream;
+use hairspring::{DeadlineMap, Instant, StreamExt as _, Timer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::runtime::Runtime;
+
+/// A connection whose buffers hold 4 bytes in each direction, and its peer.
+fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
+    let (ours, peers) = duplex(4);
+    (TimeoutStream::new(ours), peers)
+}
+
+fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>, waker: &Waker) -> Poll<io::Result<()>> {
+    Pin::new(stream).poll_read(&mut Context::from_waker(waker), &mut ReadBuf::new(&mut [0]))
+}
+
+/// Sends bytes to and fro, one at a time: the peer's answer always has to be waited for.
+async fn ping_pong(mut connection: TimeoutStream<DuplexStream>, mut peer: DuplexStream, rounds: u32) {
+    let echo = tokio::spawn(async move {
+        while let Ok(byte) = peer.read_u8().await {
+            peer.write_u8(byte).await.unwrap();
+        }
+    });
+    for _ in 0..rounds {
+        connection.write_u8(3).await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), 3);
+    }
+    drop(connection);
+    echo.await.unwrap();
+}
+
+/// Runtimes on which no test can pause the clock: there what is set may stay set for nothing.
+fn unpaused() -> impl Iterator<Item = Runtime> {
+    both_flavours().into_iter().skip(usize::from(cfg!(feature = "test-util")))
+}
+
+#[test]
+fn bytes_that_move_do_not_touch_the_timer() {
+    for runtime in unpaused() {
+        runtime.block_on(async {
+            let (connection, peer) = connection();
+            let last = Instant::now() + 4 * HOUR;
+            let connection = connection.read_timeout(HOUR).write_timeout(HOUR).idle_timeout(2 * HOUR).deadline(last);
+            ping_pong(connection, peer, 1_000).await;
+            let metrics = Timer::current().metrics();
+            assert!(metrics.registered() <= 2, "one for each direction at most: {metrics:?}");
+            assert_eq!(metrics.pending(), 0, "a connection that is dropped leaves nothing");
+        });
+    }
+}
+
+/// One each time that the limit is over, and another if the last byte came just after the first was set.
+#[test]
+fn two_sleeps_at_most_are_registered_in_the_time_of_a_limit() {
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    for runtime in unpaused() {
+        runtime.block_on(async {
+            let (connection, mut peer) = connection();
+            let mut connection = connection.idle_timeout(LIMIT);
+            let start = Instant::now();
+            for _ in 0..200 {
+                // On a machine that stalls, this may time out. The bound holds all the same.
+                let _ = poll_read(&mut connection, Waker::noop());
+                std::thread::sleep(ms(1));
+                peer.write_u8(1).await.unwrap();
+                assert!(poll_read(&mut connection, Waker::noop()).is_ready());
+            }
+            let periods = start.elapsed().as_nanos() / LIMIT.as_nanos() + 1;
+            let registered = Timer::current().metrics().registered();
+            assert!(u128::from(registered) <= 2 * periods, "{registered} in {periods} times the limit");
+        });
+    }
+}
+
+/// Otherwise the sleep would have moved ahead of the clock all the time, and never fired.
+#[test]
+fn items_that_come_do_not_move_the_sleep() {
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    for runtime in unpaused() {
+        runtime.block_on(async {
+            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+            let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
+            let mut items = pin!(items.timeout(LIMIT));
+            let start = Instant::now();
+            while start.elapsed() < 4 * LIMIT {
+                // On a machine that stalls, this may be an error.
+                let _ = poll(&mut items.next());
+                std::thread::sleep(ms(1));
+                sender.send(()).unwrap();
+                assert!(poll(&mut items.next()).is_ready());
+            }
+            let metrics = Timer::current().metrics();
+            assert!(metrics.fired() > 0, "{metrics:?}");
+        });
+    }
+}
+
+/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_poll_makes_way_where_very_many_entries_of_a_map_were_touched() {
+    const KEYS: u32 = 200_000;
+
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in 0..KEYS {
+        map.insert(key, (), ms(700));
+        assert!(map.touch(&key, HOUR));
+    }
+    std::thread::sleep(ms(700));
+    let (woken, waker) = Wakes::new();
+    let mut polls = 0;
+    loop {
+        polls += 1;
+        let before = woken.count();
+        assert!(poll_with(&mut expirations.next(), &waker).is_pending());
+        if woken.count() == before {
+            break;
+        }
+    }
+    assert!((2..KEYS).contains(&polls), "{polls} polls");
+    for key in 0..KEYS {
+        assert!(map.touch(&key, Duration::ZERO));
+    }
+    drop(map);
+    assert_eq!(expirations.count().await, KEYS as usize);
+}
