@@ -32,44 +32,39 @@
 //!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
 //!    wrap round.
 //! 2. Hence all entries of one tick are in one list, in the order in which they came: first in, first out.
-//! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*. What is inserted with a
-//!    deadline in its span goes to its end if the slot cascades, or if that keeps it in order. Otherwise it goes to a
-//!    level below, where a slot may become current in its turn. Of two entries of one tick, the one on the higher level
-//!    came first, unless the slot on the higher level cascades.
+//! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*: digit `n` of `elapsed`
+//!    names it, so each level has one at most. Its entries are in order, and then what is inserted with a deadline in
+//!    its span goes to a level below, where a slot may become current in its turn. Of two entries of one tick, the one
+//!    on the higher level came first. Or the slot cascades, which only the innermost does, and what is inserted goes to
+//!    its end.
 //! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
 //!    there are any.
-//! 5. A bit of `occupied` is set exactly when its list has an entry, a bit of `rows_occupied` when its row has one.
+//! 5. A bit of `occupied` is set exactly when its slot has an entry, a bit of `rows_occupied` when its row has one. If a
+//!    current slot has entries, its level's bit of `entered` is set.
 //! 6. A bit of `sorted` is set only if the list is in the order of its deadlines. It always is on level 0, and on other
 //!    levels if timers of one length are inserted one after another.
 //! 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
 //!
 //! Must not know: anything else of this crate but the tick.
 
-mod ahead;
-mod block;
-mod check;
-mod list;
 mod lists;
-mod pages;
-mod place;
-mod sort;
+mod slots;
+mod spread;
 mod step;
 mod store;
 mod tick;
-mod whole;
 
 pub use step::Step;
 pub use store::Key;
 
-pub(crate) use place::LEVELS;
+pub(crate) use slots::LEVELS;
 
 use std::fmt;
 
-use ahead::OFTEN;
 use lists::Lists;
-use place::{AHEADS, Current, Place, ROWS};
-use sort::Sorter;
-use store::Store;
+use slots::{AHEADS, Place, ROWS};
+use spread::OFTEN;
+use store::{Cell, Cells};
 
 pub use tick::{Tick, Ticks};
 
@@ -88,24 +83,28 @@ pub use tick::{Tick, Ticks};
 #[derive(Clone)]
 pub struct Wheel<T> {
     elapsed: Tick,
-    /// Outermost first: each one's span lies within that of the one before it. If there is none, the first ends at zero.
-    current: [Current; LEVELS],
-    depth: usize,
-    /// One bit a row: has it an occupied list?
+    /// One bit a row: has it an occupied slot?
     rows_occupied: u32,
-    /// One bit a list, for each row.
+    /// One bit a slot, for each row.
     occupied: [u64; ROWS],
-    /// One bit a list: are its entries surely in the order of their deadlines?
+    /// One bit a slot: are its entries surely in the order of their deadlines?
     sorted: [u64; ROWS],
     lists: Lists,
-    /// The slots that are spread ahead, and how many there are.
-    spread: [Option<Place>; AHEADS],
-    spreads: usize,
+    cells: Cells<T>,
+    len: usize,
+    /// The next entry's generation.
+    inserted: u64,
+    /// One bit a level: may its current slot have entries?
+    entered: u32,
+    /// The current slot that cascades, as long as it has entries.
+    cascading: Option<Place>,
+    /// Memory to sort in, kept from one slot to the next.
+    sorter: Vec<u128>,
+    /// The slots that are spread ahead, if their row ahead has entries.
+    spread: [Place; AHEADS],
     /// At what time entries were spread last, and how many blocks may still be.
     spread_at: Tick,
     spread_left: u32,
-    store: Store<T>,
-    sorter: Sorter,
     cascaded: u64,
 }
 
@@ -140,18 +139,19 @@ impl<T> Wheel<T> {
     pub fn starting_at(elapsed: Tick) -> Self {
         Wheel {
             elapsed,
-            current: [Current::NONE; LEVELS],
-            depth: 0,
             rows_occupied: 0,
             occupied: [0; ROWS],
             sorted: [0; ROWS],
-            lists: Lists::EMPTY,
-            spread: [None; AHEADS],
-            spreads: 0,
+            lists: Lists::new(),
+            cells: Cells::new(),
+            len: 0,
+            inserted: 0,
+            entered: 0,
+            cascading: None,
+            sorter: Vec::new(),
+            spread: [Place::DUE; AHEADS],
             spread_at: Tick::ZERO,
             spread_left: 0,
-            store: Store::new(),
-            sorter: Sorter::default(),
             cascaded: 0,
         }
     }
@@ -159,7 +159,9 @@ impl<T> Wheel<T> {
     /// Counts entries as [inserted](Wheel::inserted) that never were, until the count is `first`, and returns how many
     /// they are. The keys of wheels that count apart differ.
     pub(crate) fn number_from(&mut self, first: u64) -> u64 {
-        self.store.number_from(first)
+        let skipped = first.checked_sub(self.inserted).expect("a generation is given once");
+        self.inserted = first;
+        skipped
     }
 
     /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
@@ -199,7 +201,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.store.len()
+        self.len
     }
 
     /// Whether there is no entry.
@@ -231,7 +233,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.store.capacity()
+        self.cells.capacity()
     }
 
     /// How many entries were inserted since the wheel was made. A [`reset`](Wheel::reset) inserts none.
@@ -246,7 +248,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn inserted(&self) -> u64 {
-        self.store.inserted()
+        self.inserted
     }
 
     /// How many times an entry was moved since the wheel was made: to a lower level, or to its place in the order of its
@@ -286,11 +288,15 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
-        let index = self.store.next_index();
+        let index = self.cells.next_index();
         let at = self.push_new(index, deadline);
-        let key = self.store.insert(index, deadline, at, value);
+        let cell = Cell::new(self.inserted, deadline, at, value);
+        let key = cell.key(index);
+        self.cells.insert(cell);
+        self.len += 1;
+        self.inserted += 1;
         // One insert in many does some of the work that a crowd makes.
-        if self.store.inserted() % OFTEN == 0 {
+        if self.inserted % OFTEN == 0 {
             self.spread_some();
         }
         key
@@ -315,7 +321,8 @@ impl<T> Wheel<T> {
     /// [`remove`](Wheel::remove), with the deadline that the entry had.
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(Tick, T)> {
-        let cell = self.store.take(key)?;
+        let cell = self.cells.take_if(key.index, |cell| cell.is(key))?;
+        self.len -= 1;
         self.unlink(cell.at);
         Some((cell.deadline, cell.value))
     }
@@ -340,11 +347,11 @@ impl<T> Wheel<T> {
     /// [`reset`](Wheel::reset), with the deadline that the entry had.
     #[inline]
     pub(crate) fn replace_deadline(&mut self, key: Key, deadline: Tick) -> Option<Tick> {
-        let cell = self.store.get_mut(key)?;
+        let cell = self.cells.get_mut(key.index).filter(|cell| cell.is(key))?;
         let (before, at) = (std::mem::replace(&mut cell.deadline, deadline), cell.at);
         self.unlink(at);
         let at = self.push_new(key.index, deadline);
-        self.store.cell_mut(key.index).at = at;
+        self.cells[key.index].at = at;
         Some(before)
     }
 
@@ -360,7 +367,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Tick> {
-        self.store.get(key).map(|cell| cell.deadline)
+        self.cell(key).map(|cell| cell.deadline)
     }
 
     /// What was inserted under `key`; `None` if that is stale.
@@ -375,7 +382,11 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
-        self.store.get(key).map(|cell| &cell.value)
+        self.cell(key).map(|cell| &cell.value)
+    }
+
+    fn cell(&self, key: Key) -> Option<&Cell<T>> {
+        self.cells.get(key.index).filter(|cell| cell.is(key))
     }
 
     /// What was inserted under `key`, to change it; `None` if that is stale.
@@ -389,7 +400,7 @@ impl<T> Wheel<T> {
     /// ```
     #[must_use]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.store.get_mut(key).map(|cell| &mut cell.value)
+        self.cells.get_mut(key.index).filter(|cell| cell.is(key)).map(|cell| &mut cell.value)
     }
 
     /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`.
@@ -406,6 +417,149 @@ impl<T> Wheel<T> {
     #[must_use]
     pub fn occupancy(&self) -> &[u64] {
         &self.occupied[..LEVELS]
+    }
+
+    /// Keeps room for `additional` more entries until [`shrink_to_fit`](Wheel::shrink_to_fit).
+    ///
+    /// Takes no time and next to no memory, however many they are: memory is asked for as entries come, some at a time,
+    /// and from then on it stays. What is taken beyond that is given back as the population shrinks.
+    ///
+    /// # Panics
+    /// If the wheel would have room for more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::<u64>::new();
+    /// wheel.reserve(10_000);
+    /// assert!(wheel.capacity() >= 10_000);
+    /// ```
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        self.cells.reserve(self.len().saturating_add(additional));
+    }
+
+    /// Gives memory back that no entry is in, reserved or not. Entries stay where they are.
+    ///
+    /// ```
+    /// let mut wheel = hairspring::wheel::Wheel::<u64>::new();
+    /// wheel.reserve(10_000);
+    /// wheel.shrink_to_fit();
+    /// assert_eq!(wheel.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.cells.shrink();
+        self.lists.shrink();
+    }
+
+    /// Drops all entries. Their keys are stale; reserved room stays.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(Tick(5), 'x');
+    /// wheel.clear();
+    /// assert!(wheel.is_empty() && wheel.get(key).is_none());
+    /// ```
+    pub fn clear(&mut self) {
+        let fresh = Wheel {
+            elapsed: self.elapsed,
+            cells: self.cells.emptied(),
+            inserted: self.inserted,
+            cascaded: self.cascaded,
+            ..Wheel::new()
+        };
+        // Whole again before the first value is dropped, which is not our code.
+        drop(std::mem::replace(self, fresh));
+    }
+
+    /// All entries, in no order.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
+        let indexes = self.lists.places().flat_map(|place| self.lists.iter(place));
+        indexes.map(|index| (self.cells[index].key(index), self.cells[index].deadline))
+    }
+
+    /// Hands every entry to `take`, in the order in which they would fire, and leaves the wheel empty at the same time
+    /// as before.
+    pub(crate) fn empty_into(&mut self, mut take: impl FnMut(Key, Tick, T)) {
+        let elapsed = self.elapsed;
+        loop {
+            match self.step(Tick::MAX) {
+                Step::Fired { key, deadline, value } => take(key, deadline, value),
+                Step::Cascaded => {}
+                Step::Done => break,
+            }
+        }
+        self.elapsed = elapsed;
+    }
+
+    /// Holds every invariant of this module against a plain scan of the whole population, and panics if one fails.
+    ///
+    /// For tests and for hunting a fault: it takes time in proportion to [`len`](Wheel::len).
+    ///
+    /// # Panics
+    /// If the wheel is corrupt, which would be a bug in it.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// for tick in [3, 1_000, 7, 1_000_000] {
+    ///     wheel.insert(Tick(tick), ());
+    ///     wheel.check();
+    /// }
+    /// ```
+    pub fn check(&self) {
+        let mut count = 0;
+        let mut earliest: Option<Tick> = None;
+        for (row, occupied) in self.occupied.iter().enumerate() {
+            assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
+        }
+        for place in self.lists.places() {
+            let spread = self.spread_of(place);
+            assert_eq!(
+                !self.lists.is_empty(place) || spread.is_some(),
+                self.is_occupied(place),
+                "the bit of {place:?}"
+            );
+            assert!(spread.is_none() || !self.is_sorted(place), "{place:?} is spread");
+            let is_current = place.row() < LEVELS && place == self.current_of(place.row());
+            assert!(
+                !is_current || !self.is_occupied(place) || self.entered & (1 << place.row()) != 0,
+                "{place:?} was not entered"
+            );
+            assert!(
+                !is_current || !self.is_occupied(place) || self.is_sorted(place) || self.cascading == Some(place),
+                "{place:?} is in no order"
+            );
+            let mut before = Tick::ZERO;
+            for deadline in self.lists.iter(place).map(|index| self.cells[index].deadline) {
+                assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
+                if is_current {
+                    assert!(deadline <= self.last_of(place), "{deadline:?} is behind {place:?}");
+                } else {
+                    let first = self.place_of(deadline);
+                    let mut way = std::iter::successors(Some(first), |&place| self.ahead_of(place, deadline));
+                    assert!(way.any(|slot| slot == place), "{deadline:?} is in {place:?} at {:?}", self.elapsed);
+                }
+                count += 1;
+                before = deadline;
+                earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
+            }
+        }
+        assert_eq!(count, self.len, "every entry is in one list");
+        self.cells.check(self.len);
+        self.lists.check(&self.cells);
+        assert!(
+            self.cascading.is_none_or(|place| self.is_occupied(place)),
+            "a slot cascades as long as it has entries"
+        );
+        match (self.next_expiration(), earliest) {
+            (None, None) => {}
+            (Some(next), Some(earliest)) => {
+                assert!(next <= earliest.max(self.elapsed), "{next:?} is after {earliest:?}");
+            }
+            (next, earliest) => panic!("next expiration {next:?}, earliest deadline {earliest:?}"),
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Must not know: more than the rest of the wheel does.
 
-use super::block::{At, BLOCK};
-use super::place::{Current, Place};
+use super::slots::{At, Place};
 use super::{Key, Tick, Wheel};
 
 /// How many entries of one slot [`Wheel::next_expiration`] looks at before it answers with the slot's start.
 const EXACT: usize = 16;
+
+/// The most entries that are sorted, in one step: larger slots cascade.
+pub(super) const MOST_SORTED: usize = 1_024;
 
 /// What one [`Wheel::step`] did.
 ///
@@ -56,32 +58,13 @@ impl<T> Wheel<T> {
         if self.has_due() {
             return Some(self.elapsed);
         }
-        let earliest = self.earliest()?;
-        let next = self.first_in(earliest).unwrap_or_else(|| self.start_of(earliest));
-        let current = self.current().iter().map(|current| self.first_in(current.place).unwrap_or(self.elapsed));
-        Some(current.fold(next, Tick::min).max(self.elapsed))
-    }
-
-    /// The earliest deadline in a slot that has entries, if it takes little to find.
-    pub(super) fn first_in(&self, place: Place) -> Option<Tick> {
-        if let Some(ahead) = self.first_ahead(place) {
-            let ahead = self.first_in(ahead)?;
-            return if self.lists[place].is_empty() {
-                Some(ahead)
-            } else {
-                Some(ahead.min(self.first_in_list(place)?))
-            };
+        let first_of = |place| self.first_of(place, EXACT).map(|(due, _)| due);
+        let mut next = self.next_slot().map(|place| first_of(place).unwrap_or_else(|| self.start_of(place)));
+        for place in self.current() {
+            let first = first_of(place).unwrap_or(self.elapsed);
+            next = Some(next.map_or(first, |next| next.min(first)));
         }
-        self.first_in_list(place)
-    }
-
-    fn first_in_list(&self, place: Place) -> Option<Tick> {
-        if self.is_sorted(place) {
-            return Some(self.store.cell(self.head_of(place).1).deadline);
-        }
-        let mut entries = self.lists[place].iter(&self.store);
-        let first = entries.by_ref().take(EXACT).map(|index| self.store.cell(index).deadline).min();
-        first.filter(|_| entries.next().is_none())
+        next.map(|next| next.max(self.elapsed))
     }
 
     /// Does one bounded piece of the work that is due at `now`: hands out one entry, moves up to 32 to a lower level, or
@@ -113,19 +96,16 @@ impl<T> Wheel<T> {
                 return self.fire(at, index);
             }
             if self.has_due() {
-                let (at, index) = self.head_of(Place::DUE);
+                let (at, index) = self.lists.first(Place::DUE);
                 return self.fire(at, index);
             }
-            let innermost = self.current().last().map(|current| current.place);
-            if let Some(place) = innermost.filter(|&place| !self.is_sorted(place)) {
+            if let Some(place) = self.cascading {
                 self.cascade_some(place);
                 return Step::Cascaded;
             }
-            // What is below the slots that are current may come before their first.
-            let below =
-                self.earliest().filter(|&place| innermost.is_none_or(|innermost| place.row() < innermost.row()));
-            let below = below.map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
-            match (first, below) {
+            // What is in the next slot may come before the first of those that are current.
+            let next = self.next_slot().map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
+            match (first, next) {
                 (_, Some((start, place))) if first.is_none_or(|(deadline, ..)| start <= deadline) => {
                     if self.spread_rest(place) || self.enter(place, start) {
                         return Step::Cascaded;
@@ -134,6 +114,10 @@ impl<T> Wheel<T> {
                 (Some((deadline, at, index)), _) if deadline <= now => {
                     self.elapsed = deadline;
                     return self.fire(at, index);
+                }
+                (None, _) => {
+                    self.entered = 0;
+                    break;
                 }
                 _ => break,
             }
@@ -172,14 +156,14 @@ impl<T> Wheel<T> {
     /// entries are on levels much higher than they need be. They then move from there at once, and not through all the
     /// levels that they share.
     pub(crate) fn skip_to(&mut self, tick: Tick) {
-        if tick <= self.elapsed || self.depth > 0 || self.has_due() {
+        if tick <= self.elapsed || self.has_due() || self.current().next().is_some() {
             return;
         }
-        if let Some(place) = self.earliest().filter(|&place| self.start_of(place) <= tick) {
+        if let Some(place) = self.next_slot().filter(|&place| self.start_of(place) <= tick) {
             if self.spread_of(place).is_some() {
                 return;
             }
-            self.make_current(place);
+            self.put_in_order(place);
         }
         self.elapsed = tick;
     }
@@ -191,61 +175,121 @@ impl<T> Wheel<T> {
             let Some(first) = self.unfold(n) else { return false };
             place = first;
         }
-        self.make_current(place)
+        self.put_in_order(place)
     }
 
-    /// Makes a slot current, and sorts it if need be and if it has few entries. Returns whether entries have moved.
-    fn make_current(&mut self, place: Place) -> bool {
-        self.current[self.depth] = Current { place, last: self.last_of(place) };
-        self.depth += 1;
-        !self.is_sorted(place) && self.sort(place)
+    /// Sorts a slot that becomes current, if need be, or has it cascade if it has too many entries. Returns whether
+    /// entries have moved.
+    fn put_in_order(&mut self, place: Place) -> bool {
+        self.entered |= 1 << place.level();
+        if self.is_sorted(place) {
+            return false;
+        }
+        if self.lists.has_more_than(MOST_SORTED, place) {
+            self.cascading = Some(place);
+            return false;
+        }
+        // By deadline, and by position among those of one.
+        let entries = (0..).zip(self.lists.iter(place));
+        let ranks = entries.map(|(position, index): (u32, u32)| {
+            u128::from(self.cells[index].deadline.0) << 64 | u128::from(position) << 32 | u128::from(index)
+        });
+        self.sorter.clear();
+        self.sorter.extend(ranks);
+        self.sorter.sort_unstable();
+        self.cascaded += self.sorter.len() as u64;
+        // The index is in the lowest 32 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let in_order = self.sorter.iter().map(|&rank| rank as u32);
+        self.lists.rearrange(&mut self.cells, place, in_order);
+        self.sorted[place.row()] |= 1 << place.slot();
+        true
     }
 
     /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was inserted first.
     #[inline]
-    pub(super) fn first_of_current(&self) -> Option<(Tick, At, u32)> {
-        let sorted = self.current().iter().map(|current| current.place).filter(|&place| self.is_sorted(place));
-        let firsts = sorted.map(|place| {
-            let (at, index) = self.head_of(place);
-            (self.store.cell(index).deadline, at, index)
-        });
-        firsts.min_by_key(|&(deadline, ..)| deadline)
+    fn first_of_current(&self) -> Option<(Tick, At, u32)> {
+        let mut first: Option<(Tick, At, u32)> = None;
+        for place in self.current().filter(|&place| self.is_sorted(place)) {
+            let (at, index) = self.lists.first(place);
+            let deadline = self.cells[index].deadline;
+            if first.is_none_or(|(earliest, ..)| deadline <= earliest) {
+                first = Some((deadline, at, index));
+            }
+        }
+        first
     }
 
     /// Hands out an entry. If the entry itself were asked where it is, each firing would wait until the entry before it
     /// has come from memory.
     #[inline]
     fn fire(&mut self, at: At, index: u32) -> Step<T> {
-        let (key, cell) = self.store.take_at(index);
+        let cell = self.cells.take_if(index, |_| true).expect("what a list names is here");
+        self.len -= 1;
         self.unlink(at);
-        Step::Fired { key, deadline: cell.deadline, value: cell.value }
+        Step::Fired { key: cell.key(index), deadline: cell.deadline, value: cell.value }
     }
 
     /// Moves the entries of a slot's first block. A slot that gets one more entry after each step still ends, as a block
     /// has more.
     fn cascade_some(&mut self, place: Place) {
-        let mut entries = [(0, Tick::ZERO); BLOCK];
-        let list = &mut self.lists[place];
-        let count = list.take_block(&mut self.store, &mut entries);
-        if list.is_empty() {
+        self.move_block(place, Wheel::place_of);
+        if self.lists.is_empty(place) {
             self.vacate(place);
         }
-        for &(index, deadline) in &entries[..count] {
-            self.link(self.place_of(deadline), index, deadline);
+    }
+
+    /// The entry that is handed out next; `None` if the wheel is empty.
+    ///
+    /// Moves nothing. If the slot with the earliest entries has them out of order, this looks at all of them.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Wheel};
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(Tick(90), "later");
+    /// let key = wheel.insert(Tick(80), "sooner");
+    /// assert_eq!(wheel.first(), Some(key));
+    /// ```
+    #[must_use]
+    pub fn first(&self) -> Option<Key> {
+        let current = self.first_of_current().map(|(deadline, _, index)| (deadline, index));
+        let first = match current.filter(|&(deadline, _)| deadline <= self.elapsed) {
+            None if self.has_due() => Some(self.lists.first(Place::DUE).1),
+            None => {
+                // Of two entries of one tick, one in a slot that cascades came after those that have moved down from it,
+                // and one in the next slot after those of current slots in order. `min_by_key` takes the first it meets.
+                let others = [self.next_slot(), self.cascading].into_iter().flatten();
+                let firsts = current.into_iter().chain(others.filter_map(|place| self.first_of(place, usize::MAX)));
+                firsts.min_by_key(|&(deadline, _)| deadline).map(|(_, index)| index)
+            }
+            Some((_, index)) => Some(index),
+        };
+        first.map(|index| self.cells[index].key(index))
+    }
+
+    /// The entry of a slot that is handed out first, and when that is. `None` if that would take a look at more than so
+    /// many of a list.
+    fn first_of(&self, place: Place, most: usize) -> Option<(Tick, u32)> {
+        let due = |index| (self.cells[index].deadline.max(self.elapsed), index);
+        if self.is_sorted(place) {
+            return Some(due(self.lists.first(place).1));
         }
-        self.cascaded += count as u64;
+        let ahead = match self.first_ahead(place) {
+            Some(ahead) => Some(self.first_of(ahead, most)?),
+            None => None,
+        };
+        let mut entries = self.lists.iter(place).map(due);
+        let first = ahead.into_iter().chain(entries.by_ref().take(most)).min_by_key(|&(due, _)| due);
+        first.filter(|_| entries.next().is_none())
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// What a wheel hands out until `step` says that it is done.
-    pub(in crate::wheel) fn all(
-        wheel: &mut Wheel<u64>,
-        mut step: impl FnMut(&mut Wheel<u64>) -> Step<u64>,
-    ) -> Vec<(Tick, u64)> {
+    fn all(wheel: &mut Wheel<u64>, mut step: impl FnMut(&mut Wheel<u64>) -> Step<u64>) -> Vec<(Tick, u64)> {
         let mut fired = Vec::new();
         loop {
             match step(wheel) {
@@ -301,5 +345,59 @@ pub(super) mod tests {
             }
             assert_eq!(fire(&mut skips, Tick::MAX), fire(&mut walks, Tick::MAX), "seed {seed}");
         }
+    }
+
+    /// Deadlines in no order with many alike, near and far from where the wheel is.
+    fn scattered(count: u64, start: u64, span: u64) -> Wheel<u64> {
+        let mut wheel = Wheel::starting_at(Tick(start));
+        for n in 0..count {
+            wheel.insert(Tick(start + span + n * 7_919 % span), n);
+        }
+        wheel
+    }
+
+    #[test]
+    fn sorting_gives_the_order_of_deadlines_and_within_a_tick_that_of_insertion() {
+        for count in
+            [2, 100, MOST_SORTED as u64 - 1, MOST_SORTED as u64, MOST_SORTED as u64 + 1, 40 * MOST_SORTED as u64]
+        {
+            for (start, span) in [(0, 50), (1 << 40, 5_000), (5, 1 << 33), (1 << 60, 1 << 52)] {
+                let mut wheel = scattered(count, start, span);
+                let mut expected: Vec<_> = (0..count).map(|n| (Tick(start + span + n * 7_919 % span), n)).collect();
+                expected.sort_by_key(|&(deadline, _)| deadline);
+                assert_eq!(all(&mut wheel, |wheel| wheel.step(Tick::MAX)), expected, "{count} over {span}");
+                assert!(count > MOST_SORTED as u64 || wheel.cascaded() <= count, "none moves level by level");
+            }
+        }
+    }
+
+    /// A rank has 54 bits for how far an entry is behind the first.
+    #[test]
+    fn entries_far_apart_in_one_slot_come_in_order() {
+        const SLOT: u64 = 2 << 60;
+        for apart in [1, 1 << 13, (1 << 54) - 1, 1 << 54, (1 << 54) + 1, 1 << 55, 1 << 57] {
+            for first in [SLOT, SLOT + (1 << 53) - 1] {
+                let mut wheel = Wheel::new();
+                wheel.insert(Tick(first + apart), 1);
+                wheel.insert(Tick(first), 0);
+                let given = all(&mut wheel, |wheel| wheel.step(Tick::MAX));
+                assert_eq!(given, [(Tick(first), 0), (Tick(first + apart), 1)], "{apart} apart");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_emptied_comes_as_it_would_have_fired_and_no_time_passes() {
+        let mut wheel = Wheel::new();
+        assert_eq!(wheel.capacity(), 0);
+        for tick in [70, 5, 1 << 40, 71, 6] {
+            wheel.insert(Tick(tick), tick);
+        }
+        assert_eq!(wheel.pop(Tick(5)), Some(5));
+        let mut given = Vec::new();
+        wheel.empty_into(|_, deadline, value| given.push((deadline.0, value)));
+        assert_eq!(given, [6, 70, 71, 1 << 40].map(|tick| (tick, tick)));
+        assert!(wheel.is_empty() && wheel.elapsed() == Tick(5));
+        wheel.check();
     }
 }

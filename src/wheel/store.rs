@@ -1,13 +1,28 @@
-//! Where a wheel's entries live, and the blocks that list them.
+//! Where a wheel's entries live: each in a cell, which its key names, and the cells in pages of memory.
+//!
+//! A page is a `slab::Slab` of fixed capacity, so what grows and shrinks is never copied.
 //!
 //! Invariants
-//! 1. A generation is given out once in the life of a store, so a stale [`Key`] matches no later entry.
+//! 1. A generation is given out once in the life of a wheel, so a stale [`Key`] matches no later entry.
+//! 2. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
+//! 3. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
+//!    is used.
+//! 4. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
+//! 5. No page but `current`, the first and those reserved is both empty and allocated: memory is given back as a
+//!    population shrinks.
+//! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
 //!
 //! Must not know: levels, slots, time.
 
-use super::block::{At, Block};
-use super::pages::{NIL, Pages};
-use crate::wheel::Tick;
+use std::ops::{Index, IndexMut};
+
+use slab::Slab;
+
+use super::Tick;
+use super::slots::{At, NIL};
+
+/// How many places of the page table are given back at a time.
+const TRIMMED: usize = 1_024;
 
 /// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
 ///
@@ -50,166 +65,257 @@ pub(super) struct Cell<T> {
     pub(super) value: T,
 }
 
-type Cells<T> = Pages<Cell<T>, 128>;
-type Blocks = Pages<Block, 4>;
-
-#[derive(Debug, Clone)]
-pub(super) struct Store<T> {
-    cells: Cells<T>,
-    pub(super) blocks: Blocks,
-    /// A block that no list has, for the next that needs one.
-    spare: u32,
-    /// How many entries were ever inserted: the next one's generation.
-    inserted: u64,
-    taken: u64,
-}
-
-impl<T> Store<T> {
-    pub(super) fn new() -> Self {
-        Store { cells: Cells::new(), blocks: Blocks::new(), spare: NIL, inserted: 0, taken: 0 }
+impl<T> Cell<T> {
+    pub(super) fn new(generation: u64, deadline: Tick, at: At, value: T) -> Self {
+        Cell { deadline, generation, at, value }
     }
 
-    pub(super) fn len(&self) -> usize {
-        // No more than `u32::MAX` of them are in at a time.
-        usize::try_from(self.inserted - self.taken).expect("indices are 32 bits")
+    /// The key of the entry, which is in the cell at `index`.
+    #[inline]
+    pub(super) fn key(&self, index: u32) -> Key {
+        Key { generation: self.generation, index }
+    }
+
+    /// Whether the entry is the one that a key names.
+    #[inline]
+    pub(super) fn is(&self, key: Key) -> bool {
+        self.generation == key.generation
+    }
+}
+
+pub(super) type Cells<T> = Pages<Cell<T>, 128>;
+
+/// One without memory has a capacity of 0.
+type Page<T> = Slab<T>;
+
+/// Pages of `PAGE` cells each. A small page is short work under a lock when it comes and when it goes.
+#[derive(Debug)]
+pub(super) struct Pages<T, const PAGE: usize> {
+    table: Vec<Page<T>>,
+    /// One bit a page: has it room?
+    open: Vec<u64>,
+    first_open: usize,
+    /// The page that takes inserts until it is full.
+    current: usize,
+    /// How many pages keep their memory although they are empty, once they have it.
+    reserved: usize,
+}
+
+impl<T, const PAGE: usize> Pages<T, PAGE> {
+    /// How many cells there may be: all indices but those of the page that `NIL` would be in.
+    pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
+
+    pub(super) fn new() -> Self {
+        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0, reserved: 0 }
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.cells.capacity()
+        let beyond = self.table.iter().skip(self.reserved).filter(|page| page.capacity() > 0);
+        (self.reserved + beyond.count()) * PAGE
     }
 
-    pub(super) fn inserted(&self) -> u64 {
-        self.inserted
-    }
-
-    /// Makes `first` the next generation. Those before it count as entries that were inserted and taken out; returns how
-    /// many they are.
-    pub(super) fn number_from(&mut self, first: u64) -> u64 {
-        let skipped = first.checked_sub(self.inserted).expect("a generation is given once");
-        self.inserted += skipped;
-        self.taken += skipped;
-        skipped
-    }
-
-    /// The index of the entry that is inserted next.
+    /// The index of what is inserted next.
     #[inline]
     pub(super) fn next_index(&mut self) -> u32 {
-        self.cells.next_index()
+        let cell = match self.table.get(self.current) {
+            Some(page) if page.len() < page.capacity() => page.vacant_key(),
+            _ => self.next_page(),
+        };
+        // `push_page` keeps every index within `u32`.
+        #[allow(clippy::cast_possible_truncation)]
+        let index = (self.current * PAGE + cell) as u32;
+        index
     }
 
-    /// Puts an entry in at [`next_index`](Self::next_index), which a list names already.
+    /// Puts a value in, at [`next_index`](Self::next_index), which has to be asked for before.
     #[inline]
-    pub(super) fn insert(&mut self, index: u32, deadline: Tick, at: At, value: T) -> Key {
-        let generation = self.inserted;
-        self.cells.insert(Cell { deadline, generation, at, value });
-        self.inserted += 1;
-        Key { generation, index }
+    pub(super) fn insert(&mut self, value: T) {
+        self.table[self.current].insert(value);
     }
 
-    /// Takes an entry out that a list names; to take it out of that is the caller's part.
+    /// Takes out what is at `index`, if there is something and it is the one that is meant.
     #[inline]
-    pub(super) fn take_at(&mut self, index: u32) -> (Key, Cell<T>) {
-        let cell = self.cells.take_if(index, |_| true).expect("what a list names is here");
-        self.taken += 1;
-        (Key { generation: cell.generation, index }, cell)
-    }
-
-    /// An entry leaves its block. Returns the number of its list if the block has to
-    /// [leave](super::list::List::drop_block) that, as it has no other.
-    #[inline]
-    pub(super) fn leave_block(&mut self, at: At) -> Option<u32> {
-        let block = &mut self.blocks[at.block];
-        block.occupied &= !(1 << at.position);
-        (block.occupied == 0 && (block.next != NIL || block.prev == NIL)).then_some(block.list)
-    }
-
-    /// A block with whatever it had before.
-    pub(super) fn new_block(&mut self) -> u32 {
-        match std::mem::replace(&mut self.spare, NIL) {
-            NIL => {
-                let block = self.blocks.next_index();
-                self.blocks.insert(Block::EMPTY);
-                block
-            }
-            spare => spare,
+    pub(super) fn take_if(&mut self, index: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
+        let (number, cell) = split::<PAGE>(index);
+        let page = self.table.get_mut(number)?;
+        if !is_meant(page.get(cell)?) {
+            return None;
         }
-    }
-
-    /// One is kept, so that a list that grows and shrinks by one entry does not ask for memory each time.
-    pub(super) fn drop_block(&mut self, block: u32) {
-        if self.spare == NIL {
-            self.spare = block;
-        } else {
-            self.blocks.take_if(block, |_| true);
+        let taken = page.try_remove(cell)?;
+        // The page was full before, or has nothing left.
+        if page.len() == PAGE - 1 {
+            self.mark_open(number);
+        } else if page.is_empty() && number >= self.kept() {
+            self.release(number);
         }
-    }
-
-    /// Takes an entry out; to take it out of its list is the caller's part. `None` if `key` is stale.
-    #[inline]
-    pub(super) fn take(&mut self, key: Key) -> Option<Cell<T>> {
-        let taken = self.cells.take_if(key.index, |cell| cell.generation == key.generation)?;
-        self.taken += 1;
         Some(taken)
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&Cell<T>> {
-        self.cells.get(key.index).filter(|cell| cell.generation == key.generation)
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        let (page, cell) = split::<PAGE>(index);
+        self.table.get(page)?.get(cell)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Cell<T>> {
-        self.cells.get_mut(key.index).filter(|cell| cell.generation == key.generation)
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let (page, cell) = split::<PAGE>(index);
+        self.table.get_mut(page)?.get_mut(cell)
     }
 
-    /// The entry that a list names.
-    #[inline]
-    pub(super) fn cell(&self, index: u32) -> &Cell<T> {
-        &self.cells[index]
+    // The rare paths are apart so that the compiler keeps the common one short.
+    #[cold]
+    fn next_page(&mut self) -> usize {
+        self.current = self.lowest_open().unwrap_or_else(|| self.push_page());
+        let page = &mut self.table[self.current];
+        if page.capacity() == 0 {
+            *page = Page::with_capacity(PAGE);
+        }
+        page.vacant_key()
     }
 
-    #[inline]
-    pub(super) fn cell_mut(&mut self, index: u32) -> &mut Cell<T> {
-        &mut self.cells[index]
+    #[cold]
+    fn mark_open(&mut self, page: usize) {
+        self.open[page / 64] |= 1 << (page % 64);
+        self.first_open = self.first_open.min(page / 64);
     }
 
-    pub(super) fn key_of(&self, index: u32) -> Key {
-        Key { generation: self.cell(index).generation, index }
+    fn lowest_open(&mut self) -> Option<usize> {
+        if self.table.get(self.current).is_some_and(|page| page.len() == PAGE) {
+            self.open[self.current / 64] &= !(1 << (self.current % 64));
+        }
+        let ahead = self.open[self.first_open..].iter().position(|&word| word != 0);
+        self.first_open = ahead.map_or(self.open.len(), |ahead| self.first_open + ahead);
+        let word = self.open.get(self.first_open)?;
+        Some(self.first_open * 64 + word.trailing_zeros() as usize)
     }
 
-    /// Keeps room for so many entries in all. A page is asked for when its first entry comes.
+    fn push_page(&mut self) -> usize {
+        let page = self.table.len();
+        assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
+        self.table.push(Page::new());
+        self.open.resize(self.table.len().div_ceil(64), 0);
+        self.mark_open(page);
+        page
+    }
+
+    /// Gives an empty page's memory back, and the current one's if that is empty too. The lowest with room becomes, or
+    /// stays, the current, and keeps its memory.
+    #[cold]
+    fn release(&mut self, page: usize) {
+        let before = self.current;
+        if self.table[before].is_empty() {
+            self.next_page();
+        }
+        for empty in [page, before] {
+            if empty != self.current && empty >= self.kept() && self.table[empty].is_empty() {
+                self.table[empty] = Page::new();
+            }
+        }
+        self.trim(TRIMMED);
+    }
+
+    /// How many pages keep their memory: those reserved, and the first.
+    fn kept(&self) -> usize {
+        self.reserved.max(1)
+    }
+
+    /// Drops some released pages at the end, so that the page table shrinks too.
+    fn trim(&mut self, most: usize) {
+        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(most).count();
+        let len = (self.table.len() - trailing).max(self.current + 1);
+        self.table.truncate(len);
+        self.open.truncate(len.div_ceil(64));
+        if let Some(last) = self.open.last_mut() {
+            *last &= u64::MAX >> (64 * len.div_ceil(64) - len);
+        }
+        self.first_open = self.first_open.min(self.open.len());
+        let table = self.table.capacity();
+        if table > 64 && table / 4 > len.max(self.reserved) {
+            self.table.shrink_to(len * 2);
+            self.open.shrink_to_fit();
+        }
+    }
+
+    /// Keeps room for `entries` in all. A page is asked for when its first entry comes.
     #[track_caller]
     pub(super) fn reserve(&mut self, entries: usize) {
-        self.cells.reserve(entries);
+        assert!(entries <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
+        self.reserved = self.reserved.max(entries.div_ceil(PAGE));
+        self.table.reserve(self.reserved.saturating_sub(self.table.len()));
     }
 
     /// Gives the memory of all empty pages back, reserved or not.
     pub(super) fn shrink(&mut self) {
-        let spare = std::mem::replace(&mut self.spare, NIL);
-        self.blocks.take_if(spare, |_| true);
-        self.cells.shrink();
-        self.blocks.shrink();
+        self.reserved = 0;
+        for page in self.table.iter_mut().filter(|page| page.is_empty()) {
+            *page = Page::new();
+        }
+        self.current = self.lowest_open().unwrap_or(0);
+        self.trim(usize::MAX);
+        self.table.shrink_to_fit();
+        self.open.shrink_to_fit();
     }
 
-    /// Drops all entries. Their keys are stale, and room that was reserved stays so.
-    pub(super) fn clear(&mut self) {
-        let fresh = Store {
-            cells: self.cells.emptied(),
-            blocks: self.blocks.emptied(),
-            spare: NIL,
-            inserted: self.inserted,
-            taken: self.inserted,
-        };
-        // Whole again before the first value is dropped, which is not our code.
-        drop(std::mem::replace(self, fresh));
+    /// Empty pages that keep the room that is reserved in these.
+    pub(super) fn emptied(&self) -> Self {
+        Pages { reserved: self.reserved, ..Pages::new() }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.table.iter().flat_map(|page| page.iter().map(|(_, value)| value))
     }
 
     /// Panics if the pages and their bookkeeping disagree.
-    pub(super) fn check(&self, blocks: usize) {
-        self.cells.check(self.len());
-        self.blocks.check(blocks + usize::from(self.spare != NIL));
-        assert!(self.cells.iter().all(|cell| cell.generation < self.inserted), "generations are given once");
+    pub(super) fn check(&self, len: usize) {
+        assert_eq!(len, self.table.iter().map(Page::len).sum::<usize>(), "each cell is counted");
+        assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
+        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
+        for (number, page) in self.table.iter().enumerate() {
+            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
+            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
+            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
+            assert!(
+                number < self.kept() || number == self.current || page.capacity() == 0 || !page.is_empty(),
+                "page {number} is empty and holds memory"
+            );
+        }
     }
+}
+
+impl<T, const PAGE: usize> Index<u32> for Pages<T, PAGE> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        let (page, cell) = split::<PAGE>(index);
+        &self.table[page][cell]
+    }
+}
+
+impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        let (page, cell) = split::<PAGE>(index);
+        &mut self.table[page][cell]
+    }
+}
+
+impl<T: Clone, const PAGE: usize> Clone for Pages<T, PAGE> {
+    fn clone(&self) -> Self {
+        let pages = self.table.iter().map(|page| {
+            let mut copy = page.clone();
+            copy.reserve_exact(page.capacity() - page.len());
+            copy
+        });
+        Pages { table: pages.collect(), open: self.open.clone(), ..*self }
+    }
+}
+
+/// A page's number, and that of a cell in it.
+#[inline]
+fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
+    (index as usize / PAGE, index as usize % PAGE)
 }
 
 #[cfg(test)]
