@@ -169,7 +169,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes an entry out of its slot, given what its cell says of it.
-    #[inline(never)]
+    #[inline]
     pub(super) fn unlink(&mut self, at: At) {
         if let Some(place) = at.place_if_alone() {
             self.lists.clear(place);
