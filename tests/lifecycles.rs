@@ -177,7 +177,7 @@ impl Wake for Blocks {
     }
 }
 
-/// Nobody drives the runtime that it waits on, so a stand-in wakes it.
+/// Nobody drives the runtime that it waits on, so a helper thread wakes it.
 #[test]
 fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
     must_end(|| {
@@ -197,7 +197,7 @@ fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
                 runtime.block_on(sleep(ms(5)));
             }
             futures::executor::block_on(sleep(ms(5)));
-            // A stand-in of its own turns for another runtime that nobody drives.
+            // A helper thread of its own turns for another runtime that nobody drives.
             let stuck_too = current_thread();
             let _entered = stuck_too.enter();
             let (woken, waker) = Wakes::new();

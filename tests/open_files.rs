@@ -153,7 +153,7 @@ fn a_timer_whose_runtime_has_lost_its_files_fires_elsewhere() {
             assert!(inside(&runtime, || poll(&mut driver)).is_pending());
             let mut far = timer.sleep(HOUR);
             assert!(poll(&mut far).is_pending());
-            // With a clock that may be paused, a stand-in turns in place of the driver, and nothing is due before `far`.
+            // With a clock that may be paused, a helper thread turns in place of the driver, and nothing is due before `far`.
             let turns = if cfg!(feature = "test-util") { 2 } else { 1 };
             while timer.metrics().turns() < turns {
                 thread::yield_now();

@@ -54,7 +54,7 @@ fn a_driver_ends_whenever_it_is_shut_down() {
     });
 }
 
-/// The alarm thread did not send a stand-in for a driver that sets an alarm of its own.
+/// The alarm thread did not send a helper thread for a driver that sets an alarm of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_timer_with_a_timerfd_fires_though_its_runtime_is_blocked() {

@@ -178,7 +178,7 @@ fn a_sleep_may_move_from_runtime_to_runtime_as_it_waits() {
     });
 }
 
-/// Nobody drives the runtime that the sleep waits on, so a stand-in fires it.
+/// Nobody drives the runtime that the sleep waits on, so a helper thread fires it.
 #[test]
 fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {

@@ -297,7 +297,7 @@ fn others_have_their_turn_in_the_midst_of_a_mass_expiry() {
             let waker = common::on_wake(move || {
                 note.lock().unwrap().insert(turns.load(SeqCst));
             });
-            // No stand-in turns for such an alarm, so the driver does, though the runtime is blocked for a while.
+            // No helper thread turns for such an alarm, so the driver does, though the runtime is blocked for a while.
             let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
             tokio::task::yield_now().await;
             let mut sleeps: Vec<_> = (0..20_000).map(|_| timer.sleep(HOUR)).collect();

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use crate::clock::{instant, source};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::alarm::{Alarm, Unfit};
-use crate::core::parking::{Begun, DriverWaker, WakesBy};
+use crate::core::schedule::{Begun, DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
 use crate::core::shards::{Shards, TimerHold, TimerLease};
 use crate::seam::{self, Approach};
@@ -65,7 +65,7 @@ impl Driver {
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
         if self.alarm.wants_io() {
-            self.timer.parking.io.begin(runtime);
+            self.timer.schedule.io.begin(runtime);
         }
         self
     }
@@ -90,20 +90,20 @@ impl Driver {
         }
         let alarm = self.choose_alarm(runs, watches);
         let is_tokio = matches!(alarm, WakesBy::Tokio);
-        timer.parking.wake_by(alarm);
+        timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
-        let Some(at) = timer.turn(&mut self.list, earliest) else { return timer.parking.interrupt_turn(false) };
+        let Some(at) = timer.turn(&mut self.list, earliest) else { return timer.schedule.interrupt_turn(false) };
         if is_tokio && !self.approach.begin(&mut self.alarm, at, cx) {
-            self.alarm.set_tokio((at < Tick::MAX).then(|| timer.parking.clock.instant_of(at)));
+            self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
         } else if watches {
-            let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.parking.clock.instant_of(at)));
+            let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.schedule.clock.instant_of(at)));
             self.alarm.watch_for_pause(at);
         }
     }
 
     /// What is to begin the next turn, if the clock `runs` or does not, or if this `watches` for a pause.
     fn choose_alarm(&mut self, runs: bool, watches: bool) -> WakesBy {
-        if self.timer.parking.io.found() {
+        if self.timer.schedule.io.found() {
             self.alarm.found_io();
         }
         match self.alarm.to_set(runs, watches) {
@@ -129,15 +129,15 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if this.approach.step(&mut this.alarm, timer.parking.next_wake(), cx) {
+        if this.approach.step(&mut this.alarm, timer.schedule.next_wake(), cx) {
             return Poll::Pending;
         }
         if source::any_is_held() {
             seam::timer_here(timer);
         }
-        timer.parking.io.note_worker();
+        timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        if timer.parking.begin_turn(Some(driver)) == Begun::Turn {
+        if timer.schedule.begin_turn(Some(driver)) == Begun::Turn {
             this.turn(cx);
         }
         timer.close_if_unneeded();
@@ -163,20 +163,20 @@ impl std::fmt::Debug for Driver {
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.timer.lease();
-        let parking = timer.parking;
+        let schedule = timer.schedule;
         if seam::rings(timer) {
             return;
         }
         // Before the turn sets it anew.
-        let is_set = parking.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
-        if parking.begin_turn(None) != Begun::Turn {
+        let is_set = schedule.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
+        if schedule.begin_turn(None) != Begun::Turn {
             return;
         }
         if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
-            parking.interrupt_turn(false);
+            schedule.interrupt_turn(false);
         } else if !is_set {
             // Only the driver sets it.
-            parking.wake_driver();
+            schedule.wake_driver();
         }
         timer.close_if_unneeded();
     }

@@ -17,7 +17,7 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
 use crate::core::alarm::thread::{self, Booker};
-use crate::core::stand_ins::StandIns;
+use crate::core::helpers::Helpers;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 
@@ -84,13 +84,13 @@ impl Jumps {
 }
 
 impl Booker for Jumps {
-    fn alarm(&'static self, stand_ins: &'static StandIns) {
+    fn alarm(&'static self, helpers: &'static Helpers) {
         let mut state = self.lock();
         if state.waiting.is_empty() {
             (state.offsets, state.is_told_of_jumps) = (None, false);
         } else if state.look(self) {
             drop(state);
-            stand_ins.send(Box::new(|| self.wake(|_| true)));
+            helpers.send(Box::new(|| self.wake(|_| true)));
         }
     }
 }

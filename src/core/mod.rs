@@ -1,20 +1,20 @@
-//! The engine below every future: a timer's shards, the parking of its driver, the alarms, and the registry that knows
+//! The engine below every future: a timer's shards, the schedule of its driver, the alarms, and the registry that knows
 //! the timer of each runtime.
 
 pub(crate) mod alarm;
 pub(crate) mod capacity;
 pub(crate) mod coalesce;
 pub(crate) mod driver;
+pub(crate) mod helpers;
 pub(crate) mod jumps;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod parker;
-pub(crate) mod parking;
 pub(crate) mod pool;
 pub(crate) mod registry;
+pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod shard;
 pub(crate) mod shards;
-pub(crate) mod stand_ins;
 pub(crate) mod statistics;
 pub(crate) mod task;

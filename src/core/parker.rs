@@ -39,7 +39,7 @@ pub(crate) enum Phase {
     /// Somebody looks. `again`: it has to repeat.
     Looking { again: bool },
     /// Nobody looks until `next_wake`.
-    Parked,
+    Idle,
 }
 
 /// A parker whose lock is held. Dereferences to what is kept beside it.
@@ -80,7 +80,7 @@ pub(crate) enum Found {
     /// Nothing to do: a look comes in time, or repeats.
     Served,
     /// The next look would come too late.
-    Parked,
+    Late,
 }
 
 impl<P> Locked<'_, P> {
@@ -121,7 +121,7 @@ impl<P> Locked<'_, P> {
             return false;
         }
         self.publish(earliest);
-        self.state.phase = Phase::Parked;
+        self.state.phase = Phase::Idle;
         true
     }
 
@@ -140,8 +140,8 @@ impl<P> Locked<'_, P> {
     pub(crate) fn registered(&mut self, deadline: Tick) -> Found {
         match &mut self.state.phase {
             Phase::Looking { again } => *again = true,
-            Phase::Parked if deadline.0 < self.next_wake.load(SeqCst) => return Found::Parked,
-            Phase::Away | Phase::Parked => {}
+            Phase::Idle if deadline.0 < self.next_wake.load(SeqCst) => return Found::Late,
+            Phase::Away | Phase::Idle => {}
         }
         Found::Served
     }

@@ -13,7 +13,7 @@
 //!
 //! A runtime that is entered or blocked on from inside a task is not seen. A sleep polled there may go to the timer of
 //! the task's runtime, or a sleep of the task to the timer of the entered runtime. Either fires on time, because a
-//! stand-in turns for a runtime that nobody drives. Only the clocks may differ, so once a test holds a clock remembered
+//! helper thread turns for a runtime that nobody drives. Only the clocks may differ, so once a test holds a clock remembered
 //! answers are not used.
 //
 // Invariants
@@ -163,7 +163,7 @@ fn find(runtime: &Handle) -> TimerLease {
 /// This thread's shard of a timer.
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
-        Some(known) if known.lease.is_of(timer.parking, timer.epoch()) => known.lease,
+        Some(known) if known.lease.is_of(timer.schedule, timer.epoch()) => known.lease,
         _ => shard_here(timer),
     }
 }
@@ -229,7 +229,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     });
     if asks_first == Ok(true) {
         tasks::spawn(runtime, "hairspring probe", async move {
-            timer.parking.io.note_worker();
+            timer.schedule.io.note_worker();
             mark(timer);
         });
     }

@@ -13,10 +13,10 @@ use tokio::runtime::Handle;
 use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::capacity::Capacity;
-use crate::core::parking::{Begun, Due, Parking};
+use crate::core::helpers::Helpers;
 use crate::core::pool::{Epoch, Hold, Lease, Pool, Pooled, Pooling};
+use crate::core::schedule::{Begun, Due, Schedule};
 use crate::core::shard::{Shard, ShardLease, WakeList};
-use crate::core::stand_ins::StandIns;
 use crate::core::statistics::Snapshot;
 use crate::seam;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Owner {
 }
 
 pub(crate) struct Shards {
-    pub(crate) parking: &'static Parking,
+    pub(crate) schedule: &'static Schedule,
     all: Vec<&'static Shard>,
     capacity: &'static Capacity,
     /// How many of the shards the timer uses.
@@ -104,10 +104,10 @@ impl TurnBudget {
 
 impl Shards {
     fn new(shards: usize) -> &'static Pooled<Shards> {
-        let parking = keep!(Parking, Parking::new());
+        let schedule = keep!(Schedule, Schedule::new());
         let capacity = keep!(Capacity, Capacity::new());
-        let all = (0..shards).map(|_| keep!(Shard, Shard::new(parking, capacity))).collect();
-        let shards = Shards { parking, all, capacity, used: AtomicUsize::new(0), turns: AtomicU64::new(0) };
+        let all = (0..shards).map(|_| keep!(Shard, Shard::new(schedule, capacity))).collect();
+        let shards = Shards { schedule, all, capacity, used: AtomicUsize::new(0), turns: AtomicU64::new(0) };
         keep!(Pooled<Shards>, Pooled::new(shards))
     }
 
@@ -126,17 +126,17 @@ impl Shards {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Makes the turn that has [begun](Parking::begin_turn), and finds the `earliest` deadline left. Returns when the next
+    /// Makes the turn that has [begun](Schedule::begin_turn), and finds the `earliest` deadline left. Returns when the next
     /// begins, or `None` if there is more to do: then interrupt it.
     pub(crate) fn turn(&self, list: &mut WakeList, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
         let mut left = TurnBudget::OF_A_TURN;
         for _ in 0..LOOKS {
-            let fired = self.fire_at(self.parking.clock.now(), list, left);
+            let fired = self.fire_at(self.schedule.clock.now(), list, left);
             left.wakes = left.wakes.saturating_sub(fired.wakes);
             if !fired.all {
                 return None;
             }
-            if let Some(at) = self.parking.end_turn(fired.at, earliest(self)) {
+            if let Some(at) = self.schedule.end_turn(fired.at, earliest(self)) {
                 return Some(at);
             }
         }
@@ -208,7 +208,7 @@ impl TimerLease {
     pub(crate) fn open(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted).begun();
-        timer.parking.open(wanted.coalesce);
+        timer.schedule.open(wanted.coalesce);
         let runs = instant::clock_is_the_systems();
         if !runs {
             source::one_is_held();
@@ -219,14 +219,14 @@ impl TimerLease {
         timer
     }
 
-    /// Begins a timer without a driver, which stand-ins turn.
+    /// Begins a timer without a driver, which helper threads turn.
     ///
     /// # Panics
     /// If the system refuses the alarm thread.
     pub(crate) fn open_driverless(wanted: Wanted) -> TimerLease {
         thread::start();
         let timer = Lease::make(wanted).begun();
-        timer.parking.open_driverless(wanted.coalesce);
+        timer.schedule.open_driverless(wanted.coalesce);
         timer
     }
 
@@ -235,7 +235,7 @@ impl TimerLease {
         // Powers of two, so that timers of similar sizes can reuse memory.
         let room = wanted.shards.next_power_of_two();
         let timer = Lease::take(room, || Shards::new(room)).prepared(wanted);
-        timer.parking.set_booker(timer.pooled());
+        timer.schedule.set_booker(timer.pooled());
         timer
     }
 
@@ -248,13 +248,13 @@ impl TimerLease {
             shard.open(self.epoch(), wanted.resolution);
         }
         // Last: whoever finds this name for an earlier timer then finds that the shards are of another.
-        self.parking.set_name(wanted.name);
+        self.schedule.set_name(wanted.name);
         self
     }
 
     /// Lets the time of its wheels begin near the present.
     fn begun(self) -> Self {
-        // In models wheels are behind, so that stand-ins have more to do in a turn.
+        // In models wheels are behind, so that helper threads have more to do in a turn.
         if !MODELLED {
             let begin = source::wheels_begin();
             self.all().iter().for_each(|shard| shard.skip_to(begin));
@@ -273,8 +273,8 @@ impl TimerLease {
             name: None,
         });
         std::mem::forget(timer.hold());
-        timer.parking.set_booker(booker.unwrap_or(timer.pooled()));
-        timer.parking.open(Ticks(0));
+        timer.schedule.set_booker(booker.unwrap_or(timer.pooled()));
+        timer.schedule.open(Ticks(0));
         timer
     }
 
@@ -284,7 +284,7 @@ impl TimerLease {
             return None;
         }
         self.replace();
-        self.parking.close();
+        self.schedule.close();
         let pending = self.all().iter().map(|shard| shard.close()).sum();
         self.let_go();
         Some(pending)
@@ -323,7 +323,7 @@ impl TimerLease {
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.get().all();
         // One wheel if a test shows the time, so that equal deadlines fire in the order of registration.
-        let is_alone = shards.len() == 1 || source::any_is_held() && self.parking.clock.is_shown();
+        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule.clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch())
     }
@@ -352,15 +352,15 @@ impl TimerHold {
     /// test has paused its clock.
     fn turn_for_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.parking.runtime();
+        let runtime = timer.schedule.runtime();
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: its driver was called, and comes.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        if is_paused || timer.parking.begin_turn(None) != Begun::Turn {
+        if is_paused || timer.schedule.begin_turn(None) != Begun::Turn {
             return;
         }
         if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
-            timer.parking.interrupt_turn(true);
+            timer.schedule.interrupt_turn(true);
         }
         timer.close_if_unneeded();
     }
@@ -371,20 +371,20 @@ impl Booker for Pooled<Shards> {
         self.at(epoch).close_if_unneeded();
     }
 
-    fn alarm(&'static self, stand_ins: &'static StandIns) {
-        match self.parking.alarm() {
+    fn alarm(&'static self, helpers: &'static Helpers) {
+        match self.schedule.alarm() {
             Due::Nothing => {}
-            Due::Wake(driver) if driver.is_foreign => stand_ins.send(Box::new(|| driver.wake())),
+            Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
             Due::Wake(driver) => {
                 driver.wake();
-                // Sent from here, so that a stand-in that is started for it is as urgent as this thread.
-                if self.parking.io.is_due() {
-                    stand_ins.send(Box::new(|| self.parking.io.look()));
+                // Sent from here, so that a helper thread that is started for it is as urgent as this thread.
+                if self.schedule.io.is_due() {
+                    helpers.send(Box::new(|| self.schedule.io.look()));
                 }
             }
             Due::Helper => {
                 if let Some(timer) = self.present().try_hold() {
-                    stand_ins.send(Box::new(move || timer.turn_for_the_driver()));
+                    helpers.send(Box::new(move || timer.turn_for_the_driver()));
                 }
             }
         }

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use crate::clock::{self, duration_of, instant, instant_of};
 use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::parking::Begun;
+use crate::core::schedule::Begun;
 use crate::core::shards::{Shards, TimerLease};
 use crate::test_util::settle;
 use crate::util::waits;
@@ -126,16 +126,16 @@ pub(crate) fn rings(timer: TimerLease) -> bool {
     if instant::clock_is_the_systems() {
         return false;
     }
-    let (now, next_wake) = (clock::now(), timer.parking.next_wake());
+    let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
     if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
         align(&timer, now);
-        timer.parking.wake_driver();
-    } else if timer.parking.begin_turn(None) == Begun::Turn {
+        timer.schedule.wake_driver();
+    } else if timer.schedule.begin_turn(None) == Begun::Turn {
         // The clock overshoots the deadline by rounding. Tasks see the later time only after those of the deadline ran.
         // And a test must not see that some of what is due is left to the driver.
         let at = if now - next_wake <= Ticks(STEP) { now.min(next_wake) } else { now };
         timer.fire_all(at);
-        timer.parking.interrupt_turn(false);
+        timer.schedule.interrupt_turn(false);
         timer.close_if_unneeded();
     }
     true

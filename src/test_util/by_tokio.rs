@@ -29,7 +29,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
         }
         approach::move_by(next - clock::now());
         if timer.fire_all(next) > 0 {
-            timer.parking.wake_driver();
+            timer.schedule.wake_driver();
             return true;
         }
     }
@@ -47,7 +47,7 @@ pub(super) async fn move_to(target: Tick) {
 /// Wakes the driver, because its clock is paused, resumed or moved by hand.
 pub(super) fn look_at_the_clock() {
     if let Some(timer) = timer() {
-        timer.parking.wake_driver();
+        timer.schedule.wake_driver();
     }
 }
 
@@ -58,5 +58,5 @@ fn until(target: Tick) -> Duration {
 /// The timer of the current runtime, if it has one that goes by tokio's clock.
 fn timer() -> Option<TimerLease> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|timer| !timer.parking.clock.is_shown())
+    held::existing(runtime.id()).filter(|timer| !timer.schedule.clock.is_shown())
 }

@@ -11,8 +11,8 @@ use tokio::runtime;
 
 use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::core::alarm::thread::BookerId;
-use crate::core::parking::Parking;
 use crate::core::registry;
+use crate::core::schedule::Schedule;
 use crate::core::shard::{Shard, WakeList};
 use crate::core::shards::{Shards, TimerLease, TurnBudget};
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -20,16 +20,16 @@ use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
-    /// The parking of each timer, open or not.
-    fn parkings() -> &'static Mutex<Vec<&'static Parking>> = |_| Mutex::default();
+    /// The schedule of each timer, open or not.
+    fn schedules() -> &'static Mutex<Vec<&'static Schedule>> = |_| Mutex::default();
 }
 
 /// A timer begins in this memory.
 pub(crate) fn opens(timer: &Shards) {
     timer.leave_nothing_to_chance();
-    let mut parkings = parkings().lock().unwrap_or_else(PoisonError::into_inner);
-    if !parkings.iter().any(|known| known.id == timer.parking.id) {
-        parkings.push(timer.parking);
+    let mut schedules = schedules().lock().unwrap_or_else(PoisonError::into_inner);
+    if !schedules.iter().any(|known| known.id == timer.schedule.id) {
+        schedules.push(timer.schedule);
     }
 }
 
@@ -45,10 +45,10 @@ pub(super) fn wake_free_drivers() {
         .values()
         .map(|owner| owner.timer())
         .filter(|timer| timer.serves())
-        .map(|timer| timer.parking.id)
+        .map(|timer| timer.schedule.id)
         .collect();
-    let all = parkings().lock().unwrap_or_else(PoisonError::into_inner).clone();
-    all.iter().filter(|parking| !own.contains(&parking.id)).for_each(|parking| parking.wake_driver());
+    let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter().filter(|schedule| !own.contains(&schedule.id)).for_each(|schedule| schedule.wake_driver());
 }
 
 impl Course {
@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-impl Parking {
+impl Schedule {
     /// Begins a timer whose time a test shows, at first `now`.
     pub(crate) fn open_shown(&self, now: Tick) {
         self.clock.begin_to_show(now);

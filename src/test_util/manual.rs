@@ -263,7 +263,7 @@ impl ManualClock {
         }
         // Hold it first, so that no other timer has this memory now.
         let Some(held) = timer.try_hold() else { return };
-        if timer.parking.show(state.now) {
+        if timer.schedule.show(state.now) {
             timer.publish_removals();
             state.timers.push(held);
         }
@@ -304,7 +304,7 @@ impl ManualClock {
         // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
         let timers = State::timers(state);
         for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.parking.clock.show(tick);
+            timer.schedule.clock.show(tick);
         }
         let fired = timers.iter().map(|held| held.lease().fire_all(tick)).sum();
         for held in &timers {
@@ -334,7 +334,7 @@ impl ShowsTime for Inner {
     fn open(&self, wanted: Wanted) -> TimerLease {
         let mut state = self.lock();
         let timer = TimerLease::make(wanted);
-        timer.parking.open_shown(state.now);
+        timer.schedule.open_shown(state.now);
         timer.publish_removals();
         state.timers.push(timer.hold());
         timer

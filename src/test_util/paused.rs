@@ -150,7 +150,7 @@ pub(crate) fn resume(runtime: &Handle) -> bool {
     drop(runtimes);
     drop(before);
     for held in timers {
-        held.lease().parking.run(course);
+        held.lease().schedule.run(course);
     }
     true
 }

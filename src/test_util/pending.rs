@@ -154,7 +154,7 @@ pub fn pending() -> Vec<Pending> {
         return clock.waiting();
     }
     let Some(timer) = held::existing(runtime.id()) else { return Vec::new() };
-    of(timer.try_hold().iter().map(TimerHold::lease), timer.parking.clock.now())
+    of(timer.try_hold().iter().map(TimerHold::lease), timer.schedule.clock.now())
 }
 
 /// Returns a guard that fails the test if a timer of the current runtime still waits when the guard is dropped. It then

@@ -37,7 +37,7 @@ impl Consumer {
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
-            if left.registered(deadline) == Found::Parked {
+            if left.registered(deadline) == Found::Late {
                 wake(left, None);
             }
         }

@@ -10,7 +10,7 @@
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
 // 2. There is no answer "no": after `LOOKS` looks, nobody looks any more. Each reads one file at most.
-// 3. A stand-in looks, after the alarm thread has woken the driver, whose turn is short. Nobody waits for that.
+// 3. A helper thread looks, after the alarm thread has woken the driver, whose turn is short. Nobody waits for that.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,7 @@ impl FindIo {
         });
     }
 
-    /// Whether a stand-in is to look after this wake-up.
+    /// Whether a helper thread is to look after this wake-up.
     pub(crate) fn is_due(&self) -> bool {
         self.with_search(Search::is_due).unwrap_or(false)
     }

@@ -14,7 +14,7 @@
 // 2. A sleeping thread wakes no later than the first booking. If only a notification can ensure that, there is one, and
 //    no other until the thread has looked. A thread that cannot be woken sleeps for `SLICE` at most.
 // 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
-// 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a stand-in.
+// 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a helper thread.
 // 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
 //    the booking that finds this starts another thread.
@@ -35,8 +35,8 @@ use self::NoTimerfd as Timerfd;
 use super::has_threads;
 #[cfg(target_os = "linux")]
 use super::timerfd::Timerfd;
+use crate::core::helpers::Helpers;
 use crate::core::pool::Epoch;
-use crate::core::stand_ins::StandIns;
 use crate::util::catch_panic::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
@@ -56,8 +56,8 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// Books alarms.
 pub(crate) trait Booker: Send + Sync {
     /// Called by the alarm thread when the booking is due. All timers wait for that thread, so leave what may take long
-    /// to the stand-ins.
-    fn alarm(&'static self, stand_ins: &'static StandIns);
+    /// to the helper threads.
+    fn alarm(&'static self, helpers: &'static Helpers);
 
     /// A shard of the timer that has this epoch has no users any more.
     fn unused(&'static self, _: Epoch) {}
@@ -78,7 +78,7 @@ struct AlarmThread {
     file: Option<Timerfd>,
     /// Tells of jumps. Made when first wanted; `None` if the system refused it.
     jumps: OnceLock<Option<Timerfd>>,
-    stand_ins: StandIns,
+    helpers: Helpers,
 }
 
 struct State {
@@ -168,7 +168,7 @@ pub(crate) fn call_due() -> bool {
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
         let Some(booker) = due else { return called };
-        booker.alarm(&alarm.stand_ins);
+        booker.alarm(&alarm.helpers);
         called = true;
     }
 }
@@ -223,7 +223,7 @@ impl AlarmThread {
             changed: Condvar::new(),
             file,
             jumps: OnceLock::new(),
-            stand_ins: StandIns::new(),
+            helpers: Helpers::new(),
         }
     }
 
@@ -321,7 +321,7 @@ impl AlarmThread {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
-            catch_panic(|| booker.alarm(&self.stand_ins));
+            catch_panic(|| booker.alarm(&self.helpers));
             return Some(self.lock());
         }
         let on_file = self.set_file(&mut state, || now);
@@ -429,13 +429,13 @@ mod tests {
     use std::sync::mpsc;
 
     impl Booker for () {
-        fn alarm(&'static self, _: &'static StandIns) {}
+        fn alarm(&'static self, _: &'static Helpers) {}
     }
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
     impl Booker for Note {
-        fn alarm(&'static self, _: &'static StandIns) {
+        fn alarm(&'static self, _: &'static Helpers) {
             self.1.send((self.0, Instant::now())).unwrap();
             assert_ne!(self.0, "panics", "on purpose");
         }
@@ -445,7 +445,7 @@ mod tests {
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
     impl Booker for Gate {
-        fn alarm(&'static self, _: &'static StandIns) {
+        fn alarm(&'static self, _: &'static Helpers) {
             self.0.lock().unwrap().recv().unwrap();
         }
     }

@@ -8,7 +8,7 @@ use std::task::Wake;
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, Booker, BookerId, booked};
-use crate::core::stand_ins::StandIns;
+use crate::core::helpers::Helpers;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -28,7 +28,7 @@ fn late() {
 struct Counts(Arc<Woken>);
 
 impl Booker for Counts {
-    fn alarm(&'static self, _: &'static StandIns) {
+    fn alarm(&'static self, _: &'static Helpers) {
         self.0.wake_by_ref();
     }
 }
@@ -102,13 +102,13 @@ fn registering_against_the_alarm() {
         world.register(far(1));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.timer.parking.wake_driver();
+            world.timer.schedule.wake_driver();
             task.run()
         };
         let (task, (), woken) = race_three(wake_and_run, call, move || world.register(near(1)));
         let task = task.settle(|| woken.is_woken());
         assert_eq!(woken.take(), 1);
-        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
+        let _task = task.settle(|| world.timer.schedule.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
     });
 }
@@ -124,7 +124,7 @@ fn a_helper_turns_against_the_driver() {
         let (task, (), later) = race_three(move || task.run(), call, move || world.register(far(1)));
         let task = task.settle(|| due.is_woken());
         assert_eq!(due.take(), 1, "one of them fires it");
-        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
+        let _task = task.settle(|| world.timer.schedule.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -139,11 +139,11 @@ fn a_helper_turns_for_nothing_against_the_driver() {
         late();
         let come_twice = move || {
             let task = task.run();
-            world.timer.parking.wake_driver();
+            world.timer.schedule.wake_driver();
             task.run()
         };
         let (task, (), later) = race_three(come_twice, call, move || world.register(far(1)));
-        let _task = task.settle(|| world.timer.parking.next_wake() == far(1));
+        let _task = task.settle(|| world.timer.schedule.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
     });
@@ -160,6 +160,6 @@ fn shutdown_against_the_alarm() {
         wait_until("the driver sees it", || task.completes());
         wait_until("no waker is left", || !woken.is_held());
         assert_eq!(woken.take(), 1, "fired or shut down, once");
-        assert_eq!(world.timer.parking.booked(), None);
+        assert_eq!(world.timer.schedule.booked(), None);
     });
 }

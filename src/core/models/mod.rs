@@ -29,9 +29,9 @@ use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self as alarm_thread, Booker};
 use crate::core::driver::Driver;
+use crate::core::helpers::Helpers;
 use crate::core::shard::{ShardLease, WakeList};
 use crate::core::shards::{TimerLease, TurnBudget};
-use crate::core::stand_ins::StandIns;
 use crate::future::Sleep;
 use crate::util::error::Error;
 #[cfg(hairspring_loom)]
@@ -194,7 +194,7 @@ pub(crate) struct World {
 struct Mute;
 
 impl Booker for Mute {
-    fn alarm(&'static self, _: &'static StandIns) {}
+    fn alarm(&'static self, _: &'static Helpers) {}
 }
 
 impl World {
@@ -242,9 +242,9 @@ impl World {
     /// The driver was polled and not woken: it sleeps until `deadline` at most, and has a booking for that.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
-        let parking = self.timer.parking;
+        let schedule = self.timer.schedule;
         wait_until(&format!("the driver sleeps until {deadline:?} at most, and something wakes it by then"), || {
-            parking.next_wake() <= deadline && parking.booked().is_some_and(|at| at <= by)
+            schedule.next_wake() <= deadline && schedule.booked().is_some_and(|at| at <= by)
         });
     }
 }

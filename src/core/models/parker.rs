@@ -25,7 +25,7 @@ impl Place {
         assert!(self.wheels[wheel].registered(deadline));
         if self.parker.is_too_late_for(deadline) {
             let mut locked = self.parker.lock();
-            if locked.registered(deadline) == Found::Parked {
+            if locked.registered(deadline) == Found::Late {
                 let waker = locked.take();
                 locked.leave();
                 drop(locked);
@@ -60,14 +60,14 @@ impl Place {
 
     /// One sleeper wakes by itself for a deadline, or was woken.
     fn assert_wakes_by(&self, deadline: Tick, woken: &[&Arc<Woken>]) {
-        let by_itself = self.parker.lock().phase() == Phase::Parked && self.parker.next_wake() <= deadline;
+        let by_itself = self.parker.lock().phase() == Phase::Idle && self.parker.next_wake() <= deadline;
         assert!(by_itself || woken.iter().any(|woken| woken.is_woken()), "it sleeps through {deadline:?}");
     }
 }
 
 #[test]
-fn registering_against_parking() {
-    check("registering against parking", || {
+fn registering_against_going_idle() {
+    check("registering against going idle", || {
         let (place, woken) = (Place::new(), Woken::new());
         let sleeper = woken.clone();
         race(move || place.sleep(&sleeper), || place.register(0, far(1)));
@@ -77,8 +77,8 @@ fn registering_against_parking() {
 
 /// The sleeper slept before, until later.
 #[test]
-fn two_register_against_parking_again() {
-    check("two register against parking again", || {
+fn two_register_against_going_idle_again() {
+    check("two register against going idle again", || {
         let (place, woken) = (Place::new(), Woken::new());
         place.register(0, far(3));
         place.sleep(&woken);

@@ -1,4 +1,4 @@
-//! Models of what timers share: memory that one uses after another, and the stand-ins.
+//! Models of what timers share: memory that one uses after another, and the helper threads.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -71,7 +71,7 @@ fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
     woken
 }
 
-/// Does the work of the alarm thread, and of the stand-in that it sends.
+/// Does the work of the alarm thread, and of the helper thread that it sends.
 fn call() {
     #[cfg(hairspring_loom)]
     thread::call_due();
@@ -86,10 +86,10 @@ fn settle() {
     } {}
 }
 
-/// Two have booked, or one has and the stand-in has looked too early. A deadline registered in between is found.
+/// Two have booked, or one has and the helper thread has looked too early. A deadline registered in between is found.
 #[test]
 fn registering_against_the_turns_of_stand_ins() {
-    check("registering against the turns of stand-ins", || {
+    check("registering against the turns of helper threads", || {
         let timer = driverless();
         let first = register(timer, near(2));
         let (second, (), ()) = race_three(move || register(timer, near(1)), call, call);
@@ -98,19 +98,19 @@ fn registering_against_the_turns_of_stand_ins() {
         assert_eq!((first.take(), second.take()), (1, 1));
         let later = register(timer, far(1));
         let by = clock::instant_of(far(1)).into_std();
-        let parking = timer.parking;
+        let schedule = timer.schedule;
         wait_until("the alarm thread calls for what is far", || {
-            parking.next_wake() == far(1) && parking.booked().is_some_and(|at| at <= by)
+            schedule.next_wake() == far(1) && schedule.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
         close(timer);
     });
 }
 
-/// A timer ends while a stand-in turns for it, and the next timer takes its memory.
+/// A timer ends while a helper thread turns for it, and the next timer takes its memory.
 #[test]
-fn the_turn_of_a_stand_in_against_the_end_of_its_timer() {
-    check("the turn of a stand-in against the end of its timer", || {
+fn the_turn_of_a_helper_against_the_end_of_its_timer() {
+    check("the turn of a helper thread against the end of its timer", || {
         let timer = driverless();
         let woken = register(timer, near(1));
         let end_and_open = move || {
@@ -126,9 +126,9 @@ fn the_turn_of_a_stand_in_against_the_end_of_its_timer() {
 }
 
 #[cfg(hairspring_loom)]
-mod stand_ins {
+mod helpers {
     use super::*;
-    use crate::core::stand_ins::StandIns;
+    use crate::core::helpers::Helpers;
     use crate::util::sync::keep;
 
     /// Work that is left to an idle thread, that thread does. Otherwise the sender does.
@@ -136,15 +136,15 @@ mod stand_ins {
     fn sending_work_against_a_thread_that_goes_idle() {
         check("sending work against a thread that goes idle", || {
             let (one, other) = (Woken::new(), Woken::new());
-            let stand_ins: &'static StandIns = keep!(StandIns, StandIns::new());
+            let helpers: &'static Helpers = keep!(Helpers, Helpers::new());
             let (first, second) = (one.clone(), other.clone());
             let send = move || {
-                stand_ins.send(Box::new(move || Waker::from(first).wake()));
-                stand_ins.send(Box::new(move || Waker::from(second).wake()));
-                stand_ins.look_again();
+                helpers.send(Box::new(move || Waker::from(first).wake()));
+                helpers.send(Box::new(move || Waker::from(second).wake()));
+                helpers.look_again();
             };
             let (all, each) = ((one.clone(), other.clone()), (one, other));
-            race(send, move || stand_ins.serve(|| all.0.is_woken() && all.1.is_woken()));
+            race(send, move || helpers.serve(|| all.0.is_woken() && all.1.is_woken()));
             assert_eq!((each.0.take(), each.1.take()), (1, 1));
         });
     }

@@ -1,10 +1,10 @@
-//! Models of a timer: its shard, its parking, its driver, and the sleeps on it.
+//! Models of a timer: its shard, its schedule, its driver, and the sleeps on it.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
-use crate::core::parking::{Begun, DriverWaker, WakesBy};
+use crate::core::schedule::{Begun, DriverWaker, WakesBy};
 use crate::core::shard::WakeList;
 use crate::core::shards::Shards;
 use crate::future::Sleep;
@@ -29,7 +29,7 @@ fn registering_against_going_back_to_sleep() {
         let later = world.register(far(2));
         let task = Task::new(world).run();
         let wake_and_run = move || {
-            world.timer.parking.wake_driver();
+            world.timer.schedule.wake_driver();
             task.run()
         };
         let (task, sooner) = race(wake_and_run, move || world.register(far(1)));
@@ -105,7 +105,7 @@ fn two_register_in_one_shard() {
         let task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
-        world.timer.parking.wake_driver();
+        world.timer.schedule.wake_driver();
         let _task = task.run();
         world.assert_sleeps_until(far(2));
         assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
@@ -125,12 +125,12 @@ fn two_register_in_one_shard_against_going_to_sleep() {
     });
 }
 
-/// A turn on a clock that a test has paused, until it goes to sleep. Returns what the parking wakes for the next.
+/// A turn on a clock that a test has paused, until it goes to sleep. Returns what the schedule wakes for the next.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
-    let (woken, parking) = (Woken::new(), world.timer.parking);
+    let (woken, schedule) = (Woken::new(), world.timer.schedule);
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
-    assert_eq!(parking.begin_turn(Some(driver)), Begun::Turn);
-    parking.wake_by(WakesBy::Tokio);
+    assert_eq!(schedule.begin_turn(Some(driver)), Begun::Turn);
+    schedule.wake_by(WakesBy::Tokio);
     assert!(world.timer.turn(&mut WakeList::default(), Shards::earliest).is_some());
     woken
 }
@@ -148,7 +148,7 @@ fn cancel_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.parking.next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.schedule.next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 
@@ -169,7 +169,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
         }
-        assert_eq!((world.timer.parking.next_wake(), world.timer.earliest()), (far(2), far(2)));
+        assert_eq!((world.timer.schedule.next_wake(), world.timer.earliest()), (far(2), far(2)));
     });
 }
 

@@ -5,8 +5,8 @@ use std::task::Waker;
 
 use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
-use crate::core::parking::Parking;
 use crate::core::pool::Epoch;
+use crate::core::schedule::Schedule;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
@@ -48,15 +48,15 @@ impl ShardLease {
         self.shard.is_default(self.epoch)
     }
 
-    /// Whether this is a shard of the timer with this parking and epoch.
-    pub(crate) fn is_of(self, parking: &Parking, epoch: Epoch) -> bool {
-        self.epoch == epoch && std::ptr::eq(self.parking, parking)
+    /// Whether this is a shard of the timer with this schedule and epoch.
+    pub(crate) fn is_of(self, schedule: &Schedule, epoch: Epoch) -> bool {
+        self.epoch == epoch && std::ptr::eq(self.schedule, schedule)
     }
 
     /// The name of the timer; none if another timer has the shard by now.
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
-        let name = self.parking.name();
+        let name = self.schedule.name();
         // Checked last: see where it is set.
         if self.shard.was_opened_for(self.epoch) { name } else { None }
     }
@@ -64,13 +64,13 @@ impl ShardLease {
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        let clock = &self.parking.clock;
+        let clock = &self.schedule.clock;
         if clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
     }
 
     #[cold]
     fn time_shown(self) -> Tick {
-        let now = self.parking.clock.now();
+        let now = self.schedule.clock.now();
         // Checked last: a shard is opened for a timer before that timer's time is shown.
         if self.serves() { now } else { clock::now() }
     }
@@ -78,7 +78,7 @@ impl ShardLease {
     /// Whether a deadline has passed by the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
-        !self.parking.is_surely_future(deadline) && self.now() >= deadline
+        !self.schedule.is_surely_future(deadline) && self.now() >= deadline
     }
 
     /// Whether a deadline, rounded up to the timer's resolution, has passed by the timer's clock.
@@ -99,7 +99,7 @@ impl ShardLease {
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
         // Checked last: a shard is opened for that timer before it is found driverless, and serves it for good.
-        self.parking.is_driverless() && self.serves()
+        self.schedule.is_driverless() && self.serves()
     }
 
     /// Adds a user of the timer, unless all have left.
@@ -110,7 +110,7 @@ impl ShardLease {
     /// Removes a user. The timer ends if it was the last and nothing waits.
     pub(crate) fn leave(self) {
         if self.shard.leave(self.epoch) {
-            self.parking.unused(self.epoch);
+            self.schedule.unused(self.epoch);
         }
     }
 

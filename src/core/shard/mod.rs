@@ -18,8 +18,8 @@ pub(crate) use self::lease::ShardLease;
 use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
-use crate::core::parking::Parking;
 use crate::core::pool::{Epoch, Holders};
+use crate::core::schedule::Schedule;
 use crate::core::statistics::{Counts, Lateness, Snapshot};
 use crate::seam;
 use crate::util::catch_panic::catch_panic;
@@ -39,7 +39,7 @@ const MOVES: u64 = 512;
 // register and cancel find what they read on few lines.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
-    parking: &'static Parking,
+    schedule: &'static Schedule,
     capacity: &'static Capacity,
     state: FairMutex<State>,
     next: Next,
@@ -94,7 +94,7 @@ pub(crate) struct WakeList {
 }
 
 impl Shard {
-    pub(crate) fn new(parking: &'static Parking, capacity: &'static Capacity) -> Self {
+    pub(crate) fn new(schedule: &'static Schedule, capacity: &'static Capacity) -> Self {
         Shard {
             state: FairMutex::new(State {
                 wheel: Wheel::new(),
@@ -111,7 +111,7 @@ impl Shard {
             users: Holders::none(),
             resolution: AtomicU64::new(Ticks::ONE.0),
             publishes_removals: AtomicBool::new(false),
-            parking,
+            schedule,
             capacity,
         }
     }
@@ -138,7 +138,7 @@ impl Shard {
     /// no wheel while it stays where it is.
     #[inline]
     fn is_past(&self, state: &State, tick: Tick) -> bool {
-        tick <= state.wheel.elapsed() || source::any_is_held() && self.parking.clock.has_shown(tick)
+        tick <= state.wheel.elapsed() || source::any_is_held() && self.schedule.clock.has_shown(tick)
     }
 
     #[inline]
@@ -184,7 +184,7 @@ impl Shard {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest {
-            self.parking.registered(deadline);
+            self.schedule.registered(deadline);
         }
     }
 
@@ -202,7 +202,7 @@ impl Shard {
         let later = self.look(&state) > before;
         drop(state);
         if later {
-            self.parking.put_off(before);
+            self.schedule.put_off(before);
         }
     }
 

@@ -17,8 +17,8 @@ impl Wake for Woken {
 
 /// A shard that serves a timer.
 fn shard() -> ShardLease {
-    let parking: &Parking = Box::leak(Box::new(Parking::new()));
-    let shard: &Shard = Box::leak(Box::new(Shard::new(parking, Box::leak(Box::new(Capacity::new())))));
+    let schedule: &Schedule = Box::leak(Box::new(Schedule::new()));
+    let shard: &Shard = Box::leak(Box::new(Shard::new(schedule, Box::leak(Box::new(Capacity::new())))));
     shard.open(EPOCH, Ticks::ONE);
     ShardLease::new(shard, EPOCH)
 }

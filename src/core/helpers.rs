@@ -1,11 +1,11 @@
-//! [`StandIns`]: threads that do what may block, or is not our code, in place of the alarm thread.
+//! [`Helpers`]: threads that do what may block, or is not our code, in place of the alarm thread.
 //!
 //! They turn the wheels of a timer whose driver is late or that has none, and wake drivers that foreign executors poll.
 //
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or on a new one. So work that blocks delays no other work.
 // 2. If the system refuses a thread, the sender does the work.
-// 3. An idle thread ends after a while. A program that needs no stand-in has none.
+// 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct StandIns {
+pub(crate) struct Helpers {
     state: Mutex<State>,
     sent: Condvar,
 }
@@ -30,9 +30,9 @@ struct State {
     idle: usize,
 }
 
-impl StandIns {
+impl Helpers {
     pub(crate) fn new() -> Self {
-        StandIns { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
+        Helpers { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -65,7 +65,7 @@ impl StandIns {
         if MODELLED {
             return false;
         }
-        let thread = std::thread::Builder::new().name("hairspring-stand-in".into());
+        let thread = std::thread::Builder::new().name("hairspring-helper".into());
         thread.spawn(|| self.serve(|| false)).is_ok()
     }
 
@@ -100,7 +100,7 @@ impl StandIns {
 }
 
 #[cfg(all(test, hairspring_loom))]
-impl StandIns {
+impl Helpers {
     /// Wakes all threads, to see whether they are done.
     pub(crate) fn look_again(&self) {
         drop(self.lock());
@@ -117,21 +117,21 @@ mod tests {
     #[test]
     fn work_that_blocks_holds_up_no_other() {
         const BLOCKED: usize = 5;
-        let stand_ins: &'static StandIns = Box::leak(Box::new(StandIns::new()));
+        let helpers: &'static Helpers = Box::leak(Box::new(Helpers::new()));
         let (done, all) = mpsc::channel();
         let gates: Vec<_> = (0..BLOCKED)
             .map(|number| {
                 let (open, closed) = mpsc::channel::<()>();
                 let done = done.clone();
-                stand_ins.send(Box::new(move || {
+                helpers.send(Box::new(move || {
                     let _ = closed.recv();
                     done.send(number).unwrap();
                 }));
                 open
             })
             .collect();
-        stand_ins.send(Box::new(|| panic!("on purpose")));
-        stand_ins.send(Box::new(move || done.send(BLOCKED).unwrap()));
+        helpers.send(Box::new(|| panic!("on purpose")));
+        helpers.send(Box::new(move || done.send(BLOCKED).unwrap()));
         assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
         drop(gates);
         assert_eq!(all.iter().count(), BLOCKED);
@@ -140,9 +140,9 @@ mod tests {
     /// Both pieces of work are sent before the idle thread wakes: here it never does.
     #[test]
     fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
-        let stand_ins = StandIns::new();
-        stand_ins.lock().idle = 1;
-        let takes_a_thread = [(), ()].map(|()| stand_ins.queue(Box::new(|| ())));
+        let helpers = Helpers::new();
+        helpers.lock().idle = 1;
+        let takes_a_thread = [(), ()].map(|()| helpers.queue(Box::new(|| ())));
         assert_eq!(takes_a_thread, [false, true]);
     }
 }

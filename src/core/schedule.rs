@@ -1,4 +1,4 @@
-//! [`Parking`]: when a timer's next turn begins, what makes it begin, and who makes it.
+//! [`Schedule`]: when a timer's next turn begins, what makes it begin, and who makes it.
 //!
 //! A turn fires what is due, finds the earliest deadline left, and sets an alarm for it. The driver's task, its own
 //! alarm, or a helper thread if the driver is late, makes a turn: whoever begins one while another is made lets that
@@ -31,7 +31,7 @@ use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Orderi
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Parking::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
+/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
 /// polled after its deadline only goes on waiting, until the thread runs and wakes it.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
@@ -47,7 +47,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// How often a driver looks at a clock for which it has no alarm.
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
 
-pub(crate) struct Parking {
+pub(crate) struct Schedule {
     pub(crate) parker: Parker<Plan>,
     /// No deadline after this tick can have passed. `Tick::MAX` if that is not known.
     certain: AtomicU64,
@@ -130,11 +130,11 @@ pub(crate) enum Due {
     Helper,
 }
 
-impl Parking {
+impl Schedule {
     pub(crate) fn new() -> Self {
         // Not part of any handshake, so models share it.
         static NEXT: Counter = Counter::new(0);
-        Parking {
+        Schedule {
             parker: Parker::new(Plan {
                 is_open: false,
                 name: None,
@@ -336,7 +336,7 @@ impl Parking {
             return;
         }
         let mut plan = self.parker.lock();
-        if !plan.look_again() && plan.phase() == Phase::Parked && self.next_wake() >= before {
+        if !plan.look_again() && plan.phase() == Phase::Idle && self.next_wake() >= before {
             self.call(plan, false);
         }
     }
@@ -344,7 +344,7 @@ impl Parking {
     /// Wakes a sleeping driver, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let mut plan = self.parker.lock();
-        if !plan.look_again() && plan.phase() == Phase::Parked && !self.is_driverless() {
+        if !plan.look_again() && plan.phase() == Phase::Idle && !self.is_driverless() {
             self.call(plan, false);
         }
     }
@@ -378,7 +378,7 @@ impl Parking {
         match plan.phase() {
             // Whoever turns sets the next alarm.
             Phase::Looking { .. } => Due::Nothing,
-            Phase::Parked => self.alarm_in_time(plan),
+            Phase::Idle => self.alarm_in_time(plan),
             Phase::Away if sync::now() >= plan.late_at => Due::Helper,
             Phase::Away => {
                 self.book(plan.late_at);
@@ -500,7 +500,7 @@ fn wake(mut plan: Locked<'_, Plan>) {
 }
 
 // The alarm thread calls outside the lock, and finds a consistent state whatever has panicked.
-impl std::panic::RefUnwindSafe for Parking {}
+impl std::panic::RefUnwindSafe for Schedule {}
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
@@ -508,48 +508,48 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::core::stand_ins::StandIns;
+    use crate::core::helpers::Helpers;
 
     /// The driver begins a turn.
-    fn comes(parking: &Parking) -> Begun {
-        parking.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
+    fn comes(schedule: &Schedule) -> Begun {
+        schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
     }
 
-    /// The parking of a timer whose driver has been polled once, and sleeps.
-    fn parked() -> Parking {
-        let parking = Parking::new();
-        parking.open(Ticks(0));
-        assert_eq!(comes(&parking), Begun::Turn);
-        assert_eq!(parking.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
-        parking
+    /// The schedule of a timer whose driver has been polled once, and sleeps.
+    fn parked() -> Schedule {
+        let schedule = Schedule::new();
+        schedule.open(Ticks(0));
+        assert_eq!(comes(&schedule), Begun::Turn);
+        assert_eq!(schedule.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
+        schedule
     }
 
     /// Whoever comes during a turn leaves, so the turn has to see what they came for.
     #[test]
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
-        let parking = parked();
-        let comes: [fn(&Parking); 4] = [
-            |parking| assert_eq!(comes(parking), Begun::Elsewhere),
-            |parking| parking.registered(Tick(1)),
-            |parking| parking.put_off(Tick(1)),
-            Parking::wake_driver,
+        let schedule = parked();
+        let comes: [fn(&Schedule); 4] = [
+            |schedule| assert_eq!(comes(schedule), Begun::Elsewhere),
+            |schedule| schedule.registered(Tick(1)),
+            |schedule| schedule.put_off(Tick(1)),
+            Schedule::wake_driver,
         ];
-        assert_eq!(parking.begin_turn(None), Begun::Turn);
+        assert_eq!(schedule.begin_turn(None), Begun::Turn);
         for come in comes {
-            come(&parking);
-            assert_eq!(parking.end_turn(Tick(1), Tick::MAX), None);
+            come(&schedule);
+            assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), None);
         }
-        assert_eq!(parking.end_turn(Tick(1), Tick::MAX), Some(Tick::MAX));
+        assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), Some(Tick::MAX));
     }
 
     /// Nobody makes the turns that follow, and none is begun.
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
-        let parking = parked();
-        assert_eq!(comes(&parking), Begun::Turn);
-        parking.close();
-        assert_eq!(parking.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
-        assert_eq!((comes(&parking), parking.booked()), (Begun::Ended, None));
+        let schedule = parked();
+        assert_eq!(comes(&schedule), Begun::Turn);
+        schedule.close();
+        assert_eq!(schedule.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
+        assert_eq!((comes(&schedule), schedule.booked()), (Begun::Ended, None));
     }
 
     /// An alarm of a driver's own, which says for when it was set. It fails from the second time on.
@@ -570,25 +570,25 @@ mod tests {
 
     #[test]
     fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
-        let parking = parked();
-        parking.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        let schedule = parked();
+        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
         let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
-        assert_eq!(comes(&parking), Begun::Turn);
+        assert_eq!(comes(&schedule), Begun::Turn);
         let alarm = Arc::new(Alarm::default());
-        parking.wake_by(WakesBy::Own(alarm.clone()));
-        assert_eq!(parking.end_turn(Tick(1), later), Some(later));
+        schedule.wake_by(WakesBy::Own(alarm.clone()));
+        assert_eq!(schedule.end_turn(Tick(1), later), Some(later));
         let instant = |tick| clock::instant_of(tick).into_std();
-        assert!(parking.booked() > Some(instant(later)), "the thread looks once the driver is late");
-        parking.registered(sooner);
+        assert!(schedule.booked() > Some(instant(later)), "the thread looks once the driver is late");
+        schedule.registered(sooner);
         assert_eq!(*alarm.0.lock().unwrap(), [later, sooner].map(instant));
-        assert_eq!((parking.next_wake(), parking.booked()), (sooner, Some(instant(sooner))), "the thread serves");
+        assert_eq!((schedule.next_wake(), schedule.booked()), (sooner, Some(instant(sooner))), "the thread serves");
     }
 
     /// Records that the alarm thread has called.
     struct Notes(AtomicBool);
 
     impl Booker for Notes {
-        fn alarm(&'static self, _: &'static StandIns) {
+        fn alarm(&'static self, _: &'static Helpers) {
             self.0.store(true, SeqCst);
         }
     }
@@ -598,10 +598,10 @@ mod tests {
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start();
         let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
-        let parking = parked();
-        parking.set_booker(booker);
-        assert_eq!(parking.booked(), None);
-        parking.wake_driver();
+        let schedule = parked();
+        schedule.set_booker(booker);
+        assert_eq!(schedule.booked(), None);
+        schedule.wake_driver();
         let start = Instant::now();
         while !booker.0.load(SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
