@@ -262,24 +262,15 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         Pages { reserved: self.reserved, ..Pages::new() }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.table.iter().flat_map(|page| page.iter().map(|(_, value)| value))
-    }
-
-    /// Panics if the pages and their bookkeeping disagree.
-    pub(super) fn check(&self, len: usize) {
-        assert_eq!(len, self.table.iter().map(Page::len).sum::<usize>(), "each cell is counted");
-        assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
-        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
-        for (number, page) in self.table.iter().enumerate() {
-            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
-            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
-            assert!(
-                number < self.kept() || number == self.current || page.capacity() == 0 || !page.is_empty(),
-                "page {number} is empty and holds memory"
-            );
-        }
+    /// What is here, with its index.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let of_page = |(number, page): (usize, _)| {
+            Slab::iter(page).map(move |(cell, value)| {
+                (u32::try_from(number * PAGE + cell).expect("`push_page` keeps every index within `u32`"), value)
+            })
+        };
+        self.table.iter().enumerate().flat_map(of_page)
     }
 }
 

@@ -1,3 +1,5 @@
+use slab::Slab;
+
 use super::super::Wheel;
 use super::Cell;
 use crate::wheel::Tick;
@@ -5,6 +7,24 @@ use crate::wheel::Tick;
 const PAGE: usize = 128;
 
 type Pages = super::Pages<(), PAGE>;
+
+impl<T, const PAGE: usize> super::Pages<T, PAGE> {
+    /// Panics if the pages and their bookkeeping disagree.
+    pub(in crate::wheel) fn check(&self, len: usize) {
+        assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
+        assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
+        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
+        for (number, page) in self.table.iter().enumerate() {
+            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
+            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
+            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
+            assert!(
+                number < self.kept() || number == self.current || page.capacity() == 0 || !page.is_empty(),
+                "page {number} is empty and holds memory"
+            );
+        }
+    }
+}
 
 fn insert(pages: &mut Pages) -> u32 {
     let index = pages.next_index();

@@ -1,8 +1,11 @@
 //! `Wheel` as a user sees it. If a test names an issue or a commit, it is for a bug in another timer.
 
+mod check;
+mod model;
+
 use std::rc::Rc;
 
-use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
+use super::{Key, Step, Tick, Ticks, Wheel};
 
 /// How many ticks all slots of a level span, from level 0 up to the last that fits.
 fn spans() -> impl Iterator<Item = u64> {
