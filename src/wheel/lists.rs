@@ -272,13 +272,6 @@ impl Lists {
         let alone = (head == NIL && tail != NIL).then_some(tail);
         alone.into_iter().chain(self.blocks(place).flat_map(Block::iter))
     }
-
-    /// Gives memory back that no list needs.
-    pub(super) fn shrink(&mut self) {
-        let spare = std::mem::replace(&mut self.spare, NIL);
-        self.blocks.take_if(spare, |_| true);
-        self.blocks.shrink();
-    }
 }
 
 #[cfg(test)]

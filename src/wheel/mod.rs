@@ -111,6 +111,9 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
+    /// How many entries there may be.
+    pub(crate) const MOST: usize = Cells::<T>::MOST;
+
     /// An empty wheel at tick 0. It asks for memory when it gets its first entry.
     ///
     /// ```
@@ -221,7 +224,8 @@ impl<T> Wheel<T> {
         self.len() == 0
     }
 
-    /// How many entries the memory held now has room for. It shrinks by itself as the population does.
+    /// How many entries the memory held now has room for. It grows by room for 128, copies nothing, and shrinks by itself
+    /// as the population does.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -421,39 +425,7 @@ impl<T> Wheel<T> {
         &self.occupied[..LEVELS]
     }
 
-    /// Keeps room for `additional` more entries until [`shrink_to_fit`](Wheel::shrink_to_fit).
-    ///
-    /// Takes no time and next to no memory, however many they are: memory is asked for as entries come, some at a time,
-    /// and from then on it stays. What is taken beyond that is given back as the population shrinks.
-    ///
-    /// # Panics
-    /// If the wheel would have room for more than 2^32 - 128 entries.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::<u64>::new();
-    /// wheel.reserve(10_000);
-    /// assert!(wheel.capacity() >= 10_000);
-    /// ```
-    #[track_caller]
-    pub fn reserve(&mut self, additional: usize) {
-        self.cells.reserve(self.len().saturating_add(additional));
-    }
-
-    /// Gives memory back that no entry is in, reserved or not. Entries stay where they are.
-    ///
-    /// ```
-    /// let mut wheel = hairspring::wheel::Wheel::<u64>::new();
-    /// wheel.reserve(10_000);
-    /// wheel.shrink_to_fit();
-    /// assert_eq!(wheel.capacity(), 0);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.cells.shrink();
-        self.lists.shrink();
-    }
-
-    /// Drops all entries. Their keys are stale; reserved room stays.
+    /// Drops all entries and gives their memory back. Their keys are stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -461,15 +433,10 @@ impl<T> Wheel<T> {
     /// let key = wheel.insert(Tick(5), 'x');
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
+    /// assert_eq!(wheel.capacity(), 0);
     /// ```
     pub fn clear(&mut self) {
-        let fresh = Wheel {
-            elapsed: self.elapsed,
-            cells: self.cells.emptied(),
-            inserted: self.inserted,
-            cascaded: self.cascaded,
-            ..Wheel::new()
-        };
+        let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
         // Whole again before the first value is dropped, which is not our code.
         drop(std::mem::replace(self, fresh));
     }

@@ -8,8 +8,7 @@
 //! 3. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
 //!    is used.
 //! 4. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
-//! 5. No page but `current`, the first and those reserved is both empty and allocated: memory is given back as a
-//!    population shrinks.
+//! 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
 //! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
 //!
 //! Must not know: levels, slots, time.
@@ -97,8 +96,6 @@ pub(super) struct Pages<T, const PAGE: usize> {
     first_open: usize,
     /// The page that takes inserts until it is full.
     current: usize,
-    /// How many pages keep their memory although they are empty, once they have it.
-    reserved: usize,
 }
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
@@ -106,12 +103,11 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
-        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0, reserved: 0 }
+        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0 }
     }
 
     pub(super) fn capacity(&self) -> usize {
-        let beyond = self.table.iter().skip(self.reserved).filter(|page| page.capacity() > 0);
-        (self.reserved + beyond.count()) * PAGE
+        self.table.iter().map(Slab::capacity).sum()
     }
 
     /// The index of what is inserted next.
@@ -145,7 +141,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         // The page was full before, or has nothing left.
         if page.len() == PAGE - 1 {
             self.mark_open(number);
-        } else if page.is_empty() && number >= self.kept() {
+        } else if page.is_empty() && number > 0 {
             self.release(number);
         }
         Some(taken)
@@ -208,21 +204,16 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
             self.next_page();
         }
         for empty in [page, before] {
-            if empty != self.current && empty >= self.kept() && self.table[empty].is_empty() {
+            if empty != self.current && empty > 0 && self.table[empty].is_empty() {
                 self.table[empty] = Page::new();
             }
         }
-        self.trim(TRIMMED);
-    }
-
-    /// How many pages keep their memory: those reserved, and the first.
-    fn kept(&self) -> usize {
-        self.reserved.max(1)
+        self.trim();
     }
 
     /// Drops some released pages at the end, so that the page table shrinks too.
-    fn trim(&mut self, most: usize) {
-        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(most).count();
+    fn trim(&mut self) {
+        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(TRIMMED).count();
         let len = (self.table.len() - trailing).max(self.current + 1);
         self.table.truncate(len);
         self.open.truncate(len.div_ceil(64));
@@ -231,35 +222,10 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         }
         self.first_open = self.first_open.min(self.open.len());
         let table = self.table.capacity();
-        if table > 64 && table / 4 > len.max(self.reserved) {
+        if table > 64 && table / 4 > len {
             self.table.shrink_to(len * 2);
             self.open.shrink_to_fit();
         }
-    }
-
-    /// Keeps room for `entries` in all. A page is asked for when its first entry comes.
-    #[track_caller]
-    pub(super) fn reserve(&mut self, entries: usize) {
-        assert!(entries <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
-        self.reserved = self.reserved.max(entries.div_ceil(PAGE));
-        self.table.reserve(self.reserved.saturating_sub(self.table.len()));
-    }
-
-    /// Gives the memory of all empty pages back, reserved or not.
-    pub(super) fn shrink(&mut self) {
-        self.reserved = 0;
-        for page in self.table.iter_mut().filter(|page| page.is_empty()) {
-            *page = Page::new();
-        }
-        self.current = self.lowest_open().unwrap_or(0);
-        self.trim(usize::MAX);
-        self.table.shrink_to_fit();
-        self.open.shrink_to_fit();
-    }
-
-    /// Empty pages that keep the room that is reserved in these.
-    pub(super) fn emptied(&self) -> Self {
-        Pages { reserved: self.reserved, ..Pages::new() }
     }
 
     /// What is here, with its index.

@@ -230,18 +230,12 @@ impl Round {
     }
 
     fn as_a_whole(&mut self) {
-        match self.numbers.below(8) {
-            0 => {
-                self.wheel.clear();
-                self.gone.extend(std::mem::take(&mut self.model).into_values().map(|entry| entry.key));
-                self.at_rest = true;
-            }
-            1..=3 => self.wheel.shrink_to_fit(),
-            _ => {
-                let room = usize::try_from(self.numbers.up_to_bits(10)).unwrap();
-                self.wheel.reserve(room);
-                assert!(self.wheel.capacity() >= self.model.len() + room);
-            }
+        if self.numbers.below(8) == 0 {
+            self.wheel.clear();
+            self.gone.extend(std::mem::take(&mut self.model).into_values().map(|entry| entry.key));
+            self.at_rest = true;
+        } else {
+            self.wheel = self.wheel.clone();
         }
     }
 

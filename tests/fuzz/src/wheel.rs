@@ -40,8 +40,6 @@ pub(crate) enum Op {
     Pop(Tick),
     PopAll(Tick),
     Clear,
-    Reserve(u32),
-    Shrink,
     Clone,
 }
 
@@ -149,9 +147,8 @@ impl Target for Pair {
             },
             14 => match random.below(48) {
                 0 => Op::Clear,
-                1..=12 => Op::Shrink,
-                13..=16 => Op::Clone,
-                _ => Op::Reserve(u32::try_from(random.up_to_bits(10)).expect("ten bits")),
+                1..=4 => Op::Clone,
+                _ => Op::Get(any),
             },
             _ => self.generate_step(random),
         }
@@ -182,12 +179,7 @@ impl Target for Pair {
                 self.order.clear();
                 self.at_rest = true;
             }
-            Op::Shrink => self.wheel.shrink_to_fit(),
             Op::Clone => self.wheel = self.wheel.clone(),
-            Op::Reserve(room) => {
-                self.wheel.reserve(room as usize);
-                assert!(self.wheel.capacity() >= self.entries.len() + room as usize, "room was reserved");
-            }
             Op::RemoveStale(any) => self.with_stale(any, |wheel, key| assert_eq!(wheel.remove(key), None)),
             Op::ResetStale(any, deadline) => {
                 self.with_stale(any, |wheel, key| assert!(!wheel.reset(key, deadline), "a stale key was accepted"));
