@@ -429,7 +429,6 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Panics: the key names no entry.
 /// The memory.
 impl<T> DelayQueue<T> {
     /// Gives the reserved room up, and frees all memory if the queue is empty.
