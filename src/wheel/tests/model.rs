@@ -75,7 +75,7 @@ impl Numbers {
 type Rank = (Tick, u64);
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct Expected {
     key: Key,
     deadline: Tick,
     value: u64,
@@ -85,7 +85,7 @@ struct Round {
     numbers: Numbers,
     wheel: Wheel<u64>,
     /// What must be in the wheel.
-    model: BTreeMap<Rank, Entry>,
+    model: BTreeMap<Rank, Expected>,
     /// Keys of entries that have fired or were removed.
     gone: Vec<Key>,
     /// How many inserts and resets there were.
@@ -162,7 +162,7 @@ impl Round {
         }
         let (deadline, value) = (self.tick(), self.numbers.next());
         let key = self.wheel.insert(deadline, value);
-        self.expect(Entry { key, deadline, value });
+        self.expect(Expected { key, deadline, value });
     }
 
     fn remove(&mut self) {
@@ -177,7 +177,7 @@ impl Round {
         let deadline = self.tick();
         assert!(self.wheel.reset(entry.key, deadline), "what is in the wheel can be reset");
         self.model.remove(&rank);
-        self.expect(Entry { deadline, ..entry });
+        self.expect(Expected { deadline, ..entry });
     }
 
     fn step_to_done(&mut self, now: Tick) {
@@ -274,14 +274,14 @@ impl Round {
         }
     }
 
-    fn expect(&mut self, entry: Entry) {
+    fn expect(&mut self, entry: Expected) {
         let due = entry.deadline.max(self.wheel.elapsed());
         self.armed += 1;
         let before = self.model.insert((due, self.armed), entry);
         assert!(before.is_none());
     }
 
-    fn any(&mut self) -> Option<(Rank, Entry)> {
+    fn any(&mut self) -> Option<(Rank, Expected)> {
         let count = self.model.len() as u64;
         let index = self.numbers.below(count.max(1));
         self.model.iter().nth(usize::try_from(index).unwrap()).map(|(&rank, &entry)| (rank, entry))
