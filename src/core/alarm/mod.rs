@@ -10,7 +10,7 @@ use std::io;
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::util::enabled::NotEnabled;
+use crate::util::panics::NotEnabled;
 
 /// Whether there can be an alarm thread. Whether a WebAssembly system has threads is not known, so they count as missing.
 pub(crate) fn has_threads() -> bool {

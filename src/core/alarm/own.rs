@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 
 use super::{Alarm, SharedAlarm, Unfit, has_threads};
 use crate::clock::instant::{self, Instant};
-use crate::util::enabled::{self, NotEnabled};
+use crate::util::panics::{self, NotEnabled};
 
 /// The alarm that a timer was built with, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
@@ -118,14 +118,14 @@ impl OwnAlarm {
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
     pub(crate) fn watches_for_pause(&self) -> bool {
-        self.paused_clocks && enabled::may_guess() && instant::may_be_paused()
+        self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
     /// a current-thread runtime can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time` is not known.
-        if at.is_some() && enabled::silently(|| self.tokio.make()).is_err() {
+        if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {
             self.give_up(Alarm::Tokio);
         } else {
             self.set_tokio(at);
@@ -164,7 +164,7 @@ impl TokioAlarm {
     pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
         if self.sleep.is_none() {
             let never = tokio::time::Instant::from(Instant::now() + LONGEST);
-            self.sleep = Some(enabled::with_time(|| Box::pin(tokio::time::sleep_until(never)))?);
+            self.sleep = Some(panics::if_enabled(|| Box::pin(tokio::time::sleep_until(never)))?);
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ use super::has_threads;
 use super::timerfd::Timerfd;
 use crate::core::helpers::Helpers;
 use crate::core::pool::Epoch;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.

@@ -1,18 +1,29 @@
-//! Calls that need `enable_io` or `enable_time` on the current runtime.
+//! Runs code that may panic: that of others, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
 //! Tokio does not say whether a runtime has them: a call that needs one panics if it is missing. That panic is caught
 //! here, but it prints a message, and it ends a program that aborts on panics. So there is no call if the answer is
 //! known: outside any runtime, and without an epoll instance in the process.
 //
 // Invariants
-// 1. A call that may panic is made only if the user has said that the runtime has what it needs, if `may_guess` says
-//    that a panic does no harm, or for a clock that a test pauses.
+// 1. A call that may panic for want of a driver is made only if the user has said that the runtime has what it needs, if
+//    `may_guess` says that a panic does no harm, or for a clock that a test pauses.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 use tokio::runtime::Handle;
+
+/// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
+/// reported the panic; this drops only its payload.
+pub(crate) fn catch_panic(code: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
+        // Dropping the payload can panic too. Then that payload leaks.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(payload);
+        }
+    }
+}
 
 /// The current runtime lacks what is needed, or there is no runtime.
 #[derive(Debug)]
@@ -22,15 +33,11 @@ pub(crate) struct NotEnabled;
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    if has_no_epoll() { Err(NotEnabled) } else { attempt(make) }
+    if has_no_epoll() { Err(NotEnabled) } else { if_enabled(make) }
 }
 
-/// Makes something that registers with the time driver of the current runtime.
-pub(crate) fn with_time<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    attempt(make)
-}
-
-fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
+/// Makes something that registers with a driver of the current runtime.
+pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
     Handle::try_current().map_err(|_| NotEnabled)?;
     catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
 }
@@ -85,11 +92,23 @@ fn has_no_epoll() -> bool {
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_payload_that_panics_is_caught_too() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("on purpose, while being dropped");
+            }
+        }
+        catch_panic(|| std::panic::panic_any(Bomb));
+    }
+
     /// `tests/silence.rs` checks a process without an I/O driver.
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
         let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
