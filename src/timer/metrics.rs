@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::clock::{self, Instant};
-use crate::core::shards::TimerLease;
+use crate::core::lease::TimerLease;
 use crate::core::statistics::{Lateness, Snapshot};
 use crate::wheel::Tick;
 

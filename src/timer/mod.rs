@@ -28,8 +28,8 @@ pub use crate::core::statistics::Lateness;
 use std::sync::Arc;
 
 use crate::clock::{self, Instant};
+use crate::core::lease::{Owner, TimerLease};
 use crate::core::registry;
-use crate::core::shards::{Owner, TimerLease};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
