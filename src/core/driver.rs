@@ -94,7 +94,10 @@ impl Driver {
         if !runs || watches {
             timer.publish_removals();
         }
-        let alarm = self.choose_alarm(runs, watches);
+        if timer.schedule.io.found() {
+            self.alarm.found_io();
+        }
+        let alarm = self.alarm.choose(runs, watches);
         let is_tokio = matches!(alarm, WakesBy::Tokio);
         timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
@@ -104,27 +107,6 @@ impl Driver {
         } else if watches {
             let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.schedule.clock.instant_of(at)));
             self.alarm.watch_for_pause(at);
-        }
-    }
-
-    /// What is to begin the next turn, if the clock `runs` or does not, or if this `watches` for a pause.
-    fn choose_alarm(&mut self, runs: bool, watches: bool) -> WakesBy {
-        if self.timer.schedule.io.found() {
-            self.alarm.found_io();
-        }
-        match self.alarm.to_set(runs, watches) {
-            Some(Alarm::Tokio) if self.alarm.make_tokio().is_ok() => return WakesBy::Tokio,
-            Some(Alarm::Tokio) => self.alarm.give_up(Alarm::Tokio),
-            Some(alarm) => match self.alarm.shared() {
-                Ok(shared) => return WakesBy::Own(shared),
-                Err(_) => self.alarm.give_up(alarm),
-            },
-            None => {}
-        }
-        match runs {
-            true if watches => WakesBy::Both,
-            true => WakesBy::Thread,
-            false => WakesBy::NowAndThen,
         }
     }
 }
