@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::clock::{self, Instant};
-use crate::core::pool::Epoch;
+use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;

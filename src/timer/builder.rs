@@ -10,9 +10,10 @@ use super::Timer;
 use crate::clock;
 use crate::core::alarm::{Alarm, Unfit};
 use crate::core::driver::Driver;
-use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
-use crate::core::shards::TimerLease;
+use crate::core::lease::TimerLease;
+use crate::core::settings::{MOST_SHARDS, Settings};
 use crate::core::{registry, task};
+use crate::seam::ShowsTime;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
@@ -288,7 +289,7 @@ impl Builder {
             let timer = self.by_hand()?;
             return Ok((timer, Driver::new(timer, Alarm::Thread)));
         }
-        Ok(self.settings()?.make())
+        Ok(Driver::with_timer(&self.settings()?))
     }
 
     /// A timer on the manual clock that was given.
@@ -296,18 +297,17 @@ impl Builder {
         // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
-        Ok(clock.open(self.clone().shards(shards).settings()?.wanted))
+        Ok(clock.open(&self.clone().shards(shards).settings()?))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {
         let mut settings =
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
-        let wanted = &mut settings.wanted;
-        let shards = self.shards.unwrap_or(wanted.shards);
+        let shards = self.shards.unwrap_or(settings.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
             return Err(BuildError(format!("shards is {shards}: a timer has from 1 to {MOST_SHARDS}")));
         }
-        wanted.shards = shards;
+        settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
                 return Err(BuildError(format!(
@@ -315,18 +315,18 @@ impl Builder {
                 )));
             }
             // Deadlines that are rounded fall together by themselves.
-            (wanted.resolution, wanted.coalesce) = (clock::ticks_in(resolution), Ticks(0));
+            (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
             return Err(BuildError(format!("capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX)));
         }
-        wanted.capacity = self.capacity;
-        wanted.name = self.name;
+        settings.capacity = self.capacity;
+        settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
                 return Err(BuildError(format!("coalesce is {longest:?}: a timer's is at most {LONGEST_WAIT:?}")));
             }
-            wanted.coalesce = clock::ticks_in(longest);
+            settings.coalesce = clock::ticks_in(longest);
         }
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
             return Err(BuildError::of_alarm(self.alarm, &Unfit::Lacking));

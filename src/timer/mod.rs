@@ -27,8 +27,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::{self, Instant};
+use crate::core::lease::{Owner, TimerLease};
 use crate::core::registry;
-use crate::core::shards::{Owner, TimerLease};
 use crate::core::statistics::Snapshot;
 use crate::util::error::Error;
 use crate::wheel::Tick;

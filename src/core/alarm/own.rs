@@ -16,6 +16,7 @@ use tokio::time::Sleep;
 
 use super::{Alarm, SharedAlarm, Unfit, has_threads};
 use crate::clock::instant::{self, Instant};
+use crate::core::schedule::WakesBy;
 use crate::util::panics::{self, NotEnabled};
 
 /// The alarm that a timer was built with, and tokio's for a paused clock.
@@ -55,21 +56,28 @@ impl OwnAlarm {
         }
     }
 
-    /// Which alarm the driver sets, on the system's clock or another, and if it `watches` for a pause. `None` if the
-    /// alarm thread serves.
-    pub(crate) fn to_set(&self, clock_is_the_systems: bool, watches: bool) -> Option<Alarm> {
-        match self.chosen {
-            _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
-            Alarm::Auto | Alarm::Thread => None,
-            // A `timerfd` goes by the system's clock, and nothing tells a driver that waits on it of a pause.
-            Alarm::Timerfd if !clock_is_the_systems || watches => None,
-            chosen => Some(chosen),
+    /// What is to wake the driver, on a clock that `runs` or does not, and if this `watches` for a pause.
+    pub(crate) fn choose(&mut self, runs: bool, watches: bool) -> WakesBy {
+        if self.chosen == Alarm::Tokio || self.paused_clocks && !runs {
+            if self.tokio.make().is_ok() {
+                return WakesBy::Tokio;
+            }
+            self.give_up(Alarm::Tokio);
+        // It goes by the system's clock, and nothing tells a driver that waits on it of a pause.
+        } else if self.chosen == Alarm::Timerfd && runs && !watches {
+            self.tokio.cancel();
+            if self.timerfd.is_none() && self.make_timerfd().is_err() {
+                self.give_up(Alarm::Timerfd);
+            }
+            if let Some(timerfd) = &self.timerfd {
+                return WakesBy::Own(timerfd.clone());
+            }
         }
-    }
-
-    /// Makes tokio's alarm if there is none.
-    pub(crate) fn make_tokio(&mut self) -> Result<(), Unfit> {
-        Ok(self.tokio.make()?)
+        match runs {
+            true if watches => WakesBy::Both,
+            true => WakesBy::Thread,
+            false => WakesBy::NowAndThen,
+        }
     }
 
     /// Sets tokio's alarm, which was made before. `None` sets no alarm.
@@ -78,15 +86,6 @@ impl OwnAlarm {
             Some(at) => self.tokio.set(at),
             None => self.tokio.cancel(),
         }
-    }
-
-    /// Returns the alarm that any thread can set, and cancels tokio's.
-    pub(crate) fn shared(&mut self) -> Result<Arc<dyn SharedAlarm>, Unfit> {
-        self.tokio.cancel();
-        if self.timerfd.is_none() {
-            self.make_timerfd()?;
-        }
-        Ok(self.timerfd.clone().expect("it was just made"))
     }
 
     #[cfg(target_os = "linux")]

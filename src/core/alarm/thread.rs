@@ -35,8 +35,8 @@ use self::NoTimerfd as Timerfd;
 use super::has_threads;
 #[cfg(target_os = "linux")]
 use super::timerfd::Timerfd;
+use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
-use crate::core::pool::Epoch;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
