@@ -1,6 +1,7 @@
 //! [`Builder`]: makes a timer with settings of your own.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::Timer;
 use crate::clock;
-use crate::core::alarm::{Alarm, Unfit};
+use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
 use crate::core::settings::{MOST_SHARDS, Settings};
@@ -58,13 +59,15 @@ pub struct Builder {
 pub struct BuildError(String);
 
 impl BuildError {
-    fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
-        BuildError(match (unfit, alarm) {
-            (Unfit::Lacking, Alarm::Timerfd) => {
+    fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {
+        BuildError(match (error.kind(), alarm) {
+            (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
                 "alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`".into()
             }
-            (Unfit::Lacking, _) => format!("alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
-            (Unfit::Refused(error), _) => format!("alarm is {alarm:?}: the system refused it: {error}"),
+            (io::ErrorKind::Unsupported, _) => {
+                format!("alarm is {alarm:?}: that needs a runtime built with `enable_time`")
+            }
+            _ => format!("alarm is {alarm:?}: the system refused it: {error}"),
         })
     }
 }
@@ -280,7 +283,7 @@ impl Builder {
         })?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
-        driver.make_alarm().map_err(|unfit| BuildError::of_alarm(alarm, &unfit))?;
+        driver.make_alarm().map_err(|error| BuildError::of_alarm(alarm, &error))?;
         Ok((runtime, timer, driver))
     }
 
@@ -329,7 +332,7 @@ impl Builder {
             settings.coalesce = clock::ticks_in(longest);
         }
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
-            return Err(BuildError::of_alarm(self.alarm, &Unfit::Lacking));
+            return Err(BuildError::of_alarm(self.alarm, &io::ErrorKind::Unsupported.into()));
         }
         settings.alarm = self.alarm;
         Ok(settings)

@@ -9,6 +9,7 @@
 //    `may_guess` says that a panic does no harm, or for a clock that a test pauses.
 
 use std::cell::Cell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -25,21 +26,22 @@ pub(crate) fn catch_panic(code: impl FnOnce()) {
     }
 }
 
-/// The current runtime lacks what is needed, or there is no runtime.
-#[derive(Debug)]
-pub(crate) struct NotEnabled;
-
 /// Makes something that registers with the I/O driver of the current runtime.
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
-pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    if has_no_epoll() { Err(NotEnabled) } else { if_enabled(make) }
+pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
+    if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
 }
 
-/// Makes something that registers with a driver of the current runtime.
-pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    Handle::try_current().map_err(|_| NotEnabled)?;
-    catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
+/// Makes something that registers with a driver of the current runtime. If that lacks it, or if there is no runtime, the
+/// error is of the kind `Unsupported`.
+pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
+    Handle::try_current().map_err(|_| lacking())?;
+    catch_unwind(AssertUnwindSafe(make)).map_err(|_| lacking())
+}
+
+fn lacking() -> io::Error {
+    io::ErrorKind::Unsupported.into()
 }
 
 /// Whether a wrong guess does no harm: in a build for tests the panic is caught, and [`silently`] hides it.
@@ -78,7 +80,6 @@ pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {
     use std::fs::{read_dir, read_link};
-    use std::io::ErrorKind::NotFound;
 
     if !cfg!(target_os = "linux") {
         return false;
@@ -88,7 +89,7 @@ fn has_no_epoll() -> bool {
     files.all(|file| match file.and_then(|file| read_link(file.path())) {
         Ok(what) => !what.to_string_lossy().contains("eventpoll"),
         // The file was closed meanwhile, so no runtime in use has it.
-        Err(error) => error.kind() == NotFound,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     })
 }
 

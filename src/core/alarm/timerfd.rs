@@ -20,7 +20,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::{SharedAlarm, Unfit};
+use super::SharedAlarm;
 use crate::util::panics;
 use crate::util::sync::{Counter, generation};
 
@@ -127,7 +127,7 @@ pub(super) struct TimerfdAlarm {
 
 impl TimerfdAlarm {
     /// Fails if the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> Result<Self, Unfit> {
+    pub(super) fn new() -> io::Result<Self> {
         let fd = panics::with_io(|| {
             let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
