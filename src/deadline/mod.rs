@@ -23,6 +23,7 @@ use std::{error, fmt, io};
 
 use pin_project::pin_project;
 
+use crate::clock::instant::FAR;
 use crate::clock::{self, Instant};
 use crate::future::{Sleep, Timeout};
 use crate::util::error::Elapsed;
@@ -76,7 +77,7 @@ impl Deadline {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Deadline {
-        Deadline::at(Instant::now().deadline_after(duration))
+        Deadline::at(Instant::now() + duration.min(FAR))
     }
 
     /// Returns the deadline at `instant`, which may have passed.
