@@ -6,7 +6,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
@@ -101,15 +101,9 @@ impl Timerfd {
     /// other has. If a file was closed, that is found as it is next set.
     pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
-        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(file, PollFlags::IN));
+        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(&file.fd, PollFlags::IN));
         let files = &mut files[..=usize::from(other.is_some())];
         poll(files, limit.as_ref()).is_ok() && files.get(1).is_some_and(|other| !other.revents().is_empty())
-    }
-}
-
-impl AsFd for Timerfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 
