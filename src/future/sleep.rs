@@ -299,7 +299,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
-        // An entry that neither fired nor is here was fired by a helper thread and is unconfirmed, or its timer has ended.
+        // An entry that neither fired nor is here is of a timer that has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
 
