@@ -148,12 +148,6 @@ impl Instant {
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_sub(duration).map(Instant)
     }
-
-    /// The deadline of a timer made at this instant: `duration` later, but at most 500 years.
-    #[inline]
-    pub(crate) fn deadline_after(self, duration: Duration) -> Instant {
-        self + duration.min(FAR)
-    }
 }
 
 /// Whether tokio's clock is the system's: unless a test has paused or moved it, the system's lies between two readings

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::Handle;
 
 use crate::clock::{instant, source};
+use crate::core::alarm::Alarm;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::{Alarm, Unfit};
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::schedule::{Begun, DriverWaker, WakesBy};
 use crate::core::settings::Settings;
@@ -78,7 +78,7 @@ impl Driver {
 
     /// Makes the alarm that the timer was built with, on the current runtime. Otherwise the first poll does, and uses
     /// the alarm thread if it cannot.
-    pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
+    pub(crate) fn make_alarm(&mut self) -> std::io::Result<()> {
         self.alarm.make()
     }
 

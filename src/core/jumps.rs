@@ -18,7 +18,7 @@ use tokio::runtime::{self, Handle};
 use crate::clock::jumping::Offsets;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::helpers::Helpers;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 
 struct Jumps {

@@ -40,7 +40,7 @@ use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::task as tasks;
 use crate::seam;
-use crate::util::per_process::{PerProcess, generation};
+use crate::util::sync::{PerProcess, generation};
 
 /// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";

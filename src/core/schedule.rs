@@ -26,7 +26,7 @@ use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Epoch;
 use crate::core::parker::{Found, Locked, Parker, Phase};
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};

@@ -7,6 +7,7 @@
 //    tokio's.
 
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -14,10 +15,10 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::{Alarm, SharedAlarm, Unfit, has_threads};
+use super::{Alarm, SharedAlarm, has_threads};
 use crate::clock::instant::{self, Instant};
 use crate::core::schedule::WakesBy;
-use crate::util::enabled::{self, NotEnabled};
+use crate::util::panics;
 
 /// The alarm that a timer was built with, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
@@ -48,10 +49,10 @@ impl OwnAlarm {
     }
 
     /// Makes the chosen alarm, on the current runtime. Otherwise it is made when it is first set.
-    pub(crate) fn make(&mut self) -> Result<(), Unfit> {
+    pub(crate) fn make(&mut self) -> io::Result<()> {
         match self.chosen {
             Alarm::Auto | Alarm::Thread => Ok(()),
-            Alarm::Tokio => Ok(self.tokio.make()?),
+            Alarm::Tokio => self.tokio.make(),
             Alarm::Timerfd => self.make_timerfd(),
         }
     }
@@ -89,7 +90,7 @@ impl OwnAlarm {
     }
 
     #[cfg(target_os = "linux")]
-    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+    fn make_timerfd(&mut self) -> io::Result<()> {
         let alarm = super::timerfd::TimerfdAlarm::new()?;
         alarm.forget(&self.inline)?;
         self.timerfd = Some(Arc::new(alarm));
@@ -97,8 +98,8 @@ impl OwnAlarm {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        Err(Unfit::Lacking)
+    fn make_timerfd(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Whether to find out if the runtime has an I/O driver.
@@ -117,14 +118,14 @@ impl OwnAlarm {
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
     pub(crate) fn watches_for_pause(&self) -> bool {
-        self.paused_clocks && enabled::may_guess() && instant::may_be_paused()
+        self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
     /// a current-thread runtime can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time` is not known.
-        if at.is_some() && enabled::silently(|| self.tokio.make()).is_err() {
+        if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {
             self.give_up(Alarm::Tokio);
         } else {
             self.set_tokio(at);
@@ -160,10 +161,10 @@ impl TokioAlarm {
     }
 
     /// Makes the sleep if there is none. Fails if the runtime has no `enable_time`.
-    pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
+    pub(super) fn make(&mut self) -> io::Result<()> {
         if self.sleep.is_none() {
             let never = tokio::time::Instant::from(Instant::now() + LONGEST);
-            self.sleep = Some(enabled::with_time(|| Box::pin(tokio::time::sleep_until(never)))?);
+            self.sleep = Some(panics::if_enabled(|| Box::pin(tokio::time::sleep_until(never)))?);
         }
         Ok(())
     }

@@ -20,10 +20,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::{SharedAlarm, Unfit};
-use crate::util::enabled;
-use crate::util::per_process::generation;
-use crate::util::sync::Counter;
+use super::SharedAlarm;
+use crate::util::panics;
+use crate::util::sync::{Counter, generation};
 
 /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -128,8 +127,8 @@ pub(super) struct TimerfdAlarm {
 
 impl TimerfdAlarm {
     /// Fails if the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> Result<Self, Unfit> {
-        let fd = enabled::with_io(|| {
+    pub(super) fn new() -> io::Result<Self> {
+        let fd = panics::with_io(|| {
             let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
