@@ -15,6 +15,9 @@ use crate::core::settings::Settings;
 #[cfg(feature = "test-util")]
 pub(crate) use crate::test_util::seam::*;
 
+/// Whether tests can reach in, so that the clock of a current-thread runtime may be paused at any time.
+pub(crate) const IS_ON: bool = cfg!(feature = "test-util");
+
 /// A clock that a test moves, which shows the time of its timers.
 pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Makes a timer on this clock.

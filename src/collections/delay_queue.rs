@@ -105,7 +105,7 @@ pub struct DelayQueue<T> {
     expired: u64,
     /// How many numbers were skipped for those of other queues. The wheel counts them as entries.
     skipped: u64,
-    /// How many entries room is reserved for.
+    /// How many entries the user has asked for room for. The wheel gets its memory as they come, a little at a time.
     reserved: usize,
     /// Whether the last poll was pending, or found the queue empty, and was not woken since.
     waits: bool,
@@ -429,13 +429,12 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Panics: the key names no entry.
 /// The memory.
 impl<T> DelayQueue<T> {
-    /// Frees memory that holds no entry.
+    /// Gives the reserved room up, and frees all memory if the queue is empty.
     ///
-    /// Entries do not move, because a key names the place of its entry, so some memory stays next to scattered entries.
-    /// As the queue shrinks it frees memory beyond the reserved room by itself, without this call.
+    /// As the queue shrinks it frees memory by itself, without this call. Entries do not move, because a key names the
+    /// place of its entry, so some memory stays next to scattered entries.
     ///
     /// ```
     /// # use hairspring::DelayQueue;
@@ -445,7 +444,9 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn shrink_to_fit(&mut self) {
         self.reserved = 0;
-        self.wheel.shrink_to_fit();
+        if self.is_empty() {
+            self.wheel.clear();
+        }
     }
 
     /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
@@ -463,8 +464,7 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns how many entries there is certainly room for: the reserved room, or the number of entries if that is
-    /// larger.
+    /// Returns how many entries room was reserved for, or the number of entries if that is larger.
     ///
     /// ```
     /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
@@ -474,9 +474,11 @@ impl<T> DelayQueue<T> {
         self.reserved.max(self.len())
     }
 
-    /// Keeps room for `additional` more entries until [`shrink_to_fit`](DelayQueue::shrink_to_fit).
+    /// Makes the [`capacity`](DelayQueue::capacity) so large that `additional` more entries fit, as tokio-util's queue
+    /// does.
     ///
-    /// Takes no time, however many they are: memory is asked for as entries come, some at a time, and then it stays.
+    /// Takes no time, however many they are: memory is asked for as entries come, room for 128 at a time, and no entry is
+    /// copied to make room. So nothing is slower without this.
     ///
     /// # Panics
     /// If there would be room for more than 2^32 - 128 entries.
@@ -491,8 +493,9 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         if additional > 0 {
-            self.wheel.reserve(additional);
-            self.reserved = self.reserved.max(self.len() + additional);
+            let room = self.len().saturating_add(additional);
+            assert!(room <= Wheel::<T>::MOST, "a queue has room for at most {} entries", Wheel::<T>::MOST);
+            self.reserved = self.reserved.max(room);
         }
     }
 }

@@ -85,6 +85,9 @@ impl Driver {
     /// Makes the turn that has begun.
     fn turn(&mut self, cx: &mut Context<'_>) {
         let timer = self.timer;
+        if !self.is_a_task {
+            timer.schedule.follow(instant::runtime_that_may_pause());
+        }
         let runs = instant::clock_is_the_systems();
         if !runs {
             source::one_is_held();

@@ -414,6 +414,14 @@ impl Schedule {
         Due::Wake(driver)
     }
 
+    /// The driver runs on another runtime than the one on which its timer was made.
+    pub(crate) fn follow(&self, runtime: Option<Handle>) {
+        let mut plan = self.parker.lock();
+        let before = if plan.is_open { std::mem::replace(&mut plan.runtime, runtime) } else { runtime };
+        drop(plan);
+        drop(before);
+    }
+
     /// The driver's runtime, if tokio can pause its clock.
     pub(crate) fn runtime(&self) -> Option<Handle> {
         self.parker.lock().runtime.clone()

@@ -9,7 +9,6 @@
 //
 // Must not know: what it is for.
 
-use std::fmt;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::future::Sleep;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
+#[derive(Debug)]
 pub(crate) struct LazySleep {
     sleep: Sleep,
     end: Tick,
@@ -104,11 +104,5 @@ impl LazySleep {
     #[inline]
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)
-    }
-}
-
-impl fmt::Debug for LazySleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.sleep.fmt(f)
     }
 }

@@ -124,31 +124,24 @@ pub struct Sleep {
 }
 
 /// The rest of what a sleep knows, in one word so that a sleep takes 40 bytes: the epoch of its timer in the lowest bits,
-/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the [`Stage`].
+/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
 struct Marks(u32);
-
-/// Bits of [`Marks`], of which one is set at most.
-#[derive(Clone, Copy)]
-struct Stage(u32);
-
-impl Stage {
-    /// Not registered.
-    const IDLE: Stage = Stage(0);
-    /// Registered with the timer, with the waker of the last poll.
-    const WAITING: Stage = Stage(1 << 30);
-    /// Polled and completed.
-    const DONE: Stage = Stage(1 << 31);
-}
 
 impl Marks {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
     const CHOSEN: u32 = 1 << 29;
-    const STAGE: u32 = Stage::WAITING.0 | Stage::DONE.0;
+
+    /// A stage: not registered.
+    const IDLE: u32 = 0;
+    /// A stage: registered with the timer, with the waker of the last poll.
+    const WAITING: u32 = 1 << 30;
+    /// A stage: polled and completed.
+    const DONE: u32 = 1 << 31;
 
     /// Of a sleep that is a part of nothing, and not registered.
-    const NEW: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS);
+    const NEW: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS | Marks::IDLE);
 
     fn epoch(self) -> Epoch {
         Epoch(self.0 & Marks::EPOCH)
@@ -164,11 +157,11 @@ impl Marks {
     }
 
     fn is_waiting(self) -> bool {
-        self.0 & Stage::WAITING.0 != 0
+        self.0 & Marks::WAITING != 0
     }
 
     fn is_done(self) -> bool {
-        self.0 & Stage::DONE.0 != 0
+        self.0 & Marks::DONE != 0
     }
 
     fn with_epoch(self, epoch: Epoch) -> Marks {
@@ -179,8 +172,8 @@ impl Marks {
         Marks(self.0 & !Marks::KIND | (kind as u32) << Epoch::BITS)
     }
 
-    fn with_stage(self, stage: Stage) -> Marks {
-        Marks(self.0 & !Marks::STAGE | stage.0)
+    fn with_stage(self, stage: u32) -> Marks {
+        Marks(self.0 & !(Marks::WAITING | Marks::DONE) | stage)
     }
 }
 
@@ -239,7 +232,7 @@ impl Sleep {
     }
 
     #[inline]
-    fn set_stage(&mut self, stage: Stage) {
+    fn set_stage(&mut self, stage: u32) {
         self.marks = self.marks.with_stage(stage);
     }
 
@@ -299,7 +292,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
-        // An entry that neither fired nor is here was fired by a helper thread and is unconfirmed, or its timer has ended.
+        // An entry that neither fired nor is here is of a timer that has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
 
@@ -357,7 +350,7 @@ impl Sleep {
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.cancel();
         self.set_deadline(deadline);
-        self.set_stage(Stage::IDLE);
+        self.set_stage(Marks::IDLE);
     }
 
     /// Stores a deadline, and records the reset in the spans if it differs.
@@ -382,7 +375,7 @@ impl Sleep {
 
     /// This waits no more, as its entry is gone.
     #[inline]
-    fn leave(&mut self, stage: Stage) {
+    fn leave(&mut self, stage: u32) {
         if let Some((lease, key)) = self.entry() {
             seam::waits_no_more(lease.address(), key);
         }
@@ -407,7 +400,7 @@ impl Sleep {
 
     fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
         if elapsed.is_ok() {
-            self.leave(Stage::DONE);
+            self.leave(Marks::DONE);
         }
         Poll::Ready(elapsed)
     }
@@ -415,7 +408,7 @@ impl Sleep {
     #[inline]
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // Moved out meanwhile, so that the poll can borrow the sleep.
-        let spans = mem::replace(&mut self.spans, Spans::none());
+        let spans = mem::take(&mut self.spans);
         let elapsed = spans.poll("poll_elapsed", || match self.marks {
             marks if marks.is_waiting() => self.poll_waiting(cx),
             marks if marks.is_done() => Poll::Ready(Ok(())),
@@ -440,7 +433,7 @@ impl Sleep {
             EntryState::Waiting => Poll::Pending,
             // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
             EntryState::Fired | EntryState::Gone => {
-                self.leave(Stage::IDLE);
+                self.leave(Marks::IDLE);
                 self.poll_idle(cx)
             }
         }
@@ -504,7 +497,7 @@ impl Sleep {
         seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.marks = self.marks.with_epoch(timer.epoch()).with_stage(Stage::WAITING);
+        self.marks = self.marks.with_epoch(timer.epoch()).with_stage(Marks::WAITING);
         Poll::Pending
     }
 
@@ -534,7 +527,7 @@ impl Sleep {
     }
 
     fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.leave(Stage::DONE);
+        self.leave(Marks::DONE);
         Poll::Ready(Ok(()))
     }
 

@@ -27,7 +27,7 @@ mod on {
 
     /// The spans of one sleep or interval, if a subscriber wants them.
     // Boxed, so that a sleep stays small.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Spans(Option<Box<Open>>);
 
     #[derive(Debug)]
@@ -43,11 +43,6 @@ mod on {
     impl std::panic::RefUnwindSafe for Spans {}
 
     impl Spans {
-        /// No spans.
-        pub(crate) const fn none() -> Self {
-            Spans(None)
-        }
-
         /// Records that a timer of this type was made, at the caller's line, on the timer of that name.
         #[track_caller]
         pub(crate) fn new(concrete_type: &'static str, timer: impl FnOnce() -> Option<&'static str>) -> Self {
@@ -64,14 +59,14 @@ mod on {
                 loc.col = location.column(),
             );
             if resource.is_disabled() {
-                return Spans::none();
+                return Spans::default();
             }
             Spans(Some(Box::new(Open { poll: Span::none(), operation: Span::none(), resource })))
         }
 
         /// The spans of an operation on the same timer, which ends when they are dropped.
         pub(crate) fn operation(&self, source: &'static str) -> Self {
-            let Some(open) = &self.0 else { return Spans::none() };
+            let Some(open) = &self.0 else { return Spans::default() };
             let resource = open.resource.clone();
             // Entered, not only named as the parent: tokio-console looks at what is entered.
             let operation =
@@ -114,15 +109,11 @@ mod off {
     use crate::wheel::Tick;
 
     /// Does nothing.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Spans;
 
     #[allow(clippy::unused_self)] // As above.
     impl Spans {
-        pub(crate) const fn none() -> Self {
-            Spans
-        }
-
         #[inline]
         pub(crate) fn new(_: &'static str, _: impl FnOnce() -> Option<&'static str>) -> Self {
             Spans

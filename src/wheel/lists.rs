@@ -272,44 +272,6 @@ impl Lists {
         let alone = (head == NIL && tail != NIL).then_some(tail);
         alone.into_iter().chain(self.blocks(place).flat_map(Block::iter))
     }
-
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        (0..self.levels.len() + self.ahead.len()).map(Place::from_index)
-    }
-
-    /// Gives memory back that no list needs.
-    pub(super) fn shrink(&mut self) {
-        let spare = std::mem::replace(&mut self.spare, NIL);
-        self.blocks.take_if(spare, |_| true);
-        self.blocks.shrink();
-    }
-
-    /// Panics if the links do not agree.
-    pub(super) fn check<T>(&self, cells: &Cells<T>) {
-        let mut blocks = usize::from(self.spare != NIL);
-        for place in self.places() {
-            let List { head, tail } = self.list(place);
-            if head == NIL {
-                assert!(tail == NIL || cells[tail].at == At::alone(place), "entry {tail} is alone in {place:?}");
-                continue;
-            }
-            assert_eq!(self.blocks[head].place, place, "the first block knows its slot");
-            let (mut before, mut number) = (NIL, head);
-            while number != NIL {
-                let Block { prev, next, occupied, ref entries, .. } = self.blocks[number];
-                assert_eq!(prev, before, "block {number} links back");
-                assert!(occupied != 0 || next == NIL && prev != NIL, "block {number} has entries");
-                for (position, &index) in (0..).zip(entries).filter(|(position, _)| occupied & (1 << position) != 0) {
-                    assert_eq!(cells[index].at, At { block: number, position }, "entry {index} knows where it is");
-                }
-                (before, number) = (number, next);
-                blocks += 1;
-                assert!(blocks <= 2 * cells.iter().count() + SLOTS, "a list is a circle");
-            }
-            assert_eq!(before, tail, "the walk ends at the tail");
-        }
-        self.blocks.check(blocks);
-    }
 }
 
 #[cfg(test)]
@@ -317,6 +279,40 @@ mod tests {
     use super::super::slots::LOWEST;
     use super::super::store::Cell;
     use super::*;
+
+    impl Lists {
+        pub(in crate::wheel) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+            (0..self.levels.len() + self.ahead.len()).map(Place::from_index)
+        }
+
+        /// Panics if the links do not agree.
+        pub(in crate::wheel) fn check<T>(&self, cells: &Cells<T>) {
+            let mut blocks = usize::from(self.spare != NIL);
+            for place in self.places() {
+                let List { head, tail } = self.list(place);
+                if head == NIL {
+                    assert!(tail == NIL || cells[tail].at == At::alone(place), "entry {tail} is alone in {place:?}");
+                    continue;
+                }
+                assert_eq!(self.blocks[head].place, place, "the first block knows its slot");
+                let (mut before, mut number) = (NIL, head);
+                while number != NIL {
+                    let Block { prev, next, occupied, ref entries, .. } = self.blocks[number];
+                    assert_eq!(prev, before, "block {number} links back");
+                    assert!(occupied != 0 || next == NIL && prev != NIL, "block {number} has entries");
+                    for (position, &index) in (0..).zip(entries).filter(|(position, _)| occupied & (1 << position) != 0)
+                    {
+                        assert_eq!(cells[index].at, At { block: number, position }, "entry {index} knows where it is");
+                    }
+                    (before, number) = (number, next);
+                    blocks += 1;
+                    assert!(blocks <= 2 * cells.iter().count() + SLOTS, "a list is a circle");
+                }
+                assert_eq!(before, tail, "the walk ends at the tail");
+            }
+            self.blocks.check(blocks);
+        }
+    }
 
     /// Of one entry, of a block, of two blocks, and of two of which the last is empty.
     #[test]

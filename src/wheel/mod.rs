@@ -52,6 +52,8 @@ mod slots;
 mod spread;
 mod step;
 mod store;
+#[cfg(test)]
+mod tests;
 mod tick;
 
 pub use step::Step;
@@ -109,6 +111,9 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
+    /// How many entries there may be.
+    pub(crate) const MOST: usize = Cells::<T>::MOST;
+
     /// An empty wheel at tick 0. It asks for memory when it gets its first entry.
     ///
     /// ```
@@ -219,7 +224,8 @@ impl<T> Wheel<T> {
         self.len() == 0
     }
 
-    /// How many entries the memory held now has room for. It shrinks by itself as the population does.
+    /// How many entries the memory held now has room for. It grows by room for 128, copies nothing, and shrinks by itself
+    /// as the population does.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -419,39 +425,7 @@ impl<T> Wheel<T> {
         &self.occupied[..LEVELS]
     }
 
-    /// Keeps room for `additional` more entries until [`shrink_to_fit`](Wheel::shrink_to_fit).
-    ///
-    /// Takes no time and next to no memory, however many they are: memory is asked for as entries come, some at a time,
-    /// and from then on it stays. What is taken beyond that is given back as the population shrinks.
-    ///
-    /// # Panics
-    /// If the wheel would have room for more than 2^32 - 128 entries.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::<u64>::new();
-    /// wheel.reserve(10_000);
-    /// assert!(wheel.capacity() >= 10_000);
-    /// ```
-    #[track_caller]
-    pub fn reserve(&mut self, additional: usize) {
-        self.cells.reserve(self.len().saturating_add(additional));
-    }
-
-    /// Gives memory back that no entry is in, reserved or not. Entries stay where they are.
-    ///
-    /// ```
-    /// let mut wheel = hairspring::wheel::Wheel::<u64>::new();
-    /// wheel.reserve(10_000);
-    /// wheel.shrink_to_fit();
-    /// assert_eq!(wheel.capacity(), 0);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.cells.shrink();
-        self.lists.shrink();
-    }
-
-    /// Drops all entries. Their keys are stale; reserved room stays.
+    /// Drops all entries and gives their memory back. Their keys are stale.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -459,15 +433,10 @@ impl<T> Wheel<T> {
     /// let key = wheel.insert(Tick(5), 'x');
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
+    /// assert_eq!(wheel.capacity(), 0);
     /// ```
     pub fn clear(&mut self) {
-        let fresh = Wheel {
-            elapsed: self.elapsed,
-            cells: self.cells.emptied(),
-            inserted: self.inserted,
-            cascaded: self.cascaded,
-            ..Wheel::new()
-        };
+        let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
         // Whole again before the first value is dropped, which is not our code.
         drop(std::mem::replace(self, fresh));
     }
@@ -475,8 +444,7 @@ impl<T> Wheel<T> {
     /// All entries, in no order.
     #[cfg(feature = "test-util")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
-        let indexes = self.lists.places().flat_map(|place| self.lists.iter(place));
-        indexes.map(|index| (self.cells[index].key(index), self.cells[index].deadline))
+        self.cells.iter().map(|(index, cell)| (cell.key(index), cell.deadline))
     }
 
     /// Hands every entry to `take`, in the order in which they would fire, and leaves the wheel empty at the same time
@@ -491,75 +459,6 @@ impl<T> Wheel<T> {
             }
         }
         self.elapsed = elapsed;
-    }
-
-    /// Holds every invariant of this module against a plain scan of the whole population, and panics if one fails.
-    ///
-    /// For tests and for hunting a fault: it takes time in proportion to [`len`](Wheel::len).
-    ///
-    /// # Panics
-    /// If the wheel is corrupt, which would be a bug in it.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// for tick in [3, 1_000, 7, 1_000_000] {
-    ///     wheel.insert(Tick(tick), ());
-    ///     wheel.check();
-    /// }
-    /// ```
-    pub fn check(&self) {
-        let mut count = 0;
-        let mut earliest: Option<Tick> = None;
-        for (row, occupied) in self.occupied.iter().enumerate() {
-            assert_eq!(*occupied != 0, self.rows_occupied & (1 << row) != 0, "row {row}'s bit");
-        }
-        for place in self.lists.places() {
-            let spread = self.spread_of(place);
-            assert_eq!(
-                !self.lists.is_empty(place) || spread.is_some(),
-                self.is_occupied(place),
-                "the bit of {place:?}"
-            );
-            assert!(spread.is_none() || !self.is_sorted(place), "{place:?} is spread");
-            let is_current = place.row() < LEVELS && place == self.current_of(place.row());
-            assert!(
-                !is_current || !self.is_occupied(place) || self.entered & (1 << place.row()) != 0,
-                "{place:?} was not entered"
-            );
-            assert!(
-                !is_current || !self.is_occupied(place) || self.is_sorted(place) || self.cascading == Some(place),
-                "{place:?} is in no order"
-            );
-            let mut before = Tick::ZERO;
-            for deadline in self.lists.iter(place).map(|index| self.cells[index].deadline) {
-                assert!(!self.is_sorted(place) || before <= deadline, "{place:?} is out of order");
-                if is_current {
-                    assert!(deadline <= self.last_of(place), "{deadline:?} is behind {place:?}");
-                } else {
-                    let first = self.place_of(deadline);
-                    let mut way = std::iter::successors(Some(first), |&place| self.ahead_of(place, deadline));
-                    assert!(way.any(|slot| slot == place), "{deadline:?} is in {place:?} at {:?}", self.elapsed);
-                }
-                count += 1;
-                before = deadline;
-                earliest = Some(earliest.map_or(deadline, |seen| seen.min(deadline)));
-            }
-        }
-        assert_eq!(count, self.len, "every entry is in one list");
-        self.cells.check(self.len);
-        self.lists.check(&self.cells);
-        assert!(
-            self.cascading.is_none_or(|place| self.is_occupied(place)),
-            "a slot cascades as long as it has entries"
-        );
-        match (self.next_expiration(), earliest) {
-            (None, None) => {}
-            (Some(next), Some(earliest)) => {
-                assert!(next <= earliest.max(self.elapsed), "{next:?} is after {earliest:?}");
-            }
-            (next, earliest) => panic!("next expiration {next:?}, earliest deadline {earliest:?}"),
-        }
     }
 }
 

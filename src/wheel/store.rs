@@ -8,8 +8,7 @@
 //! 3. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
 //!    is used.
 //! 4. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
-//! 5. No page but `current`, the first and those reserved is both empty and allocated: memory is given back as a
-//!    population shrinks.
+//! 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
 //! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
 //!
 //! Must not know: levels, slots, time.
@@ -97,8 +96,6 @@ pub(super) struct Pages<T, const PAGE: usize> {
     first_open: usize,
     /// The page that takes inserts until it is full.
     current: usize,
-    /// How many pages keep their memory although they are empty, once they have it.
-    reserved: usize,
 }
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
@@ -106,12 +103,11 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
-        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0, reserved: 0 }
+        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0 }
     }
 
     pub(super) fn capacity(&self) -> usize {
-        let beyond = self.table.iter().skip(self.reserved).filter(|page| page.capacity() > 0);
-        (self.reserved + beyond.count()) * PAGE
+        self.table.iter().map(Slab::capacity).sum()
     }
 
     /// The index of what is inserted next.
@@ -145,7 +141,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         // The page was full before, or has nothing left.
         if page.len() == PAGE - 1 {
             self.mark_open(number);
-        } else if page.is_empty() && number >= self.kept() {
+        } else if page.is_empty() && number > 0 {
             self.release(number);
         }
         Some(taken)
@@ -208,21 +204,16 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
             self.next_page();
         }
         for empty in [page, before] {
-            if empty != self.current && empty >= self.kept() && self.table[empty].is_empty() {
+            if empty != self.current && empty > 0 && self.table[empty].is_empty() {
                 self.table[empty] = Page::new();
             }
         }
-        self.trim(TRIMMED);
-    }
-
-    /// How many pages keep their memory: those reserved, and the first.
-    fn kept(&self) -> usize {
-        self.reserved.max(1)
+        self.trim();
     }
 
     /// Drops some released pages at the end, so that the page table shrinks too.
-    fn trim(&mut self, most: usize) {
-        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(most).count();
+    fn trim(&mut self) {
+        let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(TRIMMED).count();
         let len = (self.table.len() - trailing).max(self.current + 1);
         self.table.truncate(len);
         self.open.truncate(len.div_ceil(64));
@@ -231,55 +222,21 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         }
         self.first_open = self.first_open.min(self.open.len());
         let table = self.table.capacity();
-        if table > 64 && table / 4 > len.max(self.reserved) {
+        if table > 64 && table / 4 > len {
             self.table.shrink_to(len * 2);
             self.open.shrink_to_fit();
         }
     }
 
-    /// Keeps room for `entries` in all. A page is asked for when its first entry comes.
-    #[track_caller]
-    pub(super) fn reserve(&mut self, entries: usize) {
-        assert!(entries <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
-        self.reserved = self.reserved.max(entries.div_ceil(PAGE));
-        self.table.reserve(self.reserved.saturating_sub(self.table.len()));
-    }
-
-    /// Gives the memory of all empty pages back, reserved or not.
-    pub(super) fn shrink(&mut self) {
-        self.reserved = 0;
-        for page in self.table.iter_mut().filter(|page| page.is_empty()) {
-            *page = Page::new();
-        }
-        self.current = self.lowest_open().unwrap_or(0);
-        self.trim(usize::MAX);
-        self.table.shrink_to_fit();
-        self.open.shrink_to_fit();
-    }
-
-    /// Empty pages that keep the room that is reserved in these.
-    pub(super) fn emptied(&self) -> Self {
-        Pages { reserved: self.reserved, ..Pages::new() }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.table.iter().flat_map(|page| page.iter().map(|(_, value)| value))
-    }
-
-    /// Panics if the pages and their bookkeeping disagree.
-    pub(super) fn check(&self, len: usize) {
-        assert_eq!(len, self.table.iter().map(Page::len).sum::<usize>(), "each cell is counted");
-        assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
-        assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
-        for (number, page) in self.table.iter().enumerate() {
-            assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
-            let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-            assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
-            assert!(
-                number < self.kept() || number == self.current || page.capacity() == 0 || !page.is_empty(),
-                "page {number} is empty and holds memory"
-            );
-        }
+    /// What is here, with its index.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let of_page = |(number, page): (usize, _)| {
+            Slab::iter(page).map(move |(cell, value)| {
+                (u32::try_from(number * PAGE + cell).expect("`push_page` keeps every index within `u32`"), value)
+            })
+        };
+        self.table.iter().enumerate().flat_map(of_page)
     }
 }
 
@@ -319,4 +276,161 @@ fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::Wheel;
+    use super::{Cell, Slab, Tick};
+
+    const PAGE: usize = 128;
+
+    type Pages = super::Pages<(), PAGE>;
+
+    impl<T, const PAGE: usize> super::Pages<T, PAGE> {
+        /// Panics if the pages and their bookkeeping disagree.
+        pub(in crate::wheel) fn check(&self, len: usize) {
+            assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
+            assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
+            assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
+            for (number, page) in self.table.iter().enumerate() {
+                assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
+                let open = self.open[number / 64] & (1 << (number % 64)) != 0;
+                assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
+                assert!(
+                    number == 0 || number == self.current || page.capacity() == 0 || !page.is_empty(),
+                    "page {number} is empty and holds memory"
+                );
+            }
+        }
+    }
+
+    fn insert(pages: &mut Pages) -> u32 {
+        let index = pages.next_index();
+        pages.insert(());
+        index
+    }
+
+    fn take(pages: &mut Pages, index: u32) {
+        pages.take_if(index, |()| true).unwrap();
+    }
+
+    fn check(pages: &Pages) {
+        pages.check(pages.iter().count());
+    }
+
+    #[test]
+    fn memory_follows_the_population_down() {
+        let mut pages = Pages::new();
+        let keys: Vec<u32> = (0..100_000).map(|_| insert(&mut pages)).collect();
+        assert!(pages.capacity() >= 100_000);
+        for &key in &keys[1_000..] {
+            take(&mut pages, key);
+        }
+        check(&pages);
+        assert!(pages.capacity() <= 1_000 + 2 * PAGE, "{} cells for 1000 entries", pages.capacity());
+        for &key in &keys[..1_000] {
+            take(&mut pages, key);
+        }
+        check(&pages);
+        assert!(pages.capacity() <= PAGE);
+    }
+
+    #[test]
+    fn low_pages_are_filled_first_so_that_high_ones_empty() {
+        let mut pages = Pages::new();
+        let mut live: std::collections::VecDeque<u32> = (0..20_000).map(|_| insert(&mut pages)).collect();
+        // A steady trickle at a tenth of the peak: every page but the lowest empties.
+        for _ in 0..18_000 {
+            take(&mut pages, live.pop_front().unwrap());
+        }
+        for _ in 0..10_000 {
+            live.push_back(insert(&mut pages));
+            take(&mut pages, live.pop_front().unwrap());
+        }
+        check(&pages);
+        assert!(pages.capacity() <= 2_000 + 3 * PAGE, "{} cells for 2000 entries", pages.capacity());
+    }
+
+    /// `count` pages, all full.
+    fn full(count: usize) -> (Pages, Vec<u32>) {
+        let mut pages = Pages::new();
+        let keys = (0..count * PAGE).map(|_| insert(&mut pages)).collect();
+        (pages, keys)
+    }
+
+    fn page_of(key: u32) -> usize {
+        key as usize / PAGE
+    }
+
+    #[test]
+    fn the_lowest_page_with_room_takes_what_comes_next() {
+        let (mut pages, keys) = full(100);
+        take(&mut pages, keys[70 * PAGE]);
+        assert_eq!(page_of(insert(&mut pages)), 70);
+        assert_eq!(page_of(insert(&mut pages)), 100);
+        check(&pages);
+    }
+
+    #[test]
+    fn an_empty_page_is_given_back_where_a_lower_one_has_room_though_it_took_the_last_inserts() {
+        let (mut pages, keys) = full(4);
+        let last = insert(&mut pages);
+        assert_eq!(page_of(last), 4);
+        take(&mut pages, keys[0]);
+        take(&mut pages, last);
+        check(&pages);
+        assert_eq!(pages.capacity(), 4 * PAGE);
+        assert_eq!(page_of(insert(&mut pages)), 0);
+    }
+
+    #[test]
+    fn the_table_of_pages_shrinks_by_halves_and_grows_again() {
+        let (mut pages, mut keys) = full(1_024);
+        let mut shrink_to = |pages: &mut Pages, count: usize| {
+            for key in keys.drain(count * PAGE..).rev() {
+                take(pages, key);
+            }
+            check(pages);
+        };
+        shrink_to(&mut pages, 400);
+        assert!(pages.table.capacity() >= 1_024, "not before three quarters are unused");
+        shrink_to(&mut pages, 250);
+        assert!((400..1_024).contains(&pages.table.capacity()), "{}", pages.table.capacity());
+        shrink_to(&mut pages, 0);
+        assert!(pages.table.len() <= 2 && pages.open.len() == 1 && pages.table.capacity() <= 64);
+        let numbers = (0..3 * PAGE).map(|_| page_of(insert(&mut pages)));
+        assert_eq!(numbers.max(), Some(2));
+        check(&pages);
+    }
+
+    #[test]
+    fn a_copy_has_pages_of_the_same_size() {
+        let (mut pages, keys) = full(2);
+        take(&mut pages, keys[7]);
+        let mut copy = pages.clone();
+        check(&copy);
+        assert_eq!(page_of(insert(&mut copy)), 0);
+        assert_eq!(page_of(insert(&mut copy)), 2);
+        check(&copy);
+    }
+
+    #[test]
+    fn there_is_room_for_all_indices_but_those_of_one_page() {
+        assert_eq!(Pages::new().capacity(), 0);
+        assert_eq!(Pages::MOST as u64, (1_u64 << 32) - 128);
+    }
+
+    #[test]
+    fn a_cell_with_a_waker_is_40_bytes() {
+        assert!(size_of::<Cell<std::task::Waker>>() <= 40); // Fewer on systems of 32 bits.
+    }
+
+    #[test]
+    fn a_stale_key_finds_nothing_even_in_a_reused_cell() {
+        let mut wheel = Wheel::new();
+        let old = wheel.insert(Tick(1), 'a');
+        wheel.remove(old).unwrap();
+        let new = wheel.insert(Tick(1), 'b');
+        assert_eq!({ old.index }, { new.index }, "the cell is used again");
+        assert!(wheel.get(old).is_none() && wheel.get_mut(old).is_none());
+        assert_eq!(wheel.get(new), Some(&'b'));
+    }
+}

@@ -67,13 +67,7 @@ impl Default for Wanted {
 /// assert_eq!(error.to_string(), "shards is 0: a map has from 1 to 64");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildError(Wrong);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Wrong {
-    Shards(usize),
-    Capacity,
-}
+pub struct BuildError(String);
 
 impl<K, V> Builder<K, V> {
     pub(super) fn new() -> Self {
@@ -186,10 +180,10 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut wanted, hasher, .. } = self;
         if !(1..=MOST_SHARDS).contains(&wanted.shards) {
-            return Err(BuildError(Wrong::Shards(wanted.shards)));
+            return Err(BuildError(format!("shards is {}: a map has from 1 to {MOST_SHARDS}", wanted.shards)));
         }
         if wanted.capacity == Some(0) {
-            return Err(BuildError(Wrong::Capacity));
+            return Err(BuildError(format!("capacity is 0: a map has room for 1 to {} entries", usize::MAX)));
         }
         wanted.shards = wanted.shards.next_power_of_two();
         Ok(DeadlineMap::of(wanted, hasher))
@@ -216,10 +210,7 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Wrong::Shards(shards) => write!(f, "shards is {shards}: a map has from 1 to {MOST_SHARDS}"),
-            Wrong::Capacity => write!(f, "capacity is 0: a map has room for 1 to {} entries", usize::MAX),
-        }
+        f.write_str(&self.0)
     }
 }
 

@@ -24,7 +24,6 @@
 mod builder;
 mod consumer;
 mod expirations;
-mod inside;
 #[cfg(test)]
 mod models;
 mod shard;

@@ -16,8 +16,11 @@
 // 7. After its deadline an entry is there for the stream only. If its key is inserted anew it is displaced: it makes
 //    room in the table, is due at tick 0, and comes out before what the table holds.
 // 8. A shard is made for its first entry. Until then it counts as empty.
+// 9. While a thread runs a closure for a map, `INNERMOST` or `OUTER` names that map, and the thread takes no lock of that
+//    map, whichever shard it is of: two threads that did this in two shards would wait for each other.
 
 use std::borrow::Borrow;
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
@@ -26,7 +29,6 @@ use std::time::Duration;
 
 use super::builder::{TryInsertError, Wanted};
 use super::consumer::Consumer;
-use super::inside::{self, Inside};
 use super::state::{Entry, State};
 use crate::clock;
 use crate::clock::source::any_is_held;
@@ -200,7 +202,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// If this is called by a closure that this map runs.
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, State<K, V>>> {
-        inside::check(self.id());
+        check(self.id());
         Some(self.state().get()?.lock())
     }
 
@@ -246,7 +248,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     where
         K: Eq,
     {
-        inside::check(self.id());
+        check(self.id());
         let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
         let State { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
         let deadline = term.end(*elapsed);
@@ -430,6 +432,58 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// Publishes when there is work here.
     fn publish(&self, state: &State<K, V>) -> Tick {
         self.published().publish(state.next())
+    }
+}
+
+thread_local! {
+    /// The map that runs a closure on this thread, the innermost if there are several; zero for none.
+    static INNERMOST: Cell<usize> = const { Cell::new(0) };
+    /// The others: a closure may use another map.
+    static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread runs a closure for a map, until this is dropped.
+struct Inside {
+    outer: usize,
+}
+
+/// Checks that this thread may lock a shard of the map.
+///
+/// # Panics
+/// If it runs a closure for this map.
+// Three instructions, as long as no closure runs.
+#[inline]
+fn check(map: usize) {
+    if INNERMOST.get() != 0 {
+        check_all(map);
+    }
+}
+
+#[cold]
+fn check_all(map: usize) {
+    let is_inside = map == INNERMOST.get() || OUTER.with_borrow(|others| others.contains(&map));
+    assert!(!is_inside, "a closure that a `DeadlineMap` runs used the same map, which is locked meanwhile");
+}
+
+impl Inside {
+    /// Called under the lock of one of the map's shards.
+    #[inline]
+    fn enter(map: usize) -> Inside {
+        let outer = INNERMOST.replace(map);
+        if outer != 0 {
+            OUTER.with_borrow_mut(|others| others.push(outer));
+        }
+        Inside { outer }
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        INNERMOST.set(self.outer);
+        if self.outer != 0 {
+            OUTER.with_borrow_mut(Vec::pop);
+        }
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn has_threads() -> bool {
 pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, and [`Timerfd`](Alarm::Timerfd) as soon as an idle worker of the runtime was
     /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. From then on, if all
-    /// workers are blocked, due timers fire 5 to 25 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
+    /// workers are blocked, due timers fire 6 to 26 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
     /// for good on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself,
     /// and on a current-thread runtime with the feature `test-util`.
     #[default]

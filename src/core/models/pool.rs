@@ -99,7 +99,7 @@ fn settle() {
 
 /// Two have booked, or one has and the helper thread has looked too early. A deadline registered in between is found.
 #[test]
-fn registering_against_the_turns_of_stand_ins() {
+fn registering_against_the_turns_of_helpers() {
     check("registering against the turns of helper threads", || {
         let timer = driverless();
         let first = register(timer, near(2));

@@ -4,13 +4,10 @@
 //! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
 //! seed. A round that fails prints its seed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::thread;
 
-use common::Random;
-use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
+use super::super::{Key, Step, Tick, Ticks, Wheel};
 
 const ROUNDS: u64 = 500;
 const OPERATIONS: u64 = 150;
@@ -44,6 +41,33 @@ impl Drop for NameOnPanic {
     }
 }
 
+/// Numbers in no order, the same for one seed: `SplitMix64`.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
+    fn up_to_bits(&mut self, bits: u64) -> u64 {
+        let bits = 1 + self.below(bits);
+        self.next() >> (64 - bits)
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        let index = self.below(from.len() as u64);
+        from[usize::try_from(index).unwrap()]
+    }
+}
+
 /// The position of an entry in the order: first the tick at which it can fire, then first in, first out.
 ///
 /// That tick is the deadline. If the wheel had already passed the deadline when the entry came, it is the wheel's tick
@@ -58,7 +82,7 @@ struct Entry {
 }
 
 struct Round {
-    random: Random,
+    numbers: Numbers,
     wheel: Wheel<u64>,
     /// What must be in the wheel.
     model: BTreeMap<Rank, Entry>,
@@ -78,9 +102,9 @@ struct Round {
 
 impl Round {
     fn new(seed: u64) -> Round {
-        let mut random = Random::new(seed);
-        let near = random.pick(&[0, 1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 60, u64::MAX]);
-        let start = Tick(near.saturating_sub(random.below(200)));
+        let mut numbers = Numbers(seed);
+        let near = numbers.pick(&[0, 1 << 12, 1 << 30, 1 << 36, 1 << 42, 1 << 60, u64::MAX]);
+        let start = Tick(near.saturating_sub(numbers.below(200)));
         Round {
             wheel: Wheel::starting_at(start),
             model: BTreeMap::new(),
@@ -88,9 +112,9 @@ impl Round {
             armed: 0,
             latest: start,
             at_rest: true,
-            limit: random.pick(&[1, 4, 16, SMALL, 300]),
-            reach: random.pick(&[7, 10, 14, 20, 38, 60]),
-            random,
+            limit: numbers.pick(&[1, 4, 16, SMALL, 300]),
+            reach: numbers.pick(&[7, 10, 14, 20, 38, 60]),
+            numbers,
         }
     }
 
@@ -106,10 +130,10 @@ impl Round {
     }
 
     fn operate(&mut self) {
-        match self.random.below(13) {
+        match self.numbers.below(13) {
             0 => {
                 // Many, so that slots fill up.
-                for _ in 0..=self.random.up_to_bits(6) {
+                for _ in 0..=self.numbers.up_to_bits(6) {
                     self.insert();
                 }
             }
@@ -118,7 +142,7 @@ impl Round {
             5 | 6 => self.reset(),
             7 | 8 => {
                 let now = self.time();
-                for _ in 0..=self.random.below(6) {
+                for _ in 0..=self.numbers.below(6) {
                     self.step(now);
                 }
             }
@@ -136,7 +160,7 @@ impl Round {
         if self.model.len() == self.limit {
             return;
         }
-        let (deadline, value) = (self.tick(), self.random.next());
+        let (deadline, value) = (self.tick(), self.numbers.next());
         let key = self.wheel.insert(deadline, value);
         self.expect(Entry { key, deadline, value });
     }
@@ -206,24 +230,18 @@ impl Round {
     }
 
     fn as_a_whole(&mut self) {
-        match self.random.below(8) {
-            0 => {
-                self.wheel.clear();
-                self.gone.extend(std::mem::take(&mut self.model).into_values().map(|entry| entry.key));
-                self.at_rest = true;
-            }
-            1..=3 => self.wheel.shrink_to_fit(),
-            _ => {
-                let room = usize::try_from(self.random.up_to_bits(10)).unwrap();
-                self.wheel.reserve(room);
-                assert!(self.wheel.capacity() >= self.model.len() + room);
-            }
+        if self.numbers.below(8) == 0 {
+            self.wheel.clear();
+            self.gone.extend(std::mem::take(&mut self.model).into_values().map(|entry| entry.key));
+            self.at_rest = true;
+        } else {
+            self.wheel = self.wheel.clone();
         }
     }
 
     fn try_stale_keys(&mut self) {
         for _ in 0..self.gone.len().min(3) {
-            let key = self.random.pick(&self.gone);
+            let key = self.numbers.pick(&self.gone);
             let deadline = self.tick();
             assert_eq!(self.wheel.remove(key), None);
             assert!(!self.wheel.reset(key, deadline));
@@ -265,7 +283,7 @@ impl Round {
 
     fn any(&mut self) -> Option<(Rank, Entry)> {
         let count = self.model.len() as u64;
-        let index = self.random.below(count.max(1));
+        let index = self.numbers.below(count.max(1));
         self.model.iter().nth(usize::try_from(index).unwrap()).map(|(&rank, &entry)| (rank, entry))
     }
 
@@ -273,39 +291,39 @@ impl Round {
     /// possible one.
     fn tick(&mut self) -> Tick {
         let elapsed = self.wheel.elapsed();
-        match self.random.below(16) {
-            0..=3 => elapsed + Ticks(self.random.below(130)),
+        match self.numbers.below(16) {
+            0..=3 => elapsed + Ticks(self.numbers.below(130)),
             4..=6 => self.at_a_boundary(),
-            7..=9 => elapsed + Ticks(self.random.up_to_bits(self.reach)),
+            7..=9 => elapsed + Ticks(self.numbers.up_to_bits(self.reach)),
             10..=12 => self.any().map_or(elapsed, |(_, entry)| entry.deadline),
-            13 => Tick(elapsed.0.saturating_sub(self.random.up_to_bits(self.reach))),
-            14 => Tick(u64::MAX - self.random.below(3)),
-            _ => Tick(self.random.up_to_bits(64)),
+            13 => Tick(elapsed.0.saturating_sub(self.numbers.up_to_bits(self.reach))),
+            14 => Tick(u64::MAX - self.numbers.below(3)),
+            _ => Tick(self.numbers.up_to_bits(64)),
         }
     }
 
     /// The first tick of a slot, or the tick before or after it.
     fn at_a_boundary(&mut self) -> Tick {
-        let below = 6 * self.random.below(1 + self.reach / 6);
-        let slot = u128::from(self.wheel.elapsed().0 >> below) + self.random.pick(&[1, 2, 63, 64, 65]);
+        let below = 6 * self.numbers.below(1 + self.reach / 6);
+        let slot = u128::from(self.wheel.elapsed().0 >> below) + self.numbers.pick(&[1, 2, 63, 64, 65]);
         let start = u64::try_from(slot << below).unwrap_or(u64::MAX);
-        Tick((start - 1).saturating_add(self.random.below(3)))
+        Tick((start - 1).saturating_add(self.numbers.below(3)))
     }
 
     /// A time to pass to the wheel: a little or much later, the time of the next entry, or earlier than now.
     fn time(&mut self) -> Tick {
         let elapsed = self.wheel.elapsed();
         let next = self.wheel.next_expiration().unwrap_or(elapsed);
-        match self.random.below(16) {
-            0..=3 => elapsed + Ticks(self.random.below(70)),
+        match self.numbers.below(16) {
+            0..=3 => elapsed + Ticks(self.numbers.below(70)),
             4 | 5 => next,
             6 => Tick(next.0.saturating_sub(1)),
             7 => next + Ticks(1),
             8 | 9 => self.at_a_boundary(),
             10 | 11 => self.any().map_or(elapsed, |(_, entry)| entry.deadline.min(elapsed + Ticks(1 << self.reach))),
-            12 | 13 => elapsed + Ticks(self.random.up_to_bits(self.reach)),
+            12 | 13 => elapsed + Ticks(self.numbers.up_to_bits(self.reach)),
             14 => Tick(elapsed.0.saturating_sub(1)),
-            _ => Tick(elapsed.0.saturating_sub(self.random.up_to_bits(64))),
+            _ => Tick(elapsed.0.saturating_sub(self.numbers.up_to_bits(64))),
         }
     }
 }
