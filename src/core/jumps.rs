@@ -27,7 +27,7 @@ struct Jumps {
     /// How far the clocks were ahead of the monotonic one at the last look; `None` if no look is booked.
     offsets: Option<Offsets>,
     /// Whether that look comes only after a jump.
-    is_told_of_jumps: bool,
+    is_told: bool,
 }
 
 /// A task that waits.
@@ -67,9 +67,9 @@ impl Jumps {
     /// Books the next look, and takes this one. Returns whether a clock may have jumped since the last.
     fn look(&mut self) -> bool {
         // First, so that no jump from here on is missed.
-        let is_told = std::mem::replace(&mut self.is_told_of_jumps, thread::book_jump(jumps()));
+        let was_told = std::mem::replace(&mut self.is_told, thread::book_jump(jumps()));
         let now = Offsets::now();
-        let may_have_jumped = is_told || self.offsets.is_none_or(|before| now.differ_from(before));
+        let may_have_jumped = was_told || self.offsets.is_none_or(|before| now.differ_from(before));
         if may_have_jumped {
             self.offsets = Some(now); // Otherwise they stay: many small steps are a jump too.
         }
@@ -81,7 +81,7 @@ impl Booker for Mutex<Jumps> {
     fn alarm(&'static self, helpers: &'static Helpers) {
         let mut jumps = lock();
         if jumps.waiting.is_empty() {
-            (jumps.offsets, jumps.is_told_of_jumps) = (None, false);
+            (jumps.offsets, jumps.is_told) = (None, false);
         } else if jumps.look() {
             drop(jumps);
             helpers.send(Box::new(|| wake(|_| true)));
