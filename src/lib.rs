@@ -69,7 +69,15 @@ pub mod deadline;
 mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
-mod integration;
+/// Integrations with other crates, each behind a feature.
+mod integration {
+    #[cfg(feature = "hyper")]
+    pub mod hyper;
+    #[cfg(feature = "metrics")]
+    pub(crate) mod metrics;
+    #[cfg(feature = "tower")]
+    pub mod tower;
+}
 pub mod io;
 mod seam;
 pub mod stream;

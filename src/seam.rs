@@ -3,11 +3,26 @@
 //! With the feature `test-util` these are functions of [`test_util`](crate::test_util), which documents them. Without it
 //! they do nothing, and cost nothing.
 
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 #[cfg(not(feature = "test-util"))]
 pub(crate) use nothing::*;
 
+use crate::core::lease::TimerLease;
+use crate::core::settings::Settings;
+
 #[cfg(feature = "test-util")]
 pub(crate) use crate::test_util::seam::*;
+
+/// Whether tests can reach in, so that the clock of a current-thread runtime may be paused at any time.
+pub(crate) const IS_ON: bool = cfg!(feature = "test-util");
+
+/// A clock that a test moves, which shows the time of its timers.
+pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// Makes a timer on this clock.
+    fn open(&self, settings: &Settings) -> TimerLease;
+}
 
 /// What waits for a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +54,9 @@ mod nothing {
     use crate::clock;
     use crate::clock::jumping::Jumping;
     use crate::core::alarm::own::OwnAlarm;
+    use crate::core::lease::TimerLease;
     use crate::core::shard::Key;
-    use crate::core::shards::{Shards, TimerLease};
+    use crate::core::shards::Shards;
     use crate::wheel::Tick;
 
     #[inline]

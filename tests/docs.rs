@@ -1,6 +1,6 @@
 //! Checks what the documents say about the repository.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -120,27 +120,62 @@ fn the_test_that_readme_shows_is_one_that_is_run() {
     assert!(include_str!("../README.md").contains(test));
 }
 
+/// What DESIGN.md has between backticks, outside of blocks.
+fn named_in_the_design(root: &Path) -> Vec<String> {
+    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
+    let prose = outside_of_blocks(&design).join("\n");
+    prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The files in `src`, and the folders in it.
+fn sources(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut files, mut folders, mut next) = (Vec::new(), vec![root.join("src")], 0);
+    while let Some(folder) = folders.get(next) {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let (inner, listed): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        files.extend(listed);
+        folders.extend(inner);
+        next += 1;
+    }
+    (files, folders)
+}
+
 /// DESIGN.md names functions, types and fields as they are in the code.
 #[test]
 fn what_the_design_names_is_in_the_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (mut folders, mut sources) = (vec![root.join("src")], fs::read_to_string(root.join("Cargo.toml")).unwrap());
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                sources += &fs::read_to_string(path).unwrap();
-            }
-        }
-    }
+    let texts = sources(root).0.into_iter().chain([root.join("Cargo.toml")]);
+    let texts: Vec<String> = texts.map(|path| fs::read_to_string(path).unwrap()).collect();
     let is_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
-    let words: HashSet<&str> = sources.split(|c| !is_of_a_name(c)).collect();
-    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
-    let prose = outside_of_blocks(&design).join("\n");
-    let named: Vec<&str> = prose.split('`').skip(1).step_by(2).collect();
-    let is_path = |name: &&&str| name.chars().all(|c| is_of_a_name(c) || c == ':');
+    let words: HashSet<&str> = texts.iter().flat_map(|text| text.split(|c| !is_of_a_name(c))).collect();
+    let named = named_in_the_design(root);
+    let is_path = |name: &&String| name.chars().all(|c| is_of_a_name(c) || c == ':');
     let paths: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
     let gone: Vec<_> = paths.iter().filter(|name| !words.contains(*name)).collect();
-    assert!(paths.len() > 300 && gone.is_empty(), "{} names, not in src: {gone:?}", paths.len());
+    assert!(paths.len() > 40 && gone.is_empty(), "{} names, not in src: {gone:?}", paths.len());
+}
+
+/// A file may be named from `src` on.
+#[test]
+fn the_files_that_the_design_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = named_in_the_design(root);
+    let files: Vec<_> = named.iter().filter(|name| name.contains('/')).collect();
+    let exists = |name: &&&String| root.join(name).exists() || root.join("src").join(name).exists();
+    let gone: Vec<_> = files.iter().filter(|name| !exists(name)).collect();
+    assert!(files.len() > 8 && gone.is_empty(), "{} files, not there: {gone:?}", files.len());
+}
+
+/// Its table has a row for each folder of `src`, and for no other.
+#[test]
+fn the_design_says_what_each_folder_holds() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let src = root.join("src");
+    let (_, folders) = sources(root);
+    let folders = folders.iter().filter(|path| path.parent() == Some(&src));
+    let folders: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
+    let rows: BTreeSet<_> =
+        design.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(folder, _)| folder).collect();
+    assert_eq!(rows, folders);
 }

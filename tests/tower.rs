@@ -122,7 +122,7 @@ fn each_request_may_have_a_deadline_of_its_own() {
         );
         let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
         assert!(error.is::<io::Error>(), "the service's own");
-        assert!(format!("{layer:?} {:?}", layer.layer(7)).contains("PerRequest { inner: 7, .. }"));
+        assert!(format!("{layer:?} {:?}", layer.layer(7)).contains("Timeout { inner: 7, limit: PerRequest { .. } }"));
     });
 }
 

@@ -120,13 +120,12 @@ fn timers_for_hyper_can_too() {
 #[cfg(feature = "tower")]
 #[test]
 fn what_is_for_tower_can_too() {
-    use hairspring::tower::{PerRequest, PerRequestFuture, PerRequestLayer, ResponseFuture, Timeout, TimeoutLayer};
+    use hairspring::tower::{PerRequest, ResponseFuture, Timeout, TimeoutLayer};
     lasting::<TimeoutLayer>();
     lasting::<Timeout<Payload>>();
     lasting::<ResponseFuture<Payload>>();
-    lasting::<PerRequestLayer<Payload>>();
-    lasting::<PerRequest<Payload, Payload>>();
-    lasting::<PerRequestFuture<Payload>>();
+    lasting::<TimeoutLayer<PerRequest<Payload>>>();
+    lasting::<Timeout<Payload, PerRequest<Payload>>>();
 }
 
 #[cfg(feature = "metrics")]

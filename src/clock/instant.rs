@@ -148,12 +148,6 @@ impl Instant {
     pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
         self.0.checked_sub(duration).map(Instant)
     }
-
-    /// The deadline of a timer made at this instant: `duration` later, but at most 500 years.
-    #[inline]
-    pub(crate) fn deadline_after(self, duration: Duration) -> Instant {
-        self + duration.min(FAR)
-    }
 }
 
 /// Whether tokio's clock is the system's: unless a test has paused or moved it, the system's lies between two readings
@@ -164,7 +158,7 @@ pub(crate) fn clock_is_the_systems() -> bool {
     let before = tokio::time::Instant::now().into_std();
     let system = std::time::Instant::now();
     let after = tokio::time::Instant::now().into_std();
-    before <= system && system <= after && !(cfg!(feature = "test-util") && before == after && is_paused())
+    before <= system && system <= after && !(seam::IS_ON && before == after && is_paused())
 }
 
 /// Whether tokio's clock is paused: it stands still while the system's goes on.
@@ -185,7 +179,7 @@ pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
 /// Whether a test may pause the clock of the current runtime unannounced. Without the feature `test-util` a timer that
 /// waits notices such a pause only when something is registered.
 pub(crate) fn may_be_paused() -> bool {
-    cfg!(feature = "test-util") && runtime_that_may_pause().is_some()
+    seam::IS_ON && runtime_that_may_pause().is_some()
 }
 
 /// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.
@@ -299,9 +293,11 @@ mod tests {
         assert!(!is_paused());
     }
 
-    #[cfg(feature = "test-util")]
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
+        if !seam::IS_ON {
+            return;
+        }
         let system = std::time::Instant::now;
         for _ in 0..100 {
             let ahead = system() + Duration::from_micros(20);

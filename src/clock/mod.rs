@@ -12,7 +12,6 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-pub(crate) mod boot;
 pub(crate) mod instant;
 pub(crate) mod jumping;
 pub(crate) mod source;

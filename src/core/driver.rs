@@ -14,11 +14,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::runtime::Handle;
 
 use crate::clock::{instant, source};
+use crate::core::alarm::Alarm;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::alarm::{Alarm, Unfit};
+use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::schedule::{Begun, DriverWaker, WakesBy};
-use crate::core::shard::WakeList;
-use crate::core::shards::{Shards, TimerHold, TimerLease};
+use crate::core::settings::Settings;
+use crate::core::shards::Shards;
 use crate::seam::{self, Approach};
 use crate::wheel::Tick;
 
@@ -40,7 +41,6 @@ use crate::wheel::Tick;
 #[must_use = "a timer fires only while its driver is polled"]
 pub struct Driver {
     timer: TimerLease,
-    list: WakeList,
     /// What wakes it, if that is not the alarm thread.
     alarm: OwnAlarm,
     approach: Approach,
@@ -55,10 +55,16 @@ struct FireInline {
 }
 
 impl Driver {
+    /// Makes a timer and its driver.
+    pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
+        let timer = TimerLease::open(settings);
+        (timer, Driver::new(timer, settings.alarm))
+    }
+
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
         let inline = Arc::new(FireInline { timer: timer.hold() });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline));
-        Driver { timer, list: WakeList::default(), alarm, approach: Approach::new(), is_a_task: false }
+        Driver { timer, alarm, approach: Approach::new(), is_a_task: false }
     }
 
     /// Call this before spawning it on a runtime, as the whole of a task.
@@ -72,13 +78,16 @@ impl Driver {
 
     /// Makes the alarm that the timer was built with, on the current runtime. Otherwise the first poll does, and uses
     /// the alarm thread if it cannot.
-    pub(crate) fn make_alarm(&mut self) -> Result<(), Unfit> {
+    pub(crate) fn make_alarm(&mut self) -> std::io::Result<()> {
         self.alarm.make()
     }
 
     /// Makes the turn that has begun.
     fn turn(&mut self, cx: &mut Context<'_>) {
         let timer = self.timer;
+        if !self.is_a_task {
+            timer.schedule.follow(instant::runtime_that_may_pause());
+        }
         let runs = instant::clock_is_the_systems();
         if !runs {
             source::one_is_held();
@@ -88,37 +97,19 @@ impl Driver {
         if !runs || watches {
             timer.publish_removals();
         }
-        let alarm = self.choose_alarm(runs, watches);
+        if timer.schedule.io.found() {
+            self.alarm.found_io();
+        }
+        let alarm = self.alarm.choose(runs, watches);
         let is_tokio = matches!(alarm, WakesBy::Tokio);
         timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
-        let Some(at) = timer.turn(&mut self.list, earliest) else { return timer.schedule.interrupt_turn(false) };
+        let Some(at) = timer.turn(earliest) else { return timer.schedule.interrupt_turn(false) };
         if is_tokio && !self.approach.begin(&mut self.alarm, at, cx) {
             self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
         } else if watches {
             let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.schedule.clock.instant_of(at)));
             self.alarm.watch_for_pause(at);
-        }
-    }
-
-    /// What is to begin the next turn, if the clock `runs` or does not, or if this `watches` for a pause.
-    fn choose_alarm(&mut self, runs: bool, watches: bool) -> WakesBy {
-        if self.timer.schedule.io.found() {
-            self.alarm.found_io();
-        }
-        match self.alarm.to_set(runs, watches) {
-            Some(Alarm::Tokio) if self.alarm.make_tokio().is_ok() => return WakesBy::Tokio,
-            Some(Alarm::Tokio) => self.alarm.give_up(Alarm::Tokio),
-            Some(alarm) => match self.alarm.shared() {
-                Ok(shared) => return WakesBy::Own(shared),
-                Err(_) => self.alarm.give_up(alarm),
-            },
-            None => {}
-        }
-        match runs {
-            true if watches => WakesBy::Both,
-            true => WakesBy::Thread,
-            false => WakesBy::NowAndThen,
         }
     }
 }
@@ -172,7 +163,7 @@ impl Wake for FireInline {
         if schedule.begin_turn(None) != Begun::Turn {
             return;
         }
-        if timer.turn(&mut WakeList::default(), Shards::earliest).is_none() {
+        if timer.turn(Shards::earliest).is_none() {
             schedule.interrupt_turn(false);
         } else if !is_set {
             // Only the driver sets it.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
 /// How long a thread waits for more work before it ends.

@@ -18,20 +18,16 @@ use tokio::runtime::{self, Handle};
 use crate::clock::jumping::Offsets;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::helpers::Helpers;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 
-struct Jumps {
-    state: Mutex<State>,
-}
-
 #[derive(Default)]
-struct State {
+struct Jumps {
     waiting: BTreeMap<u64, Task>,
     /// How far the clocks were ahead of the monotonic one at the last look; `None` if no look is booked.
     offsets: Option<Offsets>,
     /// Whether that look comes only after a jump.
-    is_told_of_jumps: bool,
+    is_told: bool,
 }
 
 /// A task that waits.
@@ -44,16 +40,36 @@ struct Task {
 }
 
 per_process! {
-    fn jumps() -> &'static Jumps = |_| Jumps { state: Mutex::new(State::default()) };
+    fn jumps() -> &'static Mutex<Jumps> = |_| Mutex::new(Jumps::default());
 }
 
-impl State {
+fn lock() -> MutexGuard<'static, Jumps> {
+    // Nothing that can panic runs under this lock.
+    jumps().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes the tasks that are meant, one in each hold of the lock.
+fn wake(is_meant: impl Fn(&Task) -> bool) {
+    let mut from = 0;
+    loop {
+        let mut jumps = lock();
+        let Some((&number, task)) = jumps.waiting.range_mut(from..).next() else { return };
+        from = number + 1;
+        let waker = if is_meant(task) { task.waker.take() } else { None };
+        drop(jumps);
+        if let Some(waker) = waker {
+            catch_panic(|| waker.wake());
+        }
+    }
+}
+
+impl Jumps {
     /// Books the next look, and takes this one. Returns whether a clock may have jumped since the last.
-    fn look(&mut self, jumps: &'static Jumps) -> bool {
+    fn look(&mut self) -> bool {
         // First, so that no jump from here on is missed.
-        let is_told = std::mem::replace(&mut self.is_told_of_jumps, thread::book_jump(jumps));
+        let was_told = std::mem::replace(&mut self.is_told, thread::book_jump(jumps()));
         let now = Offsets::now();
-        let may_have_jumped = is_told || self.offsets.is_none_or(|before| now.differ_from(before));
+        let may_have_jumped = was_told || self.offsets.is_none_or(|before| now.differ_from(before));
         if may_have_jumped {
             self.offsets = Some(now); // Otherwise they stay: many small steps are a jump too.
         }
@@ -61,36 +77,14 @@ impl State {
     }
 }
 
-impl Jumps {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the tasks that are meant, one in each hold of the lock.
-    fn wake(&self, is_meant: impl Fn(&Task) -> bool) {
-        let mut from = 0;
-        loop {
-            let mut state = self.lock();
-            let Some((&number, task)) = state.waiting.range_mut(from..).next() else { return };
-            from = number + 1;
-            let waker = if is_meant(task) { task.waker.take() } else { None };
-            drop(state);
-            if let Some(waker) = waker {
-                catch_panic(|| waker.wake());
-            }
-        }
-    }
-}
-
-impl Booker for Jumps {
+impl Booker for Mutex<Jumps> {
     fn alarm(&'static self, helpers: &'static Helpers) {
-        let mut state = self.lock();
-        if state.waiting.is_empty() {
-            (state.offsets, state.is_told_of_jumps) = (None, false);
-        } else if state.look(self) {
-            drop(state);
-            helpers.send(Box::new(|| self.wake(|_| true)));
+        let mut jumps = lock();
+        if jumps.waiting.is_empty() {
+            (jumps.offsets, jumps.is_told) = (None, false);
+        } else if jumps.look() {
+            drop(jumps);
+            helpers.send(Box::new(|| wake(|_| true)));
         }
     }
 }
@@ -98,7 +92,7 @@ impl Booker for Jumps {
 /// Wakes the tasks that wait on a runtime, or outside all, because a test has made a clock jump there.
 #[cfg(feature = "test-util")]
 pub(crate) fn wake_on(runtime: Option<runtime::Id>) {
-    jumps().wake(|task| task.runtime == runtime);
+    wake(|task| task.runtime == runtime);
 }
 
 /// The current runtime, if there is one.
@@ -119,25 +113,24 @@ impl Waiter {
         // A forked process goes on with its parent's numbers, so that what it inherits is not taken for its own.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
-        let jumps = jumps();
         let task = Task {
             #[cfg(feature = "test-util")]
             runtime: here(),
             waker: Some(waker.clone()),
         };
-        let mut state = jumps.lock();
-        let before = state.waiting.insert(number, task);
-        if state.offsets.is_none() {
-            state.look(jumps);
+        let mut jumps = lock();
+        let before = jumps.waiting.insert(number, task);
+        if jumps.offsets.is_none() {
+            jumps.look();
         }
-        drop(state);
+        drop(jumps);
         drop(before);
     }
 
     pub(crate) fn leave(&mut self) {
         if let Some(number) = self.number.take() {
             // A statement of its own: the waker is dropped after the lock is given back.
-            let left = jumps().lock().waiting.remove(&number);
+            let left = lock().waiting.remove(&number);
             drop(left);
         }
     }

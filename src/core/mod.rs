@@ -5,12 +5,13 @@ pub(crate) mod alarm;
 pub(crate) mod capacity;
 pub(crate) mod coalesce;
 pub(crate) mod driver;
+pub(crate) mod epoch;
 pub(crate) mod helpers;
 pub(crate) mod jumps;
+pub(crate) mod lease;
 #[cfg(test)]
 pub(crate) mod models;
 pub(crate) mod parker;
-pub(crate) mod pool;
 pub(crate) mod registry;
 pub(crate) mod schedule;
 pub(crate) mod settings;

@@ -35,12 +35,12 @@ use tokio::task;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
+use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
-use crate::core::shards::{Owner, TimerLease};
 use crate::core::task as tasks;
 use crate::seam;
-use crate::util::per_process::{PerProcess, generation};
+use crate::util::sync::{PerProcess, generation};
 
 /// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
@@ -99,7 +99,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Owner::implicit(TimerLease::open_driverless(Settings::with_shards(shards).wanted))
+        Owner::implicit(TimerLease::open_driverless(&Settings::with_shards(shards)))
     })
 }
 
@@ -256,7 +256,7 @@ fn owner_of(runtime: &Handle) -> Arc<Owner> {
     if let Some(owner) = live(&timers, id) {
         return owner.clone();
     }
-    let (timer, driver) = Settings::of(runtime).make();
+    let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
     let owner = Owner::implicit(timer);
     seam::timer_made(id, timer);
     list(timers, runtime, owner.clone(), driver);

@@ -24,9 +24,9 @@ use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::coalesce::Coalesce;
+use crate::core::epoch::Epoch;
 use crate::core::parker::{Found, Locked, Parker, Phase};
-use crate::core::pool::Epoch;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
@@ -412,6 +412,14 @@ impl Schedule {
         };
         self.watch(&mut plan);
         Due::Wake(driver)
+    }
+
+    /// The driver runs on another runtime than the one on which its timer was made.
+    pub(crate) fn follow(&self, runtime: Option<Handle>) {
+        let mut plan = self.parker.lock();
+        let before = if plan.is_open { std::mem::replace(&mut plan.runtime, runtime) } else { runtime };
+        drop(plan);
+        drop(before);
     }
 
     /// The driver's runtime, if tokio can pause its clock.

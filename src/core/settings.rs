@@ -1,28 +1,25 @@
 //! [`Settings`]: what a timer is made with.
 
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
-
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::core::alarm::Alarm;
 use crate::core::coalesce;
-use crate::core::driver::Driver;
-use crate::core::shards::{TimerLease, Wanted};
 use crate::wheel::Ticks;
 
 /// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
-/// A clock that a test moves, which shows the time of its timers.
-pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Makes a timer on this clock.
-    fn open(&self, wanted: Wanted) -> TimerLease;
-}
-
-/// Settings that a builder has checked.
+/// What a timer is made with, in range.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    pub(crate) wanted: Wanted,
+    pub(crate) shards: usize,
+    /// Deadlines are rounded up to multiples of this; one tick for not at all.
+    pub(crate) resolution: Ticks,
+    /// The maximum number of entries, if it is limited.
+    pub(crate) capacity: Option<usize>,
+    /// How long timers may wait for company; zero for none.
+    pub(crate) coalesce: Ticks,
+    pub(crate) name: Option<&'static str>,
     pub(crate) alarm: Alarm,
 }
 
@@ -38,14 +35,7 @@ impl Settings {
 
     /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
-        let shards = shards.min(MOST_SHARDS);
-        let wanted = Wanted { shards, resolution: Ticks::ONE, capacity: None, coalesce: coalesce::DEFAULT, name: None };
-        Settings { wanted, alarm: Alarm::Auto }
-    }
-
-    /// Makes a timer and its driver.
-    pub(crate) fn make(&self) -> (TimerLease, Driver) {
-        let lease = TimerLease::open(self.wanted);
-        (lease, Driver::new(lease, self.alarm))
+        let (shards, coalesce) = (shards.min(MOST_SHARDS), coalesce::DEFAULT);
+        Settings { shards, resolution: Ticks::ONE, capacity: None, coalesce, name: None, alarm: Alarm::Auto }
     }
 }

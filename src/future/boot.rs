@@ -51,7 +51,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::clock;
-pub use crate::clock::boot::Instant;
+pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
 use crate::core::jumps::Waiter;
 use crate::future;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::clock::{self, Instant};
-use crate::core::pool::Epoch;
+use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
@@ -292,7 +292,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
-        // An entry that neither fired nor is here was fired by a helper thread and is unconfirmed, or its timer has ended.
+        // An entry that neither fired nor is here is of a timer that has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::collections;
-use crate::core::shards::{TimerHold, TimerLease};
+use crate::core::lease::{TimerHold, TimerLease};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
 

@@ -20,7 +20,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project::pin_project;
@@ -56,8 +56,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct TimeoutLayer {
-    limit: Limit,
+pub struct TimeoutLayer<L = Fixed> {
+    limit: L,
 }
 
 impl TimeoutLayer {
@@ -71,11 +71,11 @@ impl TimeoutLayer {
     #[must_use]
     #[track_caller]
     pub const fn new(duration: Duration) -> TimeoutLayer {
-        TimeoutLayer { limit: Limit::new(duration) }
+        TimeoutLayer { limit: Fixed::new(duration) }
     }
 
     /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
-    /// header. `None` is no limit.
+    /// header. `None` is no limit. See [`PerRequest`].
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration, tower::TimeoutLayer};
@@ -97,8 +97,8 @@ impl TimeoutLayer {
     /// # }
     /// ```
     #[must_use]
-    pub fn per_request<Request, F: Fn(&Request) -> Option<Deadline>>(deadline_of: F) -> PerRequestLayer<F> {
-        PerRequestLayer { deadline_of }
+    pub fn per_request<Request, F: Fn(&Request) -> Option<Deadline>>(deadline_of: F) -> TimeoutLayer<PerRequest<F>> {
+        TimeoutLayer { limit: PerRequest { deadline_of } }
     }
 
     /// Uses the given timer for this layer.
@@ -121,10 +121,10 @@ impl TimeoutLayer {
     }
 }
 
-impl<S> Layer<S> for TimeoutLayer {
-    type Service = Timeout<S>;
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
 
-    fn layer(&self, inner: S) -> Timeout<S> {
+    fn layer(&self, inner: S) -> Timeout<S, L> {
         Timeout { inner, limit: self.limit.clone() }
     }
 }
@@ -134,7 +134,8 @@ impl<S> Layer<S> for TimeoutLayer {
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
-/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, or to the service's own
+/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, to
+/// [`DeadlineExceeded`](crate::DeadlineExceeded) if that is a deadline of the request's own, or to the service's own
 /// error.
 ///
 /// # Panics
@@ -151,9 +152,9 @@ impl<S> Layer<S> for TimeoutLayer {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Timeout<S> {
+pub struct Timeout<S, L = Fixed> {
     inner: S,
-    limit: Limit,
+    limit: L,
 }
 
 impl<S> Timeout<S> {
@@ -172,7 +173,7 @@ impl<S> Timeout<S> {
     #[must_use]
     #[track_caller]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, limit: Limit::new(duration) }
+        Timeout { inner, limit: Fixed::new(duration) }
     }
 
     /// Uses the given timer for this service.
@@ -193,7 +194,9 @@ impl<S> Timeout<S> {
     pub fn with_timer(self, timer: &Timer) -> Timeout<S> {
         Timeout { inner: self.inner, limit: self.limit.with_timer(timer) }
     }
+}
 
+impl<S, L> Timeout<S, L> {
     /// Returns a reference to the inner service.
     ///
     /// ```
@@ -235,7 +238,7 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = ResponseFuture<S::Future>;
+    type Future = ResponseFuture<future::Timeout<S::Future>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -243,6 +246,25 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         ResponseFuture { response: self.limit.start(self.inner.call(request)) }
+    }
+}
+
+impl<S, F, Request> Service<Request> for Timeout<S, PerRequest<F>>
+where
+    S: Service<Request, Error: Into<BoxError>>,
+    F: Fn(&Request) -> Option<Deadline>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<Limited<S::Future>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let deadline = (self.limit.deadline_of)(&request).unwrap_or(Deadline::NEVER);
+        ResponseFuture { response: deadline.limit(self.inner.call(request)) }
     }
 }
 
@@ -260,145 +282,62 @@ where
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 #[pin_project]
-pub struct ResponseFuture<F> {
+pub struct ResponseFuture<L> {
+    /// The response, limited.
     #[pin]
-    response: future::Timeout<F>,
+    response: L,
 }
 
-impl<F, T, E> Future for ResponseFuture<F>
+impl<L, T, E, Late> Future for ResponseFuture<L>
 where
-    F: Future<Output = Result<T, E>>,
+    L: Future<Output = Result<Result<T, E>, Late>>,
     E: Into<BoxError>,
+    Late: Into<BoxError>,
 {
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().response.poll(cx).map(boxed)
+        let limited = ready!(self.project().response.poll(cx));
+        Poll::Ready(limited.map_err(Into::into)?.map_err(Into::into))
     }
 }
 
-/// The response, or what has gone wrong: with the service, or with the time that it took.
-fn boxed<T>(limited: Result<Result<T, impl Into<BoxError>>, impl Into<BoxError>>) -> Result<T, BoxError> {
-    limited.map_err(Into::into)?.map_err(Into::into)
-}
-
-/// The layer that [`TimeoutLayer::per_request`] returns.
+/// The limit of a [`TimeoutLayer`] or [`Timeout`] that has a deadline for each request, from a function of the user's.
+/// [`TimeoutLayer::per_request`] makes it.
+///
+/// `call` asks for the deadline before it passes the request on.
 ///
 /// ```
-/// use hairspring::{Deadline, tower::{PerRequestLayer, TimeoutLayer}};
+/// use hairspring::{Deadline, tower::{PerRequest, Timeout, TimeoutLayer}};
 /// use tower::{Layer, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let layer: PerRequestLayer<_> = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::NEVER));
+/// let layer: TimeoutLayer<PerRequest<_>> = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::NEVER));
 /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
-/// assert_eq!(layer.layer(echo).oneshot(7).await.unwrap(), 7);
+/// let service: Timeout<_, PerRequest<_>> = layer.layer(echo);
+/// assert_eq!(service.oneshot(7).await.unwrap(), 7);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct PerRequestLayer<F> {
+pub struct PerRequest<F> {
     deadline_of: F,
 }
 
-impl<S, F: Clone> Layer<S> for PerRequestLayer<F> {
-    type Service = PerRequest<S, F>;
-
-    fn layer(&self, inner: S) -> PerRequest<S, F> {
-        PerRequest { inner, deadline_of: self.deadline_of.clone() }
-    }
-}
-
-impl<F> fmt::Debug for PerRequestLayer<F> {
+impl<F> fmt::Debug for PerRequest<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerRequestLayer").finish_non_exhaustive()
+        f.debug_struct("PerRequest").finish_non_exhaustive()
     }
 }
 
-/// A service that limits each request to a deadline of its own. [`TimeoutLayer::per_request`] makes it.
-///
-/// `call` asks for the deadline before it passes the request on. Waiting in `poll_ready` is not limited. A request that
-/// takes too long is dropped.
-///
-/// # Errors
-/// The response resolves to [`DeadlineExceeded`](crate::DeadlineExceeded) if the deadline passes first, or to the
-/// service's own error.
-///
-/// # Panics
-/// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
+/// The limit of a [`TimeoutLayer`] or [`Timeout`] that is the same for all requests.
 ///
 /// ```
-/// use hairspring::{Deadline, Duration, tower::{PerRequest, TimeoutLayer}};
-/// use tower::{Layer, Service, service_fn};
-///
-/// let layer = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::after(Duration::from_secs(1))));
-/// let mut service: PerRequest<_, _> = layer.layer(service_fn(|n: u8| async move { Ok::<_, std::io::Error>(n) }));
-/// let _response = service.call(7);
+/// use hairspring::{Duration, tower::{Fixed, Timeout}};
+/// let _service: Timeout<&str, Fixed> = Timeout::new("any", Duration::from_secs(1));
 /// ```
-#[derive(Clone)]
-pub struct PerRequest<S, F> {
-    inner: S,
-    deadline_of: F,
-}
-
-impl<S, F, Request> Service<Request> for PerRequest<S, F>
-where
-    S: Service<Request, Error: Into<BoxError>>,
-    F: Fn(&Request) -> Option<Deadline>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = PerRequestFuture<S::Future>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let deadline = (self.deadline_of)(&request).unwrap_or(Deadline::NEVER);
-        PerRequestFuture { response: deadline.limit(self.inner.call(request)) }
-    }
-}
-
-impl<S: fmt::Debug, F> fmt::Debug for PerRequest<S, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerRequest").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
-
-/// The response future of a [`PerRequest`] service.
-///
-/// # Cancel safety
-/// Dropping it drops the inner response and cancels the timer.
-///
-/// ```
-/// # use hairspring::tower::{PerRequestFuture, TimeoutLayer};
-/// # use tower::{Layer, Service, service_fn};
-/// let layer = TimeoutLayer::per_request(|()| None);
-/// let _response: PerRequestFuture<_> = layer.layer(service_fn(|()| async { Ok::<_, std::io::Error>(1) })).call(());
-/// ```
-#[must_use = "futures do nothing unless you `.await` or poll them"]
-#[derive(Debug)]
-#[pin_project]
-pub struct PerRequestFuture<F> {
-    #[pin]
-    response: Limited<F>,
-}
-
-impl<F, T, E> Future for PerRequestFuture<F>
-where
-    F: Future<Output = Result<T, E>>,
-    E: Into<BoxError>,
-{
-    type Output = Result<T, BoxError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().response.poll(cx).map(boxed)
-    }
-}
-
-/// What a layer and its services share.
 #[derive(Debug, Clone)]
-struct Limit {
+pub struct Fixed {
     duration: Duration,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
@@ -406,14 +345,14 @@ struct Limit {
     made: &'static Location<'static>,
 }
 
-impl Limit {
+impl Fixed {
     #[track_caller]
-    const fn new(duration: Duration) -> Limit {
-        Limit { duration, timer: None, made: Location::caller() }
+    const fn new(duration: Duration) -> Fixed {
+        Fixed { duration, timer: None, made: Location::caller() }
     }
 
-    fn with_timer(self, timer: &Timer) -> Limit {
-        Limit { timer: Some(timer.clone()), ..self }
+    fn with_timer(self, timer: &Timer) -> Fixed {
+        Fixed { timer: Some(timer.clone()), ..self }
     }
 
     fn start<F: Future>(&self, response: F) -> future::Timeout<F> {

@@ -15,110 +15,383 @@
 //! ```
 
 mod limits;
-mod stream;
 
-use std::io;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use std::{error, fmt};
 
-pub use stream::TimeoutStream;
+use pin_project::pin_project;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-/// A limit of a [`TimeoutStream`](crate::io::TimeoutStream).
+use crate::clock::Instant;
+use limits::{Limits, Side};
+
+pub use limits::{Limit, LimitExceeded};
+
+/// A connection, or any other stream of bytes, with limits. It starts without any.
+///
+/// | limit | counts | use it for |
+/// |---|---|---|
+/// | [read timeout](Self::set_read_timeout) | while a read waits | a peer that owes an answer |
+/// | [write timeout](Self::set_write_timeout) | while a write, flush or shutdown waits | a peer that does not read |
+/// | [idle timeout](Self::set_idle_timeout) | while no byte moves, in either direction | a peer that has gone |
+/// | [deadline](Self::set_deadline) | always | a peer that sends a byte now and then |
+///
+/// A server that always has a read waiting, as those for HTTP do, would cut off each client that waits for an answer if
+/// it had a read timeout: set an idle timeout there. An idle timeout needs a write timeout beside it, because a write
+/// that waits is not idle.
+///
+/// No limit ends early, to the nanosecond. Durations of more than 500 years are treated as 500 years. Bytes that move
+/// do not touch the timer: a sleep that is set for an earlier end stays where it is, and only when it ends is it set
+/// anew. The clock is read when an operation begins to wait under its own timeout, when bytes move under an idle
+/// timeout, and before each operation if the deadline is near.
+///
+/// # Errors
+/// An operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when a limit passes; the inner error is a
+/// [`LimitExceeded`](crate::io::LimitExceeded), which names the limit. The stream stays usable, and no byte is lost:
+/// - After a read or write timeout, the next operation has the whole time again.
+/// - After an idle timeout, a read that has to wait fails at once, until bytes move or a write, flush or shutdown that
+///   had to wait ends.
+/// - After the deadline, each operation fails. Only a shutdown is still tried, and fails if it has to wait.
+///
+/// If the timer of the runtime is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit
+/// fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner
+/// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most
+/// a second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
+/// timer that the runtime makes next. Nothing panics.
+///
+/// # Cancel safety
+/// An operation is as cancel safe as that of the inner stream. Limits cannot see that an operation was dropped while it
+/// waited: its timeout continues with the next operation in the same direction, and a write counts as in progress until
+/// its timeout has passed. Without a write timeout it counts until another write, flush or shutdown ends, and the idle
+/// timeout does not end the connection until then. To start anew, set the timeout again.
 ///
 /// ```
-/// use hairspring::io::Limit;
-/// assert_ne!(Limit::Read, Limit::Idle);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Limit {
-    /// How long a read may wait: see [`set_read_timeout`](crate::io::TimeoutStream::set_read_timeout).
-    Read,
-    /// How long a write, a flush or a shutdown may wait: see
-    /// [`set_write_timeout`](crate::io::TimeoutStream::set_write_timeout).
-    Write,
-    /// How long nothing may move in either direction: see
-    /// [`set_idle_timeout`](crate::io::TimeoutStream::set_idle_timeout).
-    Idle,
-    /// The last instant of the connection: see [`set_deadline`](crate::io::TimeoutStream::set_deadline).
-    Deadline,
-}
-
-/// The error inside an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut): a limit of a
-/// [`TimeoutStream`](crate::io::TimeoutStream) has passed. A system's own `TimedOut` does not contain it.
-///
-/// ```
-/// use hairspring::{Duration, io::{Limit, LimitExceeded, TimeoutStream}};
-/// use tokio::io::AsyncReadExt;
+/// use hairspring::{Duration, Instant, io::TimeoutStream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let (connection, _silent_peer) = tokio::io::duplex(64);
-/// let mut connection = TimeoutStream::new(connection).read_timeout(Duration::from_millis(5));
-/// let error = connection.read_u8().await.unwrap_err();
-/// let exceeded: &LimitExceeded = error.get_ref().unwrap().downcast_ref().unwrap();
-/// assert_eq!(exceeded.limit(), Limit::Read);
-/// assert_eq!(exceeded.length(), Duration::from_millis(5));
+/// # async fn main() -> std::io::Result<()> {
+/// let (connection, mut peer) = tokio::io::duplex(64);
+/// let mut connection = TimeoutStream::new(connection)
+///     .idle_timeout(Duration::from_secs(60))
+///     .write_timeout(Duration::from_secs(10))
+///     .deadline(Instant::now() + Duration::from_secs(3_600));
+/// peer.write_all(b"ping").await?;
+/// let mut request = [0; 4];
+/// connection.read_exact(&mut request).await?;
+/// assert_eq!(&request, b"ping");
+///
+/// connection.set_read_timeout(Some(Duration::from_millis(5)));
+/// let error = connection.read_u8().await.unwrap_err(); // the peer says nothing
+/// assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+/// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LimitExceeded {
-    limit: Limit,
-    length: Duration,
+#[pin_project]
+pub struct TimeoutStream<S> {
+    #[pin]
+    stream: S,
+    limits: Limits,
 }
 
-impl LimitExceeded {
-    /// Creates the error, for tests of code that handles it.
+impl<S> TimeoutStream<S> {
+    /// Wraps a stream, without limits. You can call this anywhere; operations look for a runtime.
     ///
     /// ```
-    /// use hairspring::{Duration, io::{Limit, LimitExceeded}};
-    /// let error: std::io::Error = LimitExceeded::new(Limit::Write, Duration::from_secs(30)).into();
-    /// assert_eq!(error.to_string(), "the write timeout of 30s has passed");
+    /// use hairspring::{Duration, io::TimeoutStream};
+    /// let (connection, _peer) = tokio::io::duplex(64);
+    /// let _connection = TimeoutStream::new(connection).read_timeout(Duration::from_secs(10));
     /// ```
-    #[must_use]
-    pub fn new(limit: Limit, length: Duration) -> LimitExceeded {
-        LimitExceeded { limit, length }
+    #[track_caller]
+    pub fn new(stream: S) -> TimeoutStream<S> {
+        TimeoutStream { stream, limits: Limits::none() }
     }
 
-    /// Returns which limit has passed. If several have, it is the deadline, or else the first.
+    /// Limits how long a read may wait. The time counts from the first poll that has to wait, so it does not count
+    /// while nothing is read. Each read has the whole time. Zero fails each read that has to wait.
+    ///
+    /// If a read waits when this is called, its task is woken and its time starts anew.
     ///
     /// ```
-    /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};
-    /// assert_eq!(LimitExceeded::new(Limit::Idle, Duration::from_secs(60)).limit(), Limit::Idle);
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let mut connection = TimeoutStream::new(connection);
+    /// connection.set_read_timeout(Some(Duration::from_secs(10)));
+    /// connection.set_read_timeout(None); // no limit
     /// ```
-    #[must_use]
-    pub fn limit(&self) -> Limit {
-        self.limit
+    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
+        self.limits.set_timeout(Side::Read, timeout);
     }
 
-    /// Returns how long the limit was. For [`Limit::Deadline`], this is the time from the call that set the deadline.
+    /// The same as [`set_read_timeout`](Self::set_read_timeout), for chaining.
     ///
     /// ```
-    /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};
-    /// assert_eq!(LimitExceeded::new(Limit::Idle, Duration::from_secs(60)).length(), Duration::from_secs(60));
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let connection = TimeoutStream::new(connection).read_timeout(Duration::from_secs(10));
+    /// assert_eq!(connection.get_read_timeout(), Some(Duration::from_secs(10)));
     /// ```
     #[must_use]
-    pub fn length(&self) -> Duration {
-        self.length
+    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+        self.set_read_timeout(Some(timeout));
+        self
+    }
+
+    /// Returns the read timeout.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(TimeoutStream::new(()).get_read_timeout(), None);
+    /// ```
+    #[must_use]
+    pub fn get_read_timeout(&self) -> Option<Duration> {
+        self.limits.timeout(Side::Read)
+    }
+
+    /// Limits how long a write, a flush or a shutdown may wait. The time counts from the first poll that has to wait,
+    /// until any of these completes. Zero fails each that has to wait.
+    ///
+    /// If an operation waits when this is called, its task is woken and its time starts anew.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let mut connection = TimeoutStream::new(connection);
+    /// connection.set_write_timeout(Some(Duration::from_secs(10)));
+    /// ```
+    pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
+        self.limits.set_timeout(Side::Write, timeout);
+    }
+
+    /// The same as [`set_write_timeout`](Self::set_write_timeout), for chaining.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let connection = TimeoutStream::new(connection).write_timeout(Duration::from_secs(10));
+    /// assert_eq!(connection.get_write_timeout(), Some(Duration::from_secs(10)));
+    /// ```
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.set_write_timeout(Some(timeout));
+        self
+    }
+
+    /// Returns the write timeout.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(TimeoutStream::new(()).get_write_timeout(), None);
+    /// ```
+    #[must_use]
+    pub fn get_write_timeout(&self) -> Option<Duration> {
+        self.limits.timeout(Side::Write)
+    }
+
+    /// Limits how long no byte may move in either direction. The time counts from this call, from the last byte that
+    /// was read or written, or from the end of the last write, flush or shutdown that had to wait, whichever is latest.
+    /// A read that waits fails when the time is over. Less than a millisecond is treated as a millisecond.
+    ///
+    /// A write that waits is not idle, as long as its own timeout has not passed. It never fails by this limit.
+    ///
+    /// If a read waits when this is called, its task is woken.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let mut connection = TimeoutStream::new(connection);
+    /// connection.set_idle_timeout(Some(Duration::from_secs(60)));
+    /// ```
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.limits.set_idle(timeout);
+    }
+
+    /// The same as [`set_idle_timeout`](Self::set_idle_timeout), for chaining.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let connection = TimeoutStream::new(connection).idle_timeout(Duration::from_secs(60));
+    /// assert_eq!(connection.get_idle_timeout(), Some(Duration::from_secs(60)));
+    /// ```
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.set_idle_timeout(Some(timeout));
+        self
+    }
+
+    /// Returns the idle timeout.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(TimeoutStream::new(()).get_idle_timeout(), None);
+    /// ```
+    #[must_use]
+    pub fn get_idle_timeout(&self) -> Option<Duration> {
+        self.limits.idle()
+    }
+
+    /// Sets the last instant of the connection. From then on all operations fail, even if there are bytes to move, so
+    /// that a peer which sends a byte now and then cannot hold the connection. Only a shutdown is still tried.
+    ///
+    /// If an operation waits when this is called, its task is woken.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, Instant, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let mut connection = TimeoutStream::new(connection);
+    /// connection.set_deadline(Some(Instant::now() + Duration::from_secs(3_600)));
+    /// ```
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.limits.set_deadline(deadline);
+    }
+
+    /// The same as [`set_deadline`](Self::set_deadline), for chaining.
+    ///
+    /// ```
+    /// # use hairspring::{Duration, Instant, io::TimeoutStream};
+    /// # let (connection, _peer) = tokio::io::duplex(64);
+    /// let last = Instant::now() + Duration::from_secs(3_600);
+    /// let connection = TimeoutStream::new(connection).deadline(last);
+    /// assert_eq!(connection.get_deadline(), Some(last));
+    /// ```
+    #[must_use]
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.set_deadline(Some(deadline));
+        self
+    }
+
+    /// Returns the last instant of the connection.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(TimeoutStream::new(()).get_deadline(), None);
+    /// ```
+    #[must_use]
+    pub fn get_deadline(&self) -> Option<Instant> {
+        self.limits.deadline()
+    }
+
+    /// Returns a reference to the inner stream.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(*TimeoutStream::new(7).get_ref(), 7);
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    /// Returns a mutable reference to the inner stream. What moves through that has no limits, and is no activity.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// let mut stream = TimeoutStream::new(7);
+    /// *stream.get_mut() += 1;
+    /// assert_eq!(stream.into_inner(), 8);
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Returns a pinned mutable reference to the inner stream, as [`get_mut`](Self::get_mut) does.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// let mut stream = std::pin::pin!(TimeoutStream::new(7));
+    /// *stream.as_mut().get_pin_mut() += 1;
+    /// assert_eq!(*stream.get_ref(), 8);
+    /// ```
+    #[must_use]
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
+    }
+
+    /// Returns the inner stream, without the limits.
+    ///
+    /// ```
+    /// # use hairspring::io::TimeoutStream;
+    /// assert_eq!(TimeoutStream::new(7).into_inner(), 7);
+    /// ```
+    pub fn into_inner(self) -> S {
+        self.stream
     }
 }
 
-impl fmt::Display for LimitExceeded {
+impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        this.limits.check_deadline()?;
+        let before = buf.filled().len();
+        let polled = this.stream.poll_read(cx, buf);
+        this.limits.after_poll(Side::Read, cx, polled, |()| buf.filled().len() > before)
+    }
+}
+
+impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.project();
+        this.limits.check_deadline()?;
+        let polled = this.stream.poll_fill_buf(cx);
+        this.limits.after_poll(Side::Read, cx, polled, |filled| !filled.is_empty())
+    }
+
+    fn consume(self: Pin<&mut Self>, amount: usize) {
+        self.project().stream.consume(amount);
+    }
+}
+
+impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.limits.check_deadline()?;
+        let polled = this.stream.poll_write(cx, buf);
+        this.limits.after_poll(Side::Write, cx, polled, |&written| written > 0)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        this.limits.check_deadline()?;
+        let polled = this.stream.poll_write_vectored(cx, bufs);
+        this.limits.after_poll(Side::Write, cx, polled, |&written| written > 0)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        this.limits.check_deadline()?;
+        let polled = this.stream.poll_flush(cx);
+        this.limits.after_poll(Side::Write, cx, polled, |()| false)
+    }
+
+    // Also after the deadline: a connection may always be closed.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let polled = this.stream.poll_shutdown(cx);
+        this.limits.after_poll(Side::Write, cx, polled, |()| false)
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for TimeoutStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length = self.length;
-        match self.limit {
-            Limit::Read => write!(f, "the read timeout of {length:?} has passed"),
-            Limit::Write => write!(f, "the write timeout of {length:?} has passed"),
-            Limit::Idle => write!(f, "the idle timeout of {length:?} has passed"),
-            Limit::Deadline => write!(f, "the connection's deadline has passed, {length:?} after it was set"),
-        }
-    }
-}
-
-impl error::Error for LimitExceeded {}
-
-impl From<LimitExceeded> for io::Error {
-    fn from(exceeded: LimitExceeded) -> io::Error {
-        io::Error::new(io::ErrorKind::TimedOut, exceeded)
+        f.debug_struct("TimeoutStream")
+            .field("stream", &self.stream)
+            .field("read_timeout", &self.get_read_timeout())
+            .field("write_timeout", &self.get_write_timeout())
+            .field("idle_timeout", &self.get_idle_timeout())
+            .field("deadline", &self.get_deadline())
+            .finish_non_exhaustive()
     }
 }

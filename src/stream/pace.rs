@@ -1,7 +1,9 @@
-//! Streams that go by the clock: [`Throttle`], whose items are some time apart, and [`IntervalStream`], an interval for
-//! programs that wrap theirs.
+//! Streams that go by the clock: [`Throttle`], whose items are some time apart, [`ChunksTimeout`], which yields what came
+//! together, [`Debounce`], the last item before each silence, and [`IntervalStream`], an interval for programs that wrap
+//! theirs.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -9,9 +11,17 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use pin_project::pin_project;
+use tokio::task::coop;
 
+use super::Fuse;
 use crate::clock::{self, Instant};
-use crate::future::{Interval, Sleep, sleep};
+use crate::future::{Interval, LazySleep, Sleep, sleep};
+
+/// How many items one poll takes and keeps before other tasks run.
+const AT_ONCE: usize = 128;
+
+/// Room for at most this many items is taken before they come.
+const ROOM: usize = 1024;
 
 /// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
 ///
@@ -100,6 +110,159 @@ impl<S: Stream> Stream for Throttle<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.stream.size_hint()
+    }
+}
+
+/// The stream that [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) returns.
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::ChunksTimeout;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut chunks: ChunksTimeout<_> = futures::stream::iter([1, 2]).chunks_timeout(10, Duration::from_secs(1));
+/// assert_eq!((chunks.next().await, chunks.next().await), (Some(vec![1, 2]), None));
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct ChunksTimeout<S: Stream> {
+    #[pin]
+    stream: Fuse<S>,
+    /// Until when items are gathered, once there are any.
+    delay: Sleep,
+    duration: Duration,
+    items: Vec<S::Item>,
+    max_size: usize,
+}
+
+impl<S: Stream> ChunksTimeout<S> {
+    #[track_caller]
+    pub(super) fn new(stream: S, max_size: usize, duration: Duration) -> Self {
+        ChunksTimeout { stream: Fuse::new(stream), delay: sleep(duration), duration, items: Vec::new(), max_size }
+    }
+
+    /// Returns the items that were gathered and not yielded yet.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let items = futures::stream::iter([1, 2]).chain(futures::stream::pending());
+    /// let mut chunks = std::pin::pin!(items.chunks_timeout(3, Duration::from_secs(3600)));
+    /// assert!(futures::poll!(chunks.next()).is_pending());
+    /// assert_eq!(chunks.into_remainder(), [1, 2]);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
+        mem::take(self.project().items)
+    }
+}
+
+impl<S: Stream> Stream for ChunksTimeout<S> {
+    type Item = Vec<S::Item>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Vec<S::Item>>> {
+        let mut this = self.project();
+        let mut taken = 0;
+        while taken < AT_ONCE {
+            let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) else { break };
+            let Some(item) = item else {
+                let rest = mem::take(this.items);
+                return Poll::Ready((!rest.is_empty()).then_some(rest));
+            };
+            if this.items.is_empty() {
+                this.delay.reset_idle(clock::later(this.delay.now(), *this.duration));
+                this.items.reserve_exact(ROOM.min(*this.max_size));
+            }
+            this.items.push(item);
+            taken += 1;
+            if this.items.len() >= *this.max_size {
+                return Poll::Ready(Some(mem::take(this.items)));
+            }
+        }
+        if !this.items.is_empty() && Pin::new(this.delay).poll(cx).is_ready() {
+            return Poll::Ready(Some(mem::take(this.items)));
+        }
+        if taken == AT_ONCE {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = usize::from(!self.items.is_empty());
+        let (lower, upper) = self.stream.size_hint();
+        ((lower / self.max_size).saturating_add(begun), upper.and_then(|upper| upper.checked_add(begun)))
+    }
+}
+
+/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
+///
+/// ```
+/// use futures::StreamExt as _;
+/// use hairspring::stream::Debounce;
+/// use hairspring::{Duration, StreamExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut items: Debounce<_> = futures::stream::iter([1, 2]).debounce(Duration::from_secs(3600));
+/// assert_eq!((items.next().await, items.next().await), (Some(2), None), "the stream has ended");
+/// # }
+/// ```
+#[must_use = "streams do nothing unless polled"]
+#[derive(Debug)]
+#[pin_project]
+pub struct Debounce<S: Stream> {
+    #[pin]
+    stream: Fuse<S>,
+    /// Ends when the stream has been silent for `duration`.
+    limit: LazySleep,
+    duration: Duration,
+    /// The item that came last, if it was not yielded yet.
+    last: Option<S::Item>,
+}
+
+impl<S: Stream> Debounce<S> {
+    #[track_caller]
+    pub(super) fn new(stream: S, duration: Duration) -> Self {
+        Debounce { stream: Fuse::new(stream), limit: LazySleep::new(sleep(duration)), duration, last: None }
+    }
+}
+
+impl<S: Stream> Stream for Debounce<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        for _ in 0..AT_ONCE {
+            match this.stream.as_mut().poll_next(cx) {
+                Poll::Ready(Some(item)) => {
+                    *this.last = Some(item);
+                    this.limit.end_after(*this.duration);
+                }
+                Poll::Ready(None) => return Poll::Ready(this.last.take()),
+                Poll::Pending if this.last.is_none() => return Poll::Pending,
+                Poll::Pending => {
+                    ready!(this.limit.poll_or_panic(cx));
+                    ready!(coop::poll_proceed(cx)).made_progress();
+                    return Poll::Ready(this.last.take());
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let begun = usize::from(self.last.is_some());
+        let (lower, upper) = self.stream.size_hint();
+        (lower.saturating_add(begun).min(1), upper.and_then(|upper| upper.checked_add(begun)))
     }
 }
 

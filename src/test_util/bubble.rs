@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 
 use crate::clock::instant;
 use crate::core::registry;
+use crate::test_util::chance::Random;
 use crate::test_util::deadlock::Watcher;
 use crate::test_util::idle::{Root, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
 use crate::test_util::waiting::{Spawned, Waiting};
-use crate::util::enabled;
-use crate::util::random::Random;
+use crate::util::panics;
 
 /// The environment variable with the seed of all bubbles.
 const SEED: &str = "HAIRSPRING_SEED";
@@ -297,8 +297,8 @@ async fn unless_given_up<F: Future>(
 /// Whether this is a runtime whose clock only tokio's timers move, and which has none.
 fn lacks_time(runtime: &Runtime) -> bool {
     let _inside = runtime.enter();
-    let is_tokios = paused::here().is_none() && enabled::may_guess();
-    is_tokios && enabled::silently(|| enabled::with_time(|| tokio::time::sleep(Duration::ZERO))).is_err()
+    let is_tokios = paused::here().is_none() && panics::may_guess();
+    is_tokios && panics::silently(|| panics::if_enabled(|| tokio::time::sleep(Duration::ZERO))).is_err()
 }
 
 /// In 32 bits: short to print and to type.

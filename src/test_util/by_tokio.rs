@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant};
-use crate::core::shards::TimerLease;
+use crate::core::lease::TimerLease;
 use crate::test_util::{approach, held};
 use crate::wheel::Tick;
 

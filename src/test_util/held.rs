@@ -11,10 +11,11 @@ use tokio::runtime;
 
 use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::core::alarm::thread::BookerId;
+use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
-use crate::core::shard::{Shard, WakeList};
-use crate::core::shards::{Shards, TimerLease, TurnBudget};
+use crate::core::shard::Shard;
+use crate::core::shards::Shards;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
@@ -109,8 +110,7 @@ impl Schedule {
 impl Shards {
     /// Fires all that is due at a tick, and returns how many.
     pub(super) fn fire_all(&self, at: Tick) -> usize {
-        let unbounded = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
-        self.fire_at(at, &mut WakeList::default(), unbounded).wakes
+        self.fire_at(at, usize::MAX).0
     }
 }
 

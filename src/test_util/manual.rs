@@ -17,8 +17,10 @@ use crate::clock::{
     self,
     source::{LAST, one_is_held},
 };
-use crate::core::settings::ShowsTime;
-use crate::core::shards::{Shards, TimerHold, TimerLease, Wanted};
+use crate::core::lease::{TimerHold, TimerLease};
+use crate::core::settings::Settings;
+use crate::core::shards::Shards;
+use crate::seam::ShowsTime;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
@@ -62,7 +64,8 @@ impl Inner {
     /// How many sleeps wait.
     fn pending(&self) -> usize {
         let timers = State::timers(self.lock());
-        timers.iter().flat_map(|held| held.lease().get().all()).map(|shard| shard.read(Wheel::len)).sum()
+        let pending = |timer: TimerLease| timer.all().iter().map(|shard| shard.read(Wheel::len)).sum::<usize>();
+        timers.iter().map(|held| pending(held.lease())).sum()
     }
 }
 
@@ -331,9 +334,9 @@ impl ManualClock {
 }
 
 impl ShowsTime for Inner {
-    fn open(&self, wanted: Wanted) -> TimerLease {
+    fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.lock();
-        let timer = TimerLease::make(wanted);
+        let timer = TimerLease::make(settings);
         timer.schedule.open_shown(state.now);
         timer.publish_removals();
         state.timers.push(timer.hold());

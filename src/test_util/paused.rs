@@ -17,7 +17,7 @@ use crate::clock::{
     self,
     source::{self, Course},
 };
-use crate::core::shards::TimerLease;
+use crate::core::lease::TimerLease;
 use crate::test_util::auto_advance::AutoAdvance;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::ManualClock;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::clock::{self, Instant, source};
-use crate::core::shards::{TimerHold, TimerLease};
+use crate::core::lease::{TimerHold, TimerLease};
 use crate::seam::Kind;
 use crate::test_util::places::{Place, Places};
 use crate::test_util::{held, paused};

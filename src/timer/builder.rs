@@ -1,6 +1,7 @@
 //! [`Builder`]: makes a timer with settings of your own.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use tokio::runtime::Handle;
 
 use super::Timer;
 use crate::clock;
-use crate::core::alarm::{Alarm, Unfit};
+use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
-use crate::core::settings::{MOST_SHARDS, Settings, ShowsTime};
-use crate::core::shards::TimerLease;
+use crate::core::lease::TimerLease;
+use crate::core::settings::{MOST_SHARDS, Settings};
 use crate::core::{registry, task};
+use crate::seam::ShowsTime;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
@@ -54,25 +56,18 @@ pub struct Builder {
 /// assert_eq!(error.to_string(), "shards is 0: a timer has from 1 to 1024");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildError(Wrong);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Wrong {
-    Shards(usize),
-    Resolution(Duration),
-    Capacity,
-    Coalesce(Duration),
-    Alarm(Alarm),
-    /// The system's message.
-    AlarmRefused(Alarm, String),
-    NoRuntime,
-}
+pub struct BuildError(String);
 
 impl BuildError {
-    fn of_alarm(alarm: Alarm, unfit: &Unfit) -> BuildError {
-        BuildError(match unfit {
-            Unfit::Lacking => Wrong::Alarm(alarm),
-            Unfit::Refused(error) => Wrong::AlarmRefused(alarm, error.to_string()),
+    fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {
+        BuildError(match (error.kind(), alarm) {
+            (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
+                "alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`".into()
+            }
+            (io::ErrorKind::Unsupported, _) => {
+                format!("alarm is {alarm:?}: that needs a runtime built with `enable_time`")
+            }
+            _ => format!("alarm is {alarm:?}: the system refused it: {error}"),
         })
     }
 }
@@ -281,10 +276,14 @@ impl Builder {
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {
-        let runtime = Handle::try_current().map_err(|_| BuildError(Wrong::NoRuntime))?;
+        let runtime = Handle::try_current().map_err(|_| {
+            BuildError(
+                "no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`".into(),
+            )
+        })?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
-        driver.make_alarm().map_err(|unfit| BuildError::of_alarm(alarm, &unfit))?;
+        driver.make_alarm().map_err(|error| BuildError::of_alarm(alarm, &error))?;
         Ok((runtime, timer, driver))
     }
 
@@ -293,7 +292,7 @@ impl Builder {
             let timer = self.by_hand()?;
             return Ok((timer, Driver::new(timer, Alarm::Thread)));
         }
-        Ok(self.settings()?.make())
+        Ok(Driver::with_timer(&self.settings()?))
     }
 
     /// A timer on the manual clock that was given.
@@ -301,38 +300,39 @@ impl Builder {
         // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
-        Ok(clock.open(self.clone().shards(shards).settings()?.wanted))
+        Ok(clock.open(&self.clone().shards(shards).settings()?))
     }
 
     fn settings(self) -> Result<Settings, BuildError> {
         let mut settings =
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
-        let wanted = &mut settings.wanted;
-        let shards = self.shards.unwrap_or(wanted.shards);
+        let shards = self.shards.unwrap_or(settings.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError(Wrong::Shards(shards)));
+            return Err(BuildError(format!("shards is {shards}: a timer has from 1 to {MOST_SHARDS}")));
         }
-        wanted.shards = shards;
+        settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
-                return Err(BuildError(Wrong::Resolution(resolution)));
+                return Err(BuildError(format!(
+                    "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}"
+                )));
             }
             // Deadlines that are rounded fall together by themselves.
-            (wanted.resolution, wanted.coalesce) = (clock::ticks_in(resolution), Ticks(0));
+            (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
-            return Err(BuildError(Wrong::Capacity));
+            return Err(BuildError(format!("capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX)));
         }
-        wanted.capacity = self.capacity;
-        wanted.name = self.name;
+        settings.capacity = self.capacity;
+        settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
-                return Err(BuildError(Wrong::Coalesce(longest)));
+                return Err(BuildError(format!("coalesce is {longest:?}: a timer's is at most {LONGEST_WAIT:?}")));
             }
-            wanted.coalesce = clock::ticks_in(longest);
+            settings.coalesce = clock::ticks_in(longest);
         }
         if self.alarm == Alarm::Timerfd && !cfg!(target_os = "linux") {
-            return Err(BuildError(Wrong::Alarm(self.alarm)));
+            return Err(BuildError::of_alarm(self.alarm, &io::ErrorKind::Unsupported.into()));
         }
         settings.alarm = self.alarm;
         Ok(settings)
@@ -341,22 +341,7 @@ impl Builder {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Wrong::Shards(shards) => write!(f, "shards is {shards}: a timer has from 1 to {MOST_SHARDS}"),
-            Wrong::Resolution(resolution) => {
-                write!(f, "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}")
-            }
-            Wrong::Coalesce(longest) => write!(f, "coalesce is {longest:?}: a timer's is at most {LONGEST_WAIT:?}"),
-            Wrong::Capacity => write!(f, "capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX),
-            Wrong::Alarm(Alarm::Timerfd) => {
-                f.write_str("alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`")
-            }
-            Wrong::Alarm(alarm) => write!(f, "alarm is {alarm:?}: that needs a runtime built with `enable_time`"),
-            Wrong::AlarmRefused(alarm, said) => write!(f, "alarm is {alarm:?}: the system refused it: {said}"),
-            Wrong::NoRuntime => {
-                f.write_str("no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`")
-            }
-        }
+        f.pad(&self.0)
     }
 }
 

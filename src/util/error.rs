@@ -14,6 +14,7 @@
 //! ```
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// The error of [`timeout`](crate::timeout()): a future did not complete before its deadline.
 ///
@@ -69,11 +70,11 @@ impl From<Elapsed> for std::io::Error {
 /// let error = Timer::try_current().unwrap_err();
 /// assert!(!error.is_shutdown() && !error.is_at_capacity());
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Error {
     kind: Kind,
-    /// How many sleeps were pending, or zero.
-    pending: u32,
+    /// How many sleeps were pending.
+    pending: Option<NonZeroU32>,
     /// The timer's name.
     timer: Option<&'static str>,
 }
@@ -88,7 +89,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Error {
-        Error { kind, pending: 0, timer: None }
+        Error { kind, pending: None, timer: None }
     }
 
     /// Creates the error of a timer that was shut down.
@@ -126,7 +127,7 @@ impl Error {
     }
 
     pub(crate) fn full(timer: Option<&'static str>, pending: usize) -> Error {
-        let pending = u32::try_from(pending).unwrap_or(u32::MAX);
+        let pending = NonZeroU32::new(u32::try_from(pending).unwrap_or(u32::MAX));
         Error { pending, timer, ..Error::at_capacity() }
     }
 
@@ -158,7 +159,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn pending(&self) -> Option<usize> {
-        usize::try_from(self.pending).ok().filter(|&pending| pending > 0)
+        self.pending.and_then(|pending| pending.get().try_into().ok())
     }
 
     /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
@@ -184,13 +185,6 @@ impl Error {
 
     pub(crate) fn no_runtime() -> Error {
         Error::new(Kind::NoRuntime)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Error");
-        shown.field("kind", &self.kind).field("timer", &self.timer).field("pending", &self.pending()).finish()
     }
 }
 

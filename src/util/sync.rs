@@ -1,11 +1,22 @@
 //! The locks, atomics and statics that threads share: the standard library's, or in tests with `--cfg hairspring_loom`
 //! those of [loom](https://docs.rs/loom), which runs a model in every possible order.
+//!
+//! Besides these, [`FairMutex`]: a mutex that a thread which takes it again and again leaves to others in between. And
+//! [`PerProcess`]: a static that has a value of its own in each forked process.
 //
 // Invariants
 // 1. Without that flag these are the standard library's, with nothing added. If the processor has no 64-bit atomics,
 //    `portable-atomic` replaces them.
 // 2. In tests with it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
 // 3. Outside of tests the flag changes nothing: loom is there only for tests, so that no user's lock file names it.
+// 4. `FairMutex::waiting` is not zero as long as somebody is in the slow path of `lock`. Nothing is written to it without
+//    a wait.
+
+use std::sync::{OnceLock, PoisonError, TryLockError};
+
+use forkguard::Guard;
+
+use self::atomic::{AtomicU32, Ordering};
 
 /// An `AtomicU64` that loom does not see. It may be in a static.
 #[cfg(not(target_has_atomic = "64"))]
@@ -24,17 +35,13 @@ pub(crate) const MODELLED: bool = cfg!(all(test, hairspring_loom));
 #[cfg(not(all(test, hairspring_loom)))]
 mod plain {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
     pub(crate) mod atomic {
         pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
         pub(crate) use crate::util::sync::Counter as AtomicU64;
-    }
-
-    /// Lets other threads run.
-    pub(crate) fn yield_now() {
-        std::thread::yield_now();
     }
 
     /// The system's clock.
@@ -49,7 +56,7 @@ mod plain {
         ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
             $vis fn $name() -> &'static $of {
-                static VALUE: $crate::util::per_process::PerProcess<$of> = $crate::util::per_process::PerProcess::new();
+                static VALUE: $crate::util::sync::PerProcess<$of> = $crate::util::sync::PerProcess::new();
                 VALUE.get($make)
             }
         };
@@ -167,5 +174,146 @@ mod modelled {
             let room = self.0.iter().find(|room| room.get().is_none()).expect("a model keeps few values");
             room.get_or_init(|| Box::new(value))
         }
+    }
+}
+
+/// How many times [`FairMutex::give_way`] lets other threads run. Waking one takes some tens of microseconds.
+const YIELDS: u32 = 256;
+
+/// A mutex that a thread which takes it again and again leaves to others in between.
+///
+/// The standard mutex goes to whoever asks first. A thread that unlocks it and locks it again at once nearly always
+/// wins against one that has to wake up first, so that may wait for a long time.
+#[derive(Debug)]
+pub(crate) struct FairMutex<T> {
+    mutex: Mutex<T>,
+    waiting: AtomicU32,
+    /// How many have got it after a wait.
+    served: AtomicU32,
+}
+
+impl<T> FairMutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0), served: AtomicU32::new(0) }
+    }
+
+    /// Locks it. A panic of another thread that had it is ignored.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        match self.mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> MutexGuard<'_, T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.served.fetch_add(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// To be called before the mutex is locked again and again: lets one of those have it that wait for it.
+    #[inline]
+    pub(crate) fn give_way(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.let_others_run();
+        }
+    }
+
+    #[cold]
+    fn let_others_run(&self) {
+        let served = self.served.load(Ordering::Relaxed);
+        for _ in 0..YIELDS {
+            yield_now();
+            if self.waiting.load(Ordering::Relaxed) == 0 || self.served.load(Ordering::Relaxed) != served {
+                return;
+            }
+        }
+    }
+}
+
+/// A static that has a value of its own in each forked process.
+///
+/// A forked process has the memory of its parent, but only one of its threads. The other threads do not run in it, and
+/// a lock that one of them held stays locked. So it needs values of its own.
+///
+/// The C library tells of a fork, through a handler that it calls in the child (`pthread_atfork`). So to ask takes no
+/// system call, and a process that has the number of a dead ancestor is not taken for that. A process made without the
+/// C library's `fork`, by a bare system call or `_Fork`, is not recognised.
+pub(crate) struct PerProcess<T: 'static> {
+    first: OnceLock<Of<T>>,
+}
+
+struct Of<T: 'static> {
+    /// Says whether this is a descendant of the process that made the value.
+    made_in: Guard,
+    value: T,
+    child: OnceLock<&'static Of<T>>,
+}
+
+impl<T> Of<T> {
+    fn new(value: T) -> Self {
+        Of { made_in: Guard::default(), value, child: OnceLock::new() }
+    }
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess { first: OnceLock::new() }
+    }
+
+    /// The value of this process. The first call makes it, from the value of the last ancestor that has one. If two threads
+    /// make one at the same time, one of them is kept.
+    pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
+        // Made before the cell is locked: if this process is forked meanwhile, the lock stays locked in the child.
+        let mut of = self.first.get().unwrap_or_else(|| {
+            let first = Of::new(make(None));
+            self.first.get_or_init(|| first)
+        });
+        while of.made_in.clone().detected_fork() {
+            of = of.child.get().copied().unwrap_or_else(|| {
+                let child = Box::leak(Box::new(Of::new(make(Some(&of.value)))));
+                of.child.get_or_init(|| child)
+            });
+        }
+        &of.value
+    }
+}
+
+/// A number that no ancestor of this process had.
+pub(crate) fn generation() -> u32 {
+    static GENERATION: PerProcess<u32> = PerProcess::new();
+    *GENERATION.get(|ancestors| ancestors.map_or(0, |number| number + 1))
+}
+
+#[cfg(all(test, not(hairspring_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_gets_it_from_one_that_takes_it_again_and_again() {
+        let mutex = Arc::new(FairMutex::new(0));
+        let held = mutex.lock();
+        let waits = thread::spawn({
+            let mutex = Arc::clone(&mutex);
+            move || *mutex.lock() += 1
+        });
+        while mutex.waiting.load(Ordering::Relaxed) == 0 {
+            yield_now();
+        }
+        drop(held);
+        let holds = (0..100_000).take_while(|_| {
+            mutex.give_way();
+            *mutex.lock() == 0
+        });
+        assert!(holds.count() < 1_000);
+        waits.join().unwrap();
     }
 }

@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use crate::core::parker::{Found, Locked, Parker};
 use crate::future::LazySleep;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;
 

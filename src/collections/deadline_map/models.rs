@@ -6,8 +6,8 @@ use std::task::Poll;
 use super::{DeadlineMap, Expirations, Term};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
+use crate::core::lease::TimerLease;
 use crate::core::models::{Woken, check, far, near, poll, race, race_three};
-use crate::core::shards::TimerLease;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 

@@ -10,8 +10,6 @@ use std::io;
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::util::enabled::NotEnabled;
-
 /// Whether there can be an alarm thread. Whether a WebAssembly system has threads is not known, so they count as missing.
 pub(crate) fn has_threads() -> bool {
     !cfg!(target_family = "wasm")
@@ -46,7 +44,7 @@ pub(crate) fn has_threads() -> bool {
 pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, and [`Timerfd`](Alarm::Timerfd) as soon as an idle worker of the runtime was
     /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. From then on, if all
-    /// workers are blocked, due timers fire 5 to 25 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
+    /// workers are blocked, due timers fire 6 to 26 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
     /// for good on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself,
     /// and on a current-thread runtime with the feature `test-util`.
     #[default]
@@ -75,25 +73,4 @@ pub(crate) trait SharedAlarm: Send + Sync {
 
     /// Clears that it has gone off. It calls `waker` when it next does.
     fn forget(&self, waker: &Waker) -> io::Result<()>;
-}
-
-/// Why an alarm cannot be made.
-#[derive(Debug)]
-pub(crate) enum Unfit {
-    /// This system or runtime has no such thing.
-    Lacking,
-    /// The system refuses it.
-    Refused(io::Error),
-}
-
-impl From<NotEnabled> for Unfit {
-    fn from(_: NotEnabled) -> Unfit {
-        Unfit::Lacking
-    }
-}
-
-impl From<io::Error> for Unfit {
-    fn from(error: io::Error) -> Unfit {
-        Unfit::Refused(error)
-    }
 }

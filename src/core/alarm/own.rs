@@ -7,6 +7,7 @@
 //    tokio's.
 
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::{Alarm, SharedAlarm, Unfit, has_threads};
+use super::{Alarm, SharedAlarm, has_threads};
 use crate::clock::instant::{self, Instant};
-use crate::util::enabled::{self, NotEnabled};
+use crate::core::schedule::WakesBy;
+use crate::util::panics;
 
 /// The alarm that a timer was built with, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
@@ -47,29 +49,36 @@ impl OwnAlarm {
     }
 
     /// Makes the chosen alarm, on the current runtime. Otherwise it is made when it is first set.
-    pub(crate) fn make(&mut self) -> Result<(), Unfit> {
+    pub(crate) fn make(&mut self) -> io::Result<()> {
         match self.chosen {
             Alarm::Auto | Alarm::Thread => Ok(()),
-            Alarm::Tokio => Ok(self.tokio.make()?),
+            Alarm::Tokio => self.tokio.make(),
             Alarm::Timerfd => self.make_timerfd(),
         }
     }
 
-    /// Which alarm the driver sets, on the system's clock or another, and if it `watches` for a pause. `None` if the
-    /// alarm thread serves.
-    pub(crate) fn to_set(&self, clock_is_the_systems: bool, watches: bool) -> Option<Alarm> {
-        match self.chosen {
-            _ if self.paused_clocks && !clock_is_the_systems => Some(Alarm::Tokio),
-            Alarm::Auto | Alarm::Thread => None,
-            // A `timerfd` goes by the system's clock, and nothing tells a driver that waits on it of a pause.
-            Alarm::Timerfd if !clock_is_the_systems || watches => None,
-            chosen => Some(chosen),
+    /// What is to wake the driver, on a clock that `runs` or does not, and if this `watches` for a pause.
+    pub(crate) fn choose(&mut self, runs: bool, watches: bool) -> WakesBy {
+        if self.chosen == Alarm::Tokio || self.paused_clocks && !runs {
+            if self.tokio.make().is_ok() {
+                return WakesBy::Tokio;
+            }
+            self.give_up(Alarm::Tokio);
+        // It goes by the system's clock, and nothing tells a driver that waits on it of a pause.
+        } else if self.chosen == Alarm::Timerfd && runs && !watches {
+            self.tokio.cancel();
+            if self.timerfd.is_none() && self.make_timerfd().is_err() {
+                self.give_up(Alarm::Timerfd);
+            }
+            if let Some(timerfd) = &self.timerfd {
+                return WakesBy::Own(timerfd.clone());
+            }
         }
-    }
-
-    /// Makes tokio's alarm if there is none.
-    pub(crate) fn make_tokio(&mut self) -> Result<(), Unfit> {
-        Ok(self.tokio.make()?)
+        match runs {
+            true if watches => WakesBy::Both,
+            true => WakesBy::Thread,
+            false => WakesBy::NowAndThen,
+        }
     }
 
     /// Sets tokio's alarm, which was made before. `None` sets no alarm.
@@ -80,17 +89,8 @@ impl OwnAlarm {
         }
     }
 
-    /// Returns the alarm that any thread can set, and cancels tokio's.
-    pub(crate) fn shared(&mut self) -> Result<Arc<dyn SharedAlarm>, Unfit> {
-        self.tokio.cancel();
-        if self.timerfd.is_none() {
-            self.make_timerfd()?;
-        }
-        Ok(self.timerfd.clone().expect("it was just made"))
-    }
-
     #[cfg(target_os = "linux")]
-    fn make_timerfd(&mut self) -> Result<(), Unfit> {
+    fn make_timerfd(&mut self) -> io::Result<()> {
         let alarm = super::timerfd::TimerfdAlarm::new()?;
         alarm.forget(&self.inline)?;
         self.timerfd = Some(Arc::new(alarm));
@@ -98,8 +98,8 @@ impl OwnAlarm {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn make_timerfd(&mut self) -> Result<(), Unfit> {
-        Err(Unfit::Lacking)
+    fn make_timerfd(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Whether to find out if the runtime has an I/O driver.
@@ -118,14 +118,14 @@ impl OwnAlarm {
 
     /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
     pub(crate) fn watches_for_pause(&self) -> bool {
-        self.paused_clocks && enabled::may_guess() && instant::may_be_paused()
+        self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
     /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
     /// a current-thread runtime can be paused.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // Whether the runtime has `enable_time` is not known.
-        if at.is_some() && enabled::silently(|| self.tokio.make()).is_err() {
+        if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {
             self.give_up(Alarm::Tokio);
         } else {
             self.set_tokio(at);
@@ -161,10 +161,10 @@ impl TokioAlarm {
     }
 
     /// Makes the sleep if there is none. Fails if the runtime has no `enable_time`.
-    pub(super) fn make(&mut self) -> Result<(), NotEnabled> {
+    pub(super) fn make(&mut self) -> io::Result<()> {
         if self.sleep.is_none() {
             let never = tokio::time::Instant::from(Instant::now() + LONGEST);
-            self.sleep = Some(enabled::with_time(|| Box::pin(tokio::time::sleep_until(never)))?);
+            self.sleep = Some(panics::if_enabled(|| Box::pin(tokio::time::sleep_until(never)))?);
         }
         Ok(())
     }

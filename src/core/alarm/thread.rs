@@ -35,9 +35,9 @@ use self::NoTimerfd as Timerfd;
 use super::has_threads;
 #[cfg(target_os = "linux")]
 use super::timerfd::Timerfd;
+use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
-use crate::core::pool::Epoch;
-use crate::util::catch_panic::catch_panic;
+use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// When a booking for a jump is called if the system does not tell of jumps.
@@ -84,7 +84,6 @@ struct AlarmThread {
 struct State {
     bookings: Bookings,
     thread: Thread,
-    is_started: bool,
     /// Whether there is a file, and the program has not closed it.
     has_file: bool,
     /// Whether a jump of a clock ends the thread's sleep.
@@ -93,6 +92,8 @@ struct State {
 
 /// What the thread is doing.
 enum Thread {
+    /// It was not started, the system has refused it, or the program has closed the file on which it sleeps.
+    Missing,
     /// It will look at the bookings before it sleeps again.
     Awake,
     Asleep {
@@ -215,8 +216,7 @@ impl AlarmThread {
         AlarmThread {
             state: Mutex::new(State {
                 bookings: Bookings::default(),
-                thread: Thread::Awake,
-                is_started: false,
+                thread: Thread::Missing,
                 has_file: file.is_some(),
                 is_told_of_jumps: false,
             }),
@@ -239,9 +239,9 @@ impl AlarmThread {
             return Ok(());
         }
         let mut state = self.lock();
-        if !state.is_started {
+        if matches!(state.thread, Thread::Missing) {
             std::thread::Builder::new().name("hairspring-alarm".into()).spawn(|| self.run())?;
-            state.is_started = true;
+            state.thread = Thread::Awake;
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl AlarmThread {
                 return;
             } else if had_file {
                 // Another thread serves from now on.
-                (state.thread, state.is_started) = (Thread::Awake, false);
+                state.thread = Thread::Missing;
             } else if first.is_some_and(is_earlier) {
                 state.thread = Thread::Awake;
                 drop(state);
@@ -268,7 +268,7 @@ impl AlarmThread {
         }
         // There is none if this process was forked from one that had timers, or if its file was closed. If the system
         // refuses it, the next booking tries again.
-        if !state.is_started {
+        if matches!(state.thread, Thread::Missing) {
             drop(state);
             let _ = self.start();
         }
@@ -332,7 +332,7 @@ impl AlarmThread {
         (state, jumped) =
             if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
         // The file was closed meanwhile. Another thread serves, unless the system has refused it.
-        if on_file && !state.has_file && std::mem::replace(&mut state.is_started, true) {
+        if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
             return None;
         }
         if jumped {

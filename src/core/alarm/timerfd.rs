@@ -6,7 +6,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
@@ -20,10 +20,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::coop::unconstrained;
 
-use super::{SharedAlarm, Unfit};
-use crate::util::enabled;
-use crate::util::per_process::generation;
-use crate::util::sync::Counter;
+use super::SharedAlarm;
+use crate::util::panics;
+use crate::util::sync::{Counter, generation};
 
 /// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
@@ -102,15 +101,9 @@ impl Timerfd {
     /// other has. If a file was closed, that is found as it is next set.
     pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
-        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(file, PollFlags::IN));
+        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(&file.fd, PollFlags::IN));
         let files = &mut files[..=usize::from(other.is_some())];
         poll(files, limit.as_ref()).is_ok() && files.get(1).is_some_and(|other| !other.revents().is_empty())
-    }
-}
-
-impl AsFd for Timerfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 
@@ -128,8 +121,8 @@ pub(super) struct TimerfdAlarm {
 
 impl TimerfdAlarm {
     /// Fails if the system refuses, and outside a runtime with `enable_io`.
-    pub(super) fn new() -> Result<Self, Unfit> {
-        let fd = enabled::with_io(|| {
+    pub(super) fn new() -> io::Result<Self> {
+        let fd = panics::with_io(|| {
             let fd = Timerfd::new()?;
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)

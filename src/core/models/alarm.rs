@@ -9,6 +9,7 @@ use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, Booker, BookerId, booked};
 use crate::core::helpers::Helpers;
+use crate::core::schedule::Begun;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -146,6 +147,25 @@ fn a_helper_turns_for_nothing_against_the_driver() {
         let _task = task.settle(|| world.timer.schedule.next_wake() == far(1));
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), later.take()), (1, 1));
+    });
+}
+
+/// A turn ends before it is done, and the alarm may have gone off during it. What is left is fired by the next.
+#[test]
+fn an_interrupted_turn_against_the_alarm() {
+    check("an interrupted turn against the alarm", || {
+        let world = World::with_alarm();
+        let task = Task::new(world).run();
+        let due = world.register(near(1));
+        let schedule = world.timer.schedule;
+        let begin_and_interrupt = move || {
+            if schedule.begin_turn(None) == Begun::Turn {
+                schedule.interrupt_turn(false);
+            }
+        };
+        race(begin_and_interrupt, call);
+        let _task = task.settle(|| due.is_woken());
+        assert_eq!(due.take(), 1, "the driver or a helper fires it");
     });
 }
 

@@ -30,8 +30,8 @@ use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self as alarm_thread, Booker};
 use crate::core::driver::Driver;
 use crate::core::helpers::Helpers;
-use crate::core::shard::{ShardLease, WakeList};
-use crate::core::shards::{TimerLease, TurnBudget};
+use crate::core::lease::TimerLease;
+use crate::core::shard::ShardLease;
 use crate::future::Sleep;
 use crate::util::error::Error;
 #[cfg(hairspring_loom)]
@@ -235,8 +235,7 @@ impl World {
 
     /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
-        let unbounded = TurnBudget { wakes: usize::MAX, holds: usize::MAX };
-        self.timer.fire_at(now, &mut WakeList::default(), unbounded).wakes
+        self.timer.fire_at(now, usize::MAX).0
     }
 
     /// The driver was polled and not woken: it sleeps until `deadline` at most, and has a booking for that.

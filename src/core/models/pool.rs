@@ -9,13 +9,24 @@ use super::{Woken, check, far, near, race, race_three, wait_until};
 use crate::clock;
 #[cfg(hairspring_loom)]
 use crate::core::alarm::thread;
+use crate::core::lease::TimerLease;
+use crate::core::settings::Settings;
 use crate::core::shard::InsertError;
-use crate::core::shards::{TimerLease, Wanted};
 #[cfg(hairspring_loom)]
 use crate::util::sync;
 use crate::wheel::{Tick, Ticks};
 
-const WANTED: Wanted = Wanted { shards: 1, resolution: Ticks::ONE, capacity: None, coalesce: Ticks(0), name: None };
+fn settings() -> Settings {
+    Settings { coalesce: Ticks(0), ..Settings::with_shards(1) }
+}
+
+fn open() -> TimerLease {
+    TimerLease::open(&settings())
+}
+
+fn shares_memory(one: TimerLease, other: TimerLease) -> bool {
+    one.schedule.id == other.schedule.id
+}
 
 fn close(timer: TimerLease) {
     timer.close().expect("nobody else ends it");
@@ -25,11 +36,11 @@ fn close(timer: TimerLease) {
 #[test]
 fn a_handle_of_an_ended_timer_against_two_new_ones() {
     check("a handle of an ended timer against two new ones", || {
-        let gone = TimerLease::open(WANTED);
+        let gone = open();
         close(gone);
         let hold_twice = move || (0..2).for_each(|_| assert!(gone.try_hold().is_none(), "it has ended"));
-        let ((), one, other) = race_three(hold_twice, || TimerLease::open(WANTED), || TimerLease::open(WANTED));
-        assert!(!std::ptr::eq(one.get(), other.get()));
+        let ((), one, other) = race_three(hold_twice, open, open);
+        assert!(!shares_memory(one, other));
         close(one);
         close(other);
     });
@@ -39,15 +50,15 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
 #[test]
 fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     check("a handle against the end of its timer and a new one", || {
-        let ends = TimerLease::open(WANTED);
+        let ends = open();
         let end_and_open = move || {
             close(ends);
-            TimerLease::open(WANTED)
+            open()
         };
-        let (held, one, other) = race_three(move || ends.try_hold(), end_and_open, || TimerLease::open(WANTED));
-        assert!(!std::ptr::eq(one.get(), other.get()));
+        let (held, one, other) = race_three(move || ends.try_hold(), end_and_open, open);
+        assert!(!shares_memory(one, other));
         let kept = held.is_some();
-        assert!(!kept || ![one, other].iter().any(|timer| std::ptr::eq(timer.get(), ends.get())), "it is kept");
+        assert!(!kept || ![one, other].iter().any(|&timer| shares_memory(timer, ends)), "it is kept");
         drop(held);
         close(one);
         close(other);
@@ -56,7 +67,7 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
 
 /// A timer without a driver, as the process's own is.
 fn driverless() -> TimerLease {
-    TimerLease::open_driverless(WANTED)
+    TimerLease::open_driverless(&settings())
 }
 
 fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
@@ -88,7 +99,7 @@ fn settle() {
 
 /// Two have booked, or one has and the helper thread has looked too early. A deadline registered in between is found.
 #[test]
-fn registering_against_the_turns_of_stand_ins() {
+fn registering_against_the_turns_of_helpers() {
     check("registering against the turns of helper threads", || {
         let timer = driverless();
         let first = register(timer, near(2));
@@ -115,7 +126,7 @@ fn the_turn_of_a_helper_against_the_end_of_its_timer() {
         let woken = register(timer, near(1));
         let end_and_open = move || {
             close(timer);
-            let next = TimerLease::open(WANTED);
+            let next = open();
             (next, register(next, far(1)))
         };
         let ((next, far), ()) = race(end_and_open, call);

@@ -5,7 +5,6 @@ use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
 use crate::core::schedule::{Begun, DriverWaker, WakesBy};
-use crate::core::shard::WakeList;
 use crate::core::shards::Shards;
 use crate::future::Sleep;
 
@@ -131,7 +130,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
     assert_eq!(schedule.begin_turn(Some(driver)), Begun::Turn);
     schedule.wake_by(WakesBy::Tokio);
-    assert!(world.timer.turn(&mut WakeList::default(), Shards::earliest).is_some());
+    assert!(world.timer.turn(Shards::earliest).is_some());
     woken
 }
 

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
-use crate::core::pool::Epoch;
+use crate::core::epoch::Epoch;
 use crate::core::schedule::Schedule;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};

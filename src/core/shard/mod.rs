@@ -17,15 +17,14 @@ use std::task::Waker;
 pub(crate) use self::lease::ShardLease;
 use crate::clock::source;
 use crate::core::capacity::Capacity;
+use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
-use crate::core::pool::{Epoch, Holders};
 use crate::core::schedule::Schedule;
 use crate::core::statistics::{Counts, Lateness, Snapshot};
 use crate::seam;
-use crate::util::catch_panic::catch_panic;
-use crate::util::fair_mutex::FairMutex;
-use crate::util::sync::MutexGuard;
+use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::util::sync::{FairMutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
 use crate::wheel::{Step, Tick, Ticks, Wheel};
 

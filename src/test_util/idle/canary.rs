@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use super::LONGEST_LOOK;
-use crate::util::enabled;
+use crate::util::panics;
 use crate::util::sync::Counter;
 
 pub(super) struct Canary {
@@ -42,7 +42,7 @@ impl Canary {
         #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which this is one.
         let watch = || AsyncFd::with_interest(receiver, Interest::READABLE);
         // Whether the runtime has `enable_io` is not known. Without the canary its sockets are not seen.
-        let receiver = enabled::silently(|| enabled::with_io(watch)).ok()?.ok()?;
+        let receiver = panics::silently(|| panics::with_io(watch)).ok()?.ok()?;
         Some(Canary { sender, receiver, received: Arc::default() })
     }
 

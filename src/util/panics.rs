@@ -1,38 +1,47 @@
-//! Calls that need `enable_io` or `enable_time` on the current runtime.
+//! Runs code that may panic: that of others, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
 //! Tokio does not say whether a runtime has them: a call that needs one panics if it is missing. That panic is caught
 //! here, but it prints a message, and it ends a program that aborts on panics. So there is no call if the answer is
 //! known: outside any runtime, and without an epoll instance in the process.
 //
 // Invariants
-// 1. A call that may panic is made only if the user has said that the runtime has what it needs, if `may_guess` says
-//    that a panic does no harm, or for a clock that a test pauses.
+// 1. A call that may panic for want of a driver is made only if the user has said that the runtime has what it needs, if
+//    `may_guess` says that a panic does no harm, or for a clock that a test pauses.
 
 use std::cell::Cell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 use tokio::runtime::Handle;
 
-/// The current runtime lacks what is needed, or there is no runtime.
-#[derive(Debug)]
-pub(crate) struct NotEnabled;
+/// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
+/// reported the panic; this drops only its payload.
+pub(crate) fn catch_panic(code: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
+        // Dropping the payload can panic too. Then that payload leaks.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(payload);
+        }
+    }
+}
 
 /// Makes something that registers with the I/O driver of the current runtime.
 #[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
-pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    if has_no_epoll() { Err(NotEnabled) } else { attempt(make) }
+pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
+    if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
 }
 
-/// Makes something that registers with the time driver of the current runtime.
-pub(crate) fn with_time<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    attempt(make)
+/// Makes something that registers with a driver of the current runtime. If that lacks it, or if there is no runtime, the
+/// error is of the kind `Unsupported`.
+pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
+    Handle::try_current().map_err(|_| lacking())?;
+    catch_unwind(AssertUnwindSafe(make)).map_err(|_| lacking())
 }
 
-fn attempt<T>(make: impl FnOnce() -> T) -> Result<T, NotEnabled> {
-    Handle::try_current().map_err(|_| NotEnabled)?;
-    catch_unwind(AssertUnwindSafe(make)).map_err(|_| NotEnabled)
+fn lacking() -> io::Error {
+    io::ErrorKind::Unsupported.into()
 }
 
 /// Whether a wrong guess does no harm: in a build for tests the panic is caught, and [`silently`] hides it.
@@ -71,7 +80,6 @@ pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {
     use std::fs::{read_dir, read_link};
-    use std::io::ErrorKind::NotFound;
 
     if !cfg!(target_os = "linux") {
         return false;
@@ -81,15 +89,27 @@ fn has_no_epoll() -> bool {
     files.all(|file| match file.and_then(|file| read_link(file.path())) {
         Ok(what) => !what.to_string_lossy().contains("eventpoll"),
         // The file was closed meanwhile, so no runtime in use has it.
-        Err(error) => error.kind() == NotFound,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_payload_that_panics_is_caught_too() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("on purpose, while being dropped");
+            }
+        }
+        catch_panic(|| std::panic::panic_any(Bomb));
+    }
+
     /// `tests/silence.rs` checks a process without an I/O driver.
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {
         let _runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();

@@ -1,0 +1,84 @@
+//! [`Epoch`]: memory that one timer uses after another, and [`Holders`], who keeps it from the next.
+//
+// Invariants
+// 1. Each use has an epoch of its own among the uses of the same memory.
+// 2. Nobody joins the holders of a use that has none left.
+
+use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// The number of a use among all uses of the same memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Epoch(pub(crate) u32);
+
+impl Epoch {
+    /// How many bits it has. A sleep keeps its marks in the rest of the word.
+    pub(crate) const BITS: u32 = 26;
+
+    const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
+
+    /// The epoch of the next use.
+    pub(crate) fn next(self) -> Epoch {
+        Epoch((self.0 + 1) & Epoch::LAST.0)
+    }
+}
+
+/// The holders of a use: its epoch in the upper half, their number in the lower.
+pub(crate) struct Holders(AtomicU64);
+
+fn pack(epoch: Epoch, holders: u32) -> u64 {
+    u64::from(epoch.0) << 32 | u64::from(holders)
+}
+
+impl Holders {
+    pub(crate) fn none() -> Self {
+        Holders(AtomicU64::new(0))
+    }
+
+    /// Begins a use, with one holder.
+    pub(crate) fn begin(&self, epoch: Epoch) {
+        self.0.store(pack(epoch, 1), SeqCst);
+    }
+
+    /// Adds a holder. Returns `false` if the use has none left.
+    pub(crate) fn join(&self, epoch: Epoch) -> bool {
+        self.change(epoch, |now| now + 1).is_ok()
+    }
+
+    /// Removes a holder, if the use has any. Returns whether it was the last.
+    pub(crate) fn leave(&self, epoch: Epoch) -> bool {
+        self.change(epoch, |now| now - 1) == Ok(pack(epoch, 1))
+    }
+
+    /// Whether the use has any.
+    pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
+        is_held(self.0.load(SeqCst), epoch)
+    }
+
+    fn change(&self, epoch: Epoch, change: impl Fn(u64) -> u64) -> Result<u64, u64> {
+        self.0.fetch_update(SeqCst, SeqCst, |now| is_held(now, epoch).then(|| change(now)))
+    }
+}
+
+/// Whether `holders` counts some of a use, and no more than it can.
+fn is_held(holders: u64, epoch: Epoch) -> bool {
+    holders > pack(epoch, 0) && holders < pack(epoch, u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_joins_a_use_that_has_ended() {
+        let holders = Holders::none();
+        assert!(!holders.join(Epoch(0)), "none has begun");
+        for epoch in [Epoch(0), Epoch(1), Epoch::LAST] {
+            let others = [epoch.next(), Epoch(epoch.0.wrapping_sub(1) & Epoch::LAST.0)];
+            holders.begin(epoch);
+            assert!(holders.join(epoch) && !others.iter().any(|&other| holders.join(other) || holders.leave(other)));
+            assert!(!holders.leave(epoch));
+            assert!(holders.are_any(epoch) && holders.leave(epoch), "the last");
+            assert!(!holders.join(epoch) && !holders.leave(epoch) && !holders.are_any(epoch));
+        }
+    }
+}
