@@ -101,7 +101,7 @@ mod nothing {
     }
 
     #[inline]
-    pub(crate) fn rings(_: TimerLease) -> bool {
+    pub(crate) fn rang_early(_: TimerLease) -> bool {
         false
     }
 

@@ -20,7 +20,6 @@ use crate::clock::{self, duration_of, instant, instant_of};
 use crate::core::alarm::has_threads;
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::TimerLease;
-use crate::core::schedule::Begun;
 use crate::core::shards::Shards;
 use crate::test_util::settle;
 use crate::util::waits;
@@ -122,24 +121,16 @@ pub(crate) fn ahead_of(at: instant::Instant) -> instant::Instant {
     if early > instant::Instant::now() { early } else { at }
 }
 
-/// Tokio's alarm has gone off for a timer. Does what is to be done if the clock is paused, and returns whether it is.
-pub(crate) fn rings(timer: TimerLease) -> bool {
-    if instant::clock_is_the_systems() {
-        return false;
-    }
+/// Tokio's alarm has gone off for a timer whose clock does not run. If that was before the deadline, to set the fraction of
+/// the clock right, does that and returns `true`.
+pub(crate) fn rang_early(timer: TimerLease) -> bool {
     let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
-    if now < next_wake && next_wake < Tick::MAX && instant::is_paused() {
+    let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
+    if is_early {
         align(&timer, now);
         timer.schedule.wake_driver();
-    } else if timer.schedule.begin_turn(None) == Begun::Turn {
-        // The clock overshoots the deadline by rounding. Tasks see the later time only after those of the deadline ran.
-        // And a test must not see that some of what is due is left to the driver.
-        let at = if now - next_wake <= Ticks(STEP) { now.min(next_wake) } else { now };
-        timer.fire_all(at);
-        timer.schedule.interrupt_turn(false);
-        timer.close_if_unneeded();
     }
-    true
+    is_early
 }
 
 /// The alarm has gone off before a deadline, at the time `now`. Sets the fraction of the clock right.

@@ -1,6 +1,6 @@
 //! What [`seam`](crate::seam) leads to: all that the rest of the crate calls here.
 
-pub(crate) use crate::test_util::approach::{Approach, ahead_of, rings};
+pub(crate) use crate::test_util::approach::{Approach, ahead_of, rang_early};
 pub(crate) use crate::test_util::chance::{arrange, fires};
 pub(crate) use crate::test_util::held::opens;
 pub(crate) use crate::test_util::jumps::ahead;
