@@ -20,11 +20,11 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Helpers {
-    state: Mutex<State>,
+    state: Mutex<Queue>,
     sent: Condvar,
 }
 
-struct State {
+struct Queue {
     work: VecDeque<Work>,
     /// Threads that wait. One that was notified and has not run yet counts too, and its work is still in the queue.
     idle: usize,
@@ -32,10 +32,10 @@ struct State {
 
 impl Helpers {
     pub(crate) fn new() -> Self {
-        Helpers { state: Mutex::new(State { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
+        Helpers { state: Mutex::new(Queue { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,7 +91,7 @@ impl Helpers {
     }
 
     /// Waits for work. Returns `false` if none has come for a while.
-    fn wait(&self, mut state: MutexGuard<'_, State>) -> bool {
+    fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;

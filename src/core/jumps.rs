@@ -23,7 +23,7 @@ use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 
 #[derive(Default)]
 struct Jumps {
-    waiting: BTreeMap<u64, Task>,
+    waiting: BTreeMap<u64, WaitingTask>,
     /// How far the clocks were ahead of the monotonic one at the last look; `None` if no look is booked.
     offsets: Option<Offsets>,
     /// Whether that look comes only after a jump.
@@ -31,7 +31,7 @@ struct Jumps {
 }
 
 /// A task that waits.
-struct Task {
+struct WaitingTask {
     /// Where it was polled: what a test does to the clocks of one runtime concerns no other.
     #[cfg(feature = "test-util")]
     runtime: Option<runtime::Id>,
@@ -49,7 +49,7 @@ fn lock() -> MutexGuard<'static, Jumps> {
 }
 
 /// Wakes the tasks that are meant, one in each hold of the lock.
-fn wake(is_meant: impl Fn(&Task) -> bool) {
+fn wake(is_meant: impl Fn(&WaitingTask) -> bool) {
     let mut from = 0;
     loop {
         let mut jumps = lock();
@@ -113,7 +113,7 @@ impl Waiter {
         // A forked process goes on with its parent's numbers, so that what it inherits is not taken for its own.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
-        let task = Task {
+        let task = WaitingTask {
             #[cfg(feature = "test-util")]
             runtime: here(),
             waker: Some(waker.clone()),

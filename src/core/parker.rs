@@ -24,10 +24,10 @@ use crate::wheel::Tick;
 
 pub(crate) struct Parker<P> {
     next_wake: AtomicU64,
-    state: Mutex<State<P>>,
+    state: Mutex<ParkerState<P>>,
 }
 
-struct State<P> {
+struct ParkerState<P> {
     phase: Phase,
     beside: P,
 }
@@ -45,13 +45,13 @@ pub(crate) enum Phase {
 /// A parker whose lock is held. Dereferences to what is kept beside it.
 pub(crate) struct Locked<'a, P> {
     next_wake: &'a AtomicU64,
-    state: MutexGuard<'a, State<P>>,
+    state: MutexGuard<'a, ParkerState<P>>,
 }
 
 impl<P> Parker<P> {
     /// A parker on which nobody waits yet.
     pub(crate) fn new(beside: P) -> Self {
-        Parker { next_wake: AtomicU64::new(0), state: Mutex::new(State { phase: Phase::Away, beside }) }
+        Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
 
     /// The tick at which a look begins by itself; `Tick::MAX` during a look, tick 0 if nothing needs to be woken.

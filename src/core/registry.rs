@@ -50,7 +50,7 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
-    static FOUND: Cell<Option<Found>> = const { Cell::new(None) };
+    static FOUND: Cell<Option<LastFound>> = const { Cell::new(None) };
     /// The runtime for which this thread has spawned a probe.
     static ASKED: Cell<Option<runtime::Id>> = const { Cell::new(None) };
     /// A runtime that was found to be shut down on this thread, in a task, and when.
@@ -80,7 +80,7 @@ struct Remembered {
 
 /// A runtime's timer, as it was looked up.
 #[derive(Clone, Copy)]
-struct Found {
+struct LastFound {
     runtime: runtime::Id,
     timer: TimerLease,
     process: u32,
@@ -156,7 +156,7 @@ fn find(runtime: &Handle) -> TimerLease {
         return found.timer;
     }
     let timer = timer_of(runtime);
-    let _ = FOUND.try_with(|last| last.set(Some(Found { runtime: id, timer, process })));
+    let _ = FOUND.try_with(|last| last.set(Some(LastFound { runtime: id, timer, process })));
     timer
 }
 

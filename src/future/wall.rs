@@ -140,9 +140,9 @@ pub type Sleep = boot::Sleep<SystemTime>;
 #[must_use]
 pub fn interval_aligned(period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
-    let schedule = Schedule { period, phase: Duration::ZERO, last: None };
-    let first = schedule.next(Jumping::Wall.now());
-    Interval { delay: Sleep::new(SystemTime::of(first)), schedule, missed: 0 }
+    let alignment = Alignment { period, phase: Duration::ZERO, last: None };
+    let first = alignment.next(Jumping::Wall.now());
+    Interval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
 }
 
 /// Yields the aligned times as they come, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
@@ -160,19 +160,19 @@ pub fn interval_aligned(period: Duration) -> Interval {
 #[derive(Debug)]
 pub struct Interval {
     delay: Sleep,
-    schedule: Schedule,
+    alignment: Alignment,
     missed: u64,
 }
 
 #[derive(Debug)]
-struct Schedule {
+struct Alignment {
     period: Duration,
     phase: Duration,
     /// The last time that has had its tick, or was missed.
     last: Option<Reading>,
 }
 
-impl Schedule {
+impl Alignment {
     /// The next tick, seen from `now`.
     fn next(&self, now: Reading) -> Reading {
         match self.last {
@@ -204,9 +204,9 @@ impl Interval {
     /// ```
     #[must_use]
     pub fn with_phase(mut self, phase: Duration) -> Interval {
-        self.schedule.phase = phase;
-        self.schedule.last = None;
-        self.delay.reset_to(SystemTime::of(self.schedule.aligned(self.delay.reading())));
+        self.alignment.phase = phase;
+        self.alignment.last = None;
+        self.delay.reset_to(SystemTime::of(self.alignment.aligned(self.delay.reading())));
         self
     }
 
@@ -244,18 +244,18 @@ impl Interval {
     /// # }
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<SystemTime> {
-        let next = SystemTime::of(self.schedule.next(self.delay.reading()));
+        let next = SystemTime::of(self.alignment.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
             self.delay.reset_to(next);
         }
         ready!(Pin::new(&mut self.delay).poll(cx));
         let (tick, now) = (self.delay.deadline(), self.delay.reading());
-        let period = nanos_in(self.schedule.period);
+        let period = nanos_in(self.alignment.period);
         let missed = nanos_in(now.since(tick.reading())) / period;
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
-        self.schedule.last = Some(Reading(tick.reading().0 + missed * period));
-        self.delay.reset_to(SystemTime::of(self.schedule.next(now)));
+        self.alignment.last = Some(Reading(tick.reading().0 + missed * period));
+        self.delay.reset_to(SystemTime::of(self.alignment.next(now)));
         Poll::Ready(tick)
     }
 
@@ -286,7 +286,7 @@ impl Interval {
     /// ```
     #[must_use]
     pub fn period(&self) -> Duration {
-        self.schedule.period
+        self.alignment.period
     }
 }
 
@@ -306,8 +306,8 @@ impl Stream for Interval {
 mod tests {
     use super::*;
 
-    const fn schedule(period: u64, phase: u64, last: Option<i128>) -> Schedule {
-        Schedule {
+    const fn alignment(period: u64, phase: u64, last: Option<i128>) -> Alignment {
+        Alignment {
             period: Duration::from_nanos(period),
             phase: Duration::from_nanos(phase),
             last: match last {
@@ -322,14 +322,14 @@ mod tests {
         for (phase, time, next) in
             [(0, 0, 0), (0, 1, 10), (0, 10, 10), (0, -1, 0), (0, -11, -10), (3, 3, 3), (3, 4, 13), (23, 4, 13)]
         {
-            assert_eq!(schedule(10, phase, None).aligned(Reading(time)), Reading(next), "{phase}, {time}");
+            assert_eq!(alignment(10, phase, None).aligned(Reading(time)), Reading(next), "{phase}, {time}");
         }
     }
 
     #[test]
     fn a_tick_comes_again_only_if_the_clock_was_set_back_by_a_period_or_more() {
         for (now, next) in [(100, 110), (109, 110), (110, 110), (125, 130), (99, 110), (91, 110), (90, 90), (5, 10)] {
-            assert_eq!(schedule(10, 0, Some(100)).next(Reading(now)), Reading(next), "{now}");
+            assert_eq!(alignment(10, 0, Some(100)).next(Reading(now)), Reading(next), "{now}");
         }
     }
 
@@ -337,8 +337,8 @@ mod tests {
     fn the_longest_period_and_phase_overflow_nothing() {
         for time in [i128::MIN, 0, i128::MAX] {
             for (period, phase) in [(Duration::MAX, Duration::MAX), (Duration::MAX, Duration::ZERO)] {
-                let schedule = Schedule { period, phase, last: Some(Reading(time)) };
-                let next = schedule.next(Reading(time));
+                let alignment = Alignment { period, phase, last: Some(Reading(time)) };
+                let next = alignment.next(Reading(time));
                 assert!(next >= Reading(time), "{next:?}");
             }
         }

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use super::builder::{TryInsertError, Wanted};
 use super::consumer::Consumer;
-use super::state::{Entry, State};
+use super::state::{Entry, MapState};
 use crate::clock;
 use crate::clock::source::any_is_held;
 use crate::collections::Metrics;
@@ -67,17 +67,17 @@ pub(super) struct Shared<K, V> {
     pub(super) handles: AtomicUsize,
 }
 
-type Made<K, V> = OnceLock<Box<Locked<K, V>>>;
+type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
 
 /// A shard, by its number.
-pub(super) struct Shard<'a, K, V> {
+pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
     number: usize,
 }
 
 // On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
-struct Locked<K, V>(Mutex<State<K, V>>);
+struct LockedState<K, V>(Mutex<MapState<K, V>>);
 
 /// How long an entry lives, and from when.
 #[derive(Clone, Copy)]
@@ -144,8 +144,8 @@ impl<K, V> Shared<K, V> {
 
     /// The shard that a hash leads to.
     #[inline]
-    pub(super) fn of(&self, hash: u64) -> Shard<'_, K, V> {
-        Shard { map: self, number: self.number_of(hash) }
+    pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
+        MapShard { map: self, number: self.number_of(hash) }
     }
 
     #[inline]
@@ -153,15 +153,15 @@ impl<K, V> Shared<K, V> {
         (hash >> SHARD_BITS_FROM) as usize & (self.states.len() - 1)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Shard<'_, K, V>> {
-        (0..self.next.len()).map(|number| Shard { map: self, number })
+    pub(super) fn iter(&self) -> impl Iterator<Item = MapShard<'_, K, V>> {
+        (0..self.next.len()).map(|number| MapShard { map: self, number })
     }
 
     /// Moves all timers to the deadlines that were only written to their entries.
     pub(super) fn move_timers(&self) {
         for shard in self.iter() {
             let Some(mut guard) = shard.lock() else { continue };
-            let State { table, timers, .. } = &mut *guard;
+            let MapState { table, timers, .. } = &mut *guard;
             for entry in &*table {
                 entry.move_timer(timers);
             }
@@ -177,15 +177,15 @@ impl<K, V> Shared<K, V> {
     }
 }
 
-impl<K, V> Locked<K, V> {
+impl<K, V> LockedState<K, V> {
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, State<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
         // The user's code may panic, but while the shard is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<'a, K, V> Shard<'a, K, V> {
+impl<'a, K, V> MapShard<'a, K, V> {
     #[inline]
     fn state(&self) -> &'a Made<K, V> {
         &self.map.states[self.number]
@@ -201,7 +201,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// # Panics
     /// If this is called by a closure that this map runs.
     #[inline]
-    fn lock(&self) -> Option<MutexGuard<'a, State<K, V>>> {
+    fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
         check(self.id());
         Some(self.state().get()?.lock())
     }
@@ -213,9 +213,9 @@ impl<'a, K, V> Shard<'a, K, V> {
     }
 
     #[cold]
-    fn make(&self) -> &'a Locked<K, V> {
+    fn make(&self) -> &'a LockedState<K, V> {
         // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
-        let made = Box::new(Locked(Mutex::new(State::new())));
+        let made = Box::new(LockedState(Mutex::new(MapState::new())));
         self.state().get_or_init(|| made)
     }
 
@@ -250,7 +250,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     {
         check(self.id());
         let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let State { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
+        let MapState { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
         let deadline = term.end(*elapsed);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
@@ -285,7 +285,7 @@ impl<'a, K, V> Shard<'a, K, V> {
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
-        let State { table, timers, .. } = &mut *guard;
+        let MapState { table, timers, .. } = &mut *guard;
         let found = table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
         if found.get().has_expired(now) {
             return None;
@@ -323,7 +323,7 @@ impl<'a, K, V> Shard<'a, K, V> {
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
-        let State { table, timers, elapsed, .. } = &mut *guard;
+        let MapState { table, timers, elapsed, .. } = &mut *guard;
         let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
         if entry.has_expired(now) {
             return None;
@@ -350,7 +350,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     /// outside the lock, even if it panics.
     pub(super) fn retain(&self, now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let Some(mut guard) = self.lock() else { return };
-        let State { table, timers, .. } = &mut *guard;
+        let MapState { table, timers, .. } = &mut *guard;
         let mut taken = Vec::new();
         let kept = catch_unwind(AssertUnwindSafe(|| {
             let _inside = Inside::enter(self.id());
@@ -393,7 +393,7 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// Unlocks after so many entries were taken out before their deadlines.
     #[inline]
-    fn unlock_without(&self, mut guard: MutexGuard<'_, State<K, V>>, taken: usize) {
+    fn unlock_without(&self, mut guard: MutexGuard<'_, MapState<K, V>>, taken: usize) {
         self.map.capacity.give(taken);
         guard.shrink();
         if any_is_held() {
@@ -405,7 +405,7 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// Unlocks after an entry was registered or put off, then calls the consumer if there is work earlier.
     #[inline]
-    fn unlock(&self, guard: MutexGuard<'_, State<K, V>>, registered: Option<Tick>) {
+    fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
             _ if any_is_held() => self.unlock_exactly(guard),
             Some(deadline) if self.published().registered(deadline) => {
@@ -418,7 +418,7 @@ impl<'a, K, V> Shard<'a, K, V> {
 
     /// The same if a test holds a clock: also calls the consumer if there is work only later.
     #[cold]
-    fn unlock_exactly(&self, guard: MutexGuard<'_, State<K, V>>) {
+    fn unlock_exactly(&self, guard: MutexGuard<'_, MapState<K, V>>) {
         let before = self.next();
         let next = self.publish(&guard);
         drop(guard);
@@ -430,7 +430,7 @@ impl<'a, K, V> Shard<'a, K, V> {
     }
 
     /// Publishes when there is work here.
-    fn publish(&self, state: &State<K, V>) -> Tick {
+    fn publish(&self, state: &MapState<K, V>) -> Tick {
         self.published().publish(state.next())
     }
 }

@@ -24,10 +24,10 @@ const MOVE: usize = 16;
 /// A table with at least this much room that is less than an eighth full frees memory.
 const ROOMY: usize = 1024;
 
-pub(super) struct State<K, V> {
+pub(super) struct MapState<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
     /// `Some` once there were more than a few entries.
-    pub(super) timers: Timers,
+    pub(super) timers: Deadlines,
     /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
     /// What the shard has done, as the map's metrics count it.
@@ -38,18 +38,18 @@ pub(super) struct State<K, V> {
 }
 
 /// The hashes of the entries, by when they may be due.
-type Timers = Option<Box<Wheel<u64>>>;
+type Deadlines = Option<Box<Wheel<u64>>>;
 
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     pub(super) deadline: Tick,
-    timer: Timer,
+    timer: Timed,
 }
 
 /// The timer of an entry. It knows the hash of the entry's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Timer {
+enum Timed {
     /// The entry is one of few.
     None {
         hash: u64,
@@ -57,20 +57,20 @@ enum Timer {
     InWheel(Key),
 }
 
-impl Timer {
+impl Timed {
     #[inline]
-    fn hash(self, timers: &Timers) -> u64 {
+    fn hash(self, timers: &Deadlines) -> u64 {
         match (self, timers) {
-            (Timer::None { hash }, _) => hash,
-            (Timer::InWheel(key), Some(wheel)) => *wheel.get(key).expect("each entry has its timer"),
-            (Timer::InWheel(_), None) => unreachable!("it is in the wheel"),
+            (Timed::None { hash }, _) => hash,
+            (Timed::InWheel(key), Some(wheel)) => *wheel.get(key).expect("each entry has its timer"),
+            (Timed::InWheel(_), None) => unreachable!("it is in the wheel"),
         }
     }
 }
 
-impl<K, V> State<K, V> {
+impl<K, V> MapState<K, V> {
     pub(super) fn new() -> Self {
-        State {
+        MapState {
             table: HashTable::new(),
             timers: None,
             displaced: VecDeque::new(),
@@ -109,10 +109,10 @@ impl<K, V> State<K, V> {
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel();
         }
-        let State { table, timers, .. } = self;
+        let MapState { table, timers, .. } = self;
         let timer = match timers {
-            Some(wheel) => Timer::InWheel(wheel.insert(deadline, hash)),
-            None => Timer::None { hash },
+            Some(wheel) => Timed::InWheel(wheel.insert(deadline, hash)),
+            None => Timed::None { hash },
         };
         table.insert_unique(hash, Entry { key, value, deadline, timer }, |entry| entry.timer.hash(timers));
     }
@@ -123,7 +123,7 @@ impl<K, V> State<K, V> {
         let first = self.earliest().map_or(self.elapsed, |entry| entry.deadline.min(self.elapsed));
         let mut wheel = Box::new(Wheel::starting_at(first));
         for entry in &mut self.table {
-            entry.timer = Timer::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
+            entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
         }
         self.timers = Some(wheel);
     }
@@ -138,7 +138,7 @@ impl<K, V> State<K, V> {
 
     #[cold]
     fn shrink_table(&mut self) {
-        let State { table, timers, .. } = self;
+        let MapState { table, timers, .. } = self;
         table.shrink_to(table.len() * 2, |entry| entry.timer.hash(timers));
     }
 
@@ -173,14 +173,14 @@ impl<K, V> State<K, V> {
 
     #[inline]
     fn take_due_by_wheel(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
-        let State { table, timers: Some(wheel), .. } = self else { return None };
+        let MapState { table, timers: Some(wheel), .. } = self else { return None };
         wheel.skip_to(next.min(now));
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;
             match wheel.step(now) {
                 Step::Fired { key, deadline, value: hash } => {
-                    let found = table.find_entry(hash, |entry| entry.timer == Timer::InWheel(key));
+                    let found = table.find_entry(hash, |entry| entry.timer == Timed::InWheel(key));
                     let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
                     let entry = found.get_mut();
                     if entry.deadline == deadline {
@@ -188,7 +188,7 @@ impl<K, V> State<K, V> {
                         return Some((entry.key, entry.value));
                     }
                     // It was touched. Even if it is due all the same, it goes back, to come out in order.
-                    entry.timer = Timer::InWheel(wheel.insert(entry.deadline, hash));
+                    entry.timer = Timed::InWheel(wheel.insert(entry.deadline, hash));
                 }
                 Step::Cascaded => steps += MOVE - 1,
                 Step::Done => break,
@@ -207,7 +207,7 @@ impl<K, V> Entry<K, V> {
     /// Gives this another deadline, which its timer follows as invariant 2 says. Returns whether it is due earlier than
     /// its shard knew.
     #[inline]
-    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Timers) -> bool {
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines) -> bool {
         let is_earlier = deadline < self.deadline;
         self.deadline = deadline;
         if is_earlier || any_is_held() { self.move_timer(timers) } else { false }
@@ -215,8 +215,8 @@ impl<K, V> Entry<K, V> {
 
     /// Moves the timer to the deadline if it is later, or if a test holds a clock. Returns whether it was later.
     #[inline(never)]
-    pub(super) fn move_timer(&self, timers: &mut Timers) -> bool {
-        let (Timer::InWheel(key), Some(wheel)) = (self.timer, timers) else { return true };
+    pub(super) fn move_timer(&self, timers: &mut Deadlines) -> bool {
+        let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) else { return true };
         let is_later = wheel.deadline(key).is_some_and(|timer| self.deadline < timer);
         if is_later || any_is_held() {
             wheel.reset(key, self.deadline);
@@ -226,8 +226,8 @@ impl<K, V> Entry<K, V> {
 
     /// Takes the timer away, for an entry that was taken out.
     #[inline]
-    pub(super) fn remove_timer(&self, timers: &mut Timers) {
-        if let (Timer::InWheel(key), Some(wheel)) = (self.timer, timers) {
+    pub(super) fn remove_timer(&self, timers: &mut Deadlines) {
+        if let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) {
             wheel.remove(key);
         }
     }

@@ -72,7 +72,7 @@ pub(crate) enum BookerId {
 }
 
 struct AlarmThread {
-    state: Mutex<State>,
+    state: Mutex<AlarmState>,
     /// Notified when the thread has to wake earlier, if it does not sleep on the file.
     changed: Condvar,
     file: Option<Timerfd>,
@@ -81,7 +81,7 @@ struct AlarmThread {
     helpers: Helpers,
 }
 
-struct State {
+struct AlarmState {
     bookings: Bookings,
     thread: Thread,
     /// Whether there is a file, and the program has not closed it.
@@ -110,7 +110,7 @@ struct Bookings {
     on_jump: Option<&'static dyn Booker>,
 }
 
-type Locked<'a> = MutexGuard<'a, State>;
+type Guard<'a> = MutexGuard<'a, AlarmState>;
 
 per_process! {
     /// The alarm thread of this process: a forked process does not have its parent's.
@@ -214,7 +214,7 @@ impl AlarmThread {
         // Loom has to see the wait of a model.
         let file = if sync::MODELLED { None } else { Timerfd::new().ok() };
         AlarmThread {
-            state: Mutex::new(State {
+            state: Mutex::new(AlarmState {
                 bookings: Bookings::default(),
                 thread: Thread::Missing,
                 has_file: file.is_some(),
@@ -227,7 +227,7 @@ impl AlarmThread {
         }
     }
 
-    fn lock(&self) -> Locked<'_> {
+    fn lock(&self) -> Guard<'_> {
         // Nothing that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -288,7 +288,7 @@ impl AlarmThread {
     }
 
     /// Makes the file end the thread's sleep at the first booking. Returns `false` if there is none any more.
-    fn set_file(&self, state: &mut State, now: impl Fn() -> Instant) -> bool {
+    fn set_file(&self, state: &mut AlarmState, now: impl Fn() -> Instant) -> bool {
         let Some(file) = self.file.as_ref().filter(|_| state.has_file) else { return false };
         let now = now();
         if file.set(state.bookings.first(), now).is_err() {
@@ -300,7 +300,7 @@ impl AlarmThread {
     }
 
     /// Makes the next jump of a clock end the thread's sleep. Returns whether it does.
-    fn watch_for_jumps(&self, state: &mut State) -> bool {
+    fn watch_for_jumps(&self, state: &mut AlarmState) -> bool {
         let file = || self.jumps.get_or_init(|| Timerfd::on_the_wall_clock().ok());
         state.is_told_of_jumps = state.has_file && file().as_ref().is_some_and(Timerfd::watch_for_jumps);
         state.is_told_of_jumps
@@ -317,7 +317,7 @@ impl AlarmThread {
 
     /// Calls the booker that is due first. If none is due, sleeps until one may be. Returns `None` if another thread
     /// serves from now on.
-    fn round(&'static self, mut state: Locked<'static>) -> Option<Locked<'static>> {
+    fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
             drop(state);
@@ -344,7 +344,7 @@ impl AlarmThread {
     }
 
     /// Unlocks, and sleeps until the file ends that, or a jump. May return early. Returns whether a clock has jumped.
-    fn wait_for_files<'a>(&'a self, state: Locked<'a>, left: Option<Duration>) -> (Locked<'a>, bool) {
+    fn wait_for_files<'a>(&'a self, state: Guard<'a>, left: Option<Duration>) -> (Guard<'a>, bool) {
         let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
         drop(state);
         let jumped = self.file.as_ref().expect("it was just set").wait(left, jumps);
@@ -352,11 +352,11 @@ impl AlarmThread {
     }
 
     /// Unlocks, and sleeps for `left`, or for ever if that is `None`. May return early. A wait may end `late`.
-    fn wait<'a>(&'a self, state: Locked<'a>, left: Option<Duration>, late: Duration) -> Locked<'a> {
-        match left.map(|left| Step::first(left, late)) {
+    fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
+        match left.map(|left| Nap::first(left, late)) {
             None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(Step::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
-            Some(Step::Sleep(time)) => {
+            Some(Nap::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            Some(Nap::Sleep(time)) => {
                 drop(state);
                 std::thread::sleep(time);
                 self.lock()
@@ -368,19 +368,19 @@ impl AlarmThread {
 /// What a thread does next that has to wake at an instant and has no file. Windows times a `thread::sleep` by itself, not
 /// by its tick. So there the thread waits until shortly before the instant, and sleeps the rest in slices.
 #[derive(Debug)]
-enum Step {
+enum Nap {
     /// It waits on the condition variable.
     Wait(Duration),
     /// It sleeps, and cannot be woken.
     Sleep(Duration),
 }
 
-impl Step {
+impl Nap {
     /// The first step if a time is left, and a wait may end late.
-    fn first(left: Duration, late: Duration) -> Step {
+    fn first(left: Duration, late: Duration) -> Nap {
         match left.checked_sub(late) {
-            None | Some(Duration::ZERO) => Step::Sleep(left.min(SLICE)),
-            Some(time) => Step::Wait(time.min(LONGEST)),
+            None | Some(Duration::ZERO) => Nap::Sleep(left.min(SLICE)),
+            Some(time) => Nap::Wait(time.min(LONGEST)),
         }
     }
 }
@@ -537,11 +537,11 @@ mod tests {
     }
 
     /// When a step of Windows ends that begins at `now`: a wait at the next tick, once its whole milliseconds are over.
-    fn end_of(step: &Step, now: Duration) -> Duration {
+    fn end_of(step: &Nap, now: Duration) -> Duration {
         const TICK: u128 = 15_625_000;
         match step {
-            Step::Sleep(time) => now + *time,
-            Step::Wait(time) => {
+            Nap::Sleep(time) => now + *time,
+            Nap::Wait(time) => {
                 let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
                 Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
             }
@@ -556,8 +556,8 @@ mod tests {
             for start in [0, 1, 7_812_500, 15_624_999].map(Duration::from_nanos) {
                 let (until, mut now, mut steps) = (start + length, start, 0);
                 while now < until {
-                    let step = Step::first(until.saturating_sub(now), Duration::from_millis(17));
-                    assert!(!matches!(step, Step::Wait(time) if time > day), "{step:?} for {length:?}");
+                    let step = Nap::first(until.saturating_sub(now), Duration::from_millis(17));
+                    assert!(!matches!(step, Nap::Wait(time) if time > day), "{step:?} for {length:?}");
                     now = end_of(&step, now);
                     steps += 1;
                 }
@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn a_wait_that_ends_on_time_is_not_sliced() {
         let left = Duration::from_millis(5);
-        assert!(matches!(Step::first(left, Duration::ZERO), Step::Wait(time) if time == left));
+        assert!(matches!(Nap::first(left, Duration::ZERO), Nap::Wait(time) if time == left));
     }
 
     /// Nobody notifies it: a booking made while it sleeps is seen after the slice.

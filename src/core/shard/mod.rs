@@ -40,7 +40,7 @@ const MOVES: u64 = 512;
 pub(crate) struct Shard {
     schedule: &'static Schedule,
     capacity: &'static Capacity,
-    state: FairMutex<State>,
+    state: FairMutex<ShardState>,
     next: Next,
     fired_through: AtomicU64,
     /// Deadlines are rounded up to multiples of so many ticks.
@@ -55,7 +55,7 @@ pub(crate) struct Shard {
     users: Holders,
 }
 
-pub(crate) struct State {
+pub(crate) struct ShardState {
     pub(crate) wheel: Wheel<Waker>,
     /// The epoch of the timer served now, or of the last one if the shard is closed.
     epoch: Epoch,
@@ -95,7 +95,7 @@ pub(crate) struct WakeList {
 impl Shard {
     pub(crate) fn new(schedule: &'static Schedule, capacity: &'static Capacity) -> Self {
         Shard {
-            state: FairMutex::new(State {
+            state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
                 epoch: Epoch(0),
                 open: false,
@@ -116,7 +116,7 @@ impl Shard {
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
         // Only our own code runs under this lock, and none that panics in the midst of a change.
         self.state.lock()
     }
@@ -136,7 +136,7 @@ impl Shard {
     /// Whether the wheel has gone by a tick, or would have if it had had anything to do: a clock that a test shows turns
     /// no wheel while it stays where it is.
     #[inline]
-    fn is_past(&self, state: &State, tick: Tick) -> bool {
+    fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
         tick <= state.wheel.elapsed() || source::any_is_held() && self.schedule.clock.has_shown(tick)
     }
 
@@ -149,7 +149,7 @@ impl Shard {
     }
 
     #[inline]
-    fn take_out(&self, state: &mut State, key: Key) -> Option<Waker> {
+    fn take_out(&self, state: &mut ShardState, key: Key) -> Option<Waker> {
         let waker = state.wheel.remove(key)?;
         self.capacity.give(1);
         Some(waker)
@@ -179,7 +179,7 @@ impl Shard {
 
     /// Publishes `deadline` if it is the earliest here, unlocks, then passes it on to the driver.
     #[inline]
-    fn publish_earlier(&self, state: MutexGuard<'_, State>, deadline: Tick) {
+    fn publish_earlier(&self, state: MutexGuard<'_, ShardState>, deadline: Tick) {
         let is_earliest = self.next.registered(deadline);
         drop(state);
         if is_earliest {
@@ -189,14 +189,14 @@ impl Shard {
 
     /// Unlocks after an entry was removed or put off.
     #[inline]
-    fn unlock_later(&self, state: MutexGuard<'_, State>) {
+    fn unlock_later(&self, state: MutexGuard<'_, ShardState>) {
         if self.publishes_removals() {
             self.publish_later(state);
         }
     }
 
     #[cold]
-    fn publish_later(&self, state: MutexGuard<'_, State>) {
+    fn publish_later(&self, state: MutexGuard<'_, ShardState>) {
         let before = self.next();
         let later = self.look(&state) > before;
         drop(state);
@@ -206,7 +206,7 @@ impl Shard {
     }
 
     /// Publishes when the wheel has work.
-    fn look(&self, state: &State) -> Tick {
+    fn look(&self, state: &ShardState) -> Tick {
         self.next.publish(state.wheel.next_expiration())
     }
 
@@ -245,7 +245,7 @@ impl Shard {
             return 0;
         }
         let address = self.address();
-        let State { wheel, lateness, .. } = &mut *state;
+        let ShardState { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
         let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
@@ -254,12 +254,12 @@ impl Shard {
         seam::arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
         match taken {
-            Progress::All => {
+            Taken::All => {
                 self.look(&state);
                 self.fired_through.fetch_max(now.0, Ordering::Release);
             }
             // Entries come out in order of deadlines, and others of this tick may be left.
-            Progress::Through(last) => {
+            Taken::Through(last) => {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
         }
@@ -354,7 +354,7 @@ impl Shard {
             self.capacity.give(wakes.wakers.len());
             drop(state);
             pending += wakes.wake_all();
-            if let Progress::All = taken {
+            if let Taken::All = taken {
                 return pending;
             }
         }
@@ -362,7 +362,7 @@ impl Shard {
 }
 
 /// How far a hold of the lock got.
-enum Progress {
+enum Taken {
     /// Nothing due is left.
     All,
     /// Everything before this deadline was taken out.
@@ -370,7 +370,7 @@ enum Progress {
 }
 
 /// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Progress {
+fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Taken {
     let mut through = Tick::ZERO;
     let before = wheel.cascaded();
     while wakers.len() < WAKES && wheel.cascaded() - before < MOVES {
@@ -381,13 +381,13 @@ fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut re
                 wakers.push(value);
             }
             Step::Cascaded => {}
-            Step::Done => return Progress::All,
+            Step::Done => return Taken::All,
         }
     }
-    Progress::Through(through)
+    Taken::Through(through)
 }
 
-impl State {
+impl ShardState {
     fn serves(&self, epoch: Epoch) -> bool {
         self.open && self.epoch == epoch
     }
