@@ -13,7 +13,15 @@ use crate::core::lease::TimerLease;
 use crate::core::settings::Settings;
 
 #[cfg(feature = "test-util")]
-pub(crate) use crate::test_util::seam::*;
+pub(crate) use crate::test_util::{
+    approach::{Approach, ahead_of, rang_early},
+    chance::{arrange, fires},
+    deadlock::task,
+    held::opens,
+    jumps::ahead,
+    paused::{now, timer_here, timer_made},
+    pending::{begins_to_wait, waits_no_more},
+};
 
 /// Whether tests can reach in, so that the clock of a current-thread runtime may be paused at any time.
 pub(crate) const IS_ON: bool = cfg!(feature = "test-util");
@@ -27,7 +35,7 @@ pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 /// What waits for a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))] // `test_util` makes it public.
+#[allow(unreachable_pub)] // `test_util` makes it public.
 pub enum Kind {
     /// A [`Sleep`](crate::Sleep).
     Sleep,

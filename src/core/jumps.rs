@@ -12,7 +12,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
-#[cfg(feature = "test-util")]
 use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
@@ -33,7 +32,6 @@ struct Jumps {
 /// A task that waits.
 struct WaitingTask {
     /// Where it was polled: what a test does to the clocks of one runtime concerns no other.
-    #[cfg(feature = "test-util")]
     runtime: Option<runtime::Id>,
     /// `None` if it was woken and was not polled since.
     waker: Option<Waker>,
@@ -48,14 +46,14 @@ fn lock() -> MutexGuard<'static, Jumps> {
     jumps().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes the tasks that are meant, one in each hold of the lock.
-fn wake(is_meant: impl Fn(&WaitingTask) -> bool) {
+/// Wakes the tasks that wait on runtimes that are meant, one in each hold of the lock.
+pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
     let mut from = 0;
     loop {
         let mut jumps = lock();
         let Some((&number, task)) = jumps.waiting.range_mut(from..).next() else { return };
         from = number + 1;
-        let waker = if is_meant(task) { task.waker.take() } else { None };
+        let waker = if is_meant(task.runtime) { task.waker.take() } else { None };
         drop(jumps);
         if let Some(waker) = waker {
             catch_panic(|| waker.wake());
@@ -89,14 +87,7 @@ impl Booker for Mutex<Jumps> {
     }
 }
 
-/// Wakes the tasks that wait on a runtime, or outside all, because a test has made a clock jump there.
-#[cfg(feature = "test-util")]
-pub(crate) fn wake_on(runtime: Option<runtime::Id>) {
-    wake(|task| task.runtime == runtime);
-}
-
 /// The current runtime, if there is one.
-#[cfg(feature = "test-util")]
 pub(crate) fn here() -> Option<runtime::Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }
@@ -113,11 +104,7 @@ impl Waiter {
         // A forked process goes on with its parent's numbers, so that what it inherits is not taken for its own.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
-        let task = WaitingTask {
-            #[cfg(feature = "test-util")]
-            runtime: here(),
-            waker: Some(waker.clone()),
-        };
+        let task = WaitingTask { runtime: here(), waker: Some(waker.clone()) };
         let mut jumps = lock();
         let before = jumps.waiting.insert(number, task);
         if jumps.offsets.is_none() {

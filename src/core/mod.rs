@@ -18,4 +18,3 @@ pub(crate) mod settings;
 pub(crate) mod shard;
 pub(crate) mod shards;
 pub(crate) mod statistics;
-pub(crate) mod task;

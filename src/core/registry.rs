@@ -38,7 +38,6 @@ use crate::core::driver::Driver;
 use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
-use crate::core::task as tasks;
 use crate::seam;
 use crate::util::sync::{PerProcess, generation};
 
@@ -228,7 +227,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
         asked.replace(runtime) != runtime
     });
     if asks_first == Ok(true) {
-        tasks::spawn(runtime, "hairspring probe", async move {
+        spawn(runtime, "hairspring probe", async move {
             timer.schedule.io.note_worker();
             mark(timer);
         });
@@ -242,6 +241,19 @@ pub(crate) fn timers() -> MutexGuard<'static, Timers> {
 /// A runtime's timer, if it has one that was not shut down.
 pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
     timers.get(&runtime).filter(|owner| owner.timer().serves())
+}
+
+/// Spawns a task of this crate's. It has a name if tokio records tasks at all, which takes `--cfg tokio_unstable`.
+#[track_caller]
+pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    let task = seam::task(runtime.id(), task);
+    #[cfg(all(tokio_unstable, feature = "tracing"))]
+    drop(tokio::task::Builder::new().name(name).spawn_on(task, runtime));
+    #[cfg(not(all(tokio_unstable, feature = "tracing")))]
+    {
+        let _ = name;
+        runtime.spawn(task);
+    }
 }
 
 /// Finds a runtime's timer, or makes one and spawns its driver there. A new timer ends at once if the runtime was shut
@@ -285,7 +297,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     drop(replaced);
     let driver = driver.in_a_task_of(runtime);
     let has_workers = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-    tasks::spawn(runtime, DRIVER, async move {
+    spawn(runtime, DRIVER, async move {
         let _unlist = unlist;
         let mut driver = pin!(driver);
         poll_fn(|cx| {

@@ -18,11 +18,11 @@ use crate::clock::instant;
 use crate::core::registry;
 use crate::test_util::chance::Random;
 use crate::test_util::deadlock::Watcher;
+use crate::test_util::deadlock::{Spawned, Waiting};
 use crate::test_util::idle::{Root, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
-use crate::test_util::waiting::{Spawned, Waiting};
 use crate::util::panics;
 
 /// The environment variable with the seed of all bubbles.

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use crate::clock::{instant, source::LAST};
-use crate::core::task;
+use crate::core::registry;
 use crate::test_util::by_tokio;
 use crate::test_util::idle::{Holder, Watch};
+use crate::test_util::nap::Quiet;
 use crate::test_util::nap::{self, Nap, PATIENCE};
 use crate::test_util::pending::pending;
-use crate::test_util::quiet::Quiet;
 
 /// Pauses the clock of the current runtime.
 ///
@@ -114,7 +114,7 @@ impl Mover {
     fn advance(&self) -> Result<(), Still> {
         let (sender, moved) = mpsc::channel();
         let (watch, pause) = (self.watch.clone(), self.pause);
-        task::spawn(&self.runtime, "hairspring clock", async move {
+        registry::spawn(&self.runtime, "hairspring clock", async move {
             let stands = watch.is_pause(pause) && instant::is_paused();
             let _ = sender.send(if stands { Some(by_tokio::move_to_next(LAST)) } else { None });
         });

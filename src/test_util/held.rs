@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-use tokio::runtime;
+use tokio::runtime::{self, Handle};
 
 use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
 use crate::core::alarm::thread::BookerId;
@@ -119,6 +119,21 @@ impl Shard {
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
         read(&self.lock().wheel)
     }
+}
+
+/// Calls `code` when a runtime is shut down.
+pub(crate) fn at_end_of(runtime: &Handle, code: impl FnOnce() + Send + 'static) {
+    struct AtEnd<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for AtEnd<F> {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(|code| code());
+        }
+    }
+    let at_end = AtEnd(Some(code));
+    registry::spawn(runtime, "hairspring clock", async move {
+        let _at_end = at_end;
+        std::future::pending::<()>().await;
+    });
 }
 
 #[cfg(test)]

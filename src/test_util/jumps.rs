@@ -10,7 +10,7 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::{ClockTime, Jumping, nanos_in};
 use crate::core::jumps;
-use crate::test_util::runtime_end::at_end_of;
+use crate::test_util::held::at_end_of;
 
 /// How far the clocks of a runtime are ahead, in nanoseconds. That without a runtime is for code outside all runtimes.
 struct Shifted {
@@ -85,7 +85,7 @@ fn shift(change: impl FnOnce(&mut Shifted)) {
     if let (None, Some(runtime)) = (known, runtime) {
         at_end_of(&runtime, move || forget(id));
     }
-    jumps::wake_on(id);
+    jumps::wake(|runtime| runtime == id);
 }
 
 /// How far a test has put a clock ahead on the current runtime, in nanoseconds.

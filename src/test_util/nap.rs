@@ -1,4 +1,5 @@
-//! What the threads do that look at a runtime until it is idle: how they wait between looks, and how they report.
+//! What the threads share that look at a runtime until it is idle: [`Nap`], how they wait between looks, [`Quiet`], for how
+//! long nothing has run, and how they report.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,6 +7,7 @@ use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::test_util::idle::Watch;
 use crate::test_util::pending::{self, Pending};
 
 /// How long nothing may go on before it is reported, in real time.
@@ -63,4 +65,25 @@ pub(super) fn report(
 /// Prints at once. `eprintln` does not: a test harness keeps its output until the test ends, and this one may never end.
 pub(super) fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+pub(super) struct Quiet {
+    /// What the workers had counted at the last look; `None` if one ran.
+    steps: Option<u64>,
+    since: Instant,
+}
+
+impl Quiet {
+    pub(super) fn begin() -> Quiet {
+        Quiet { steps: None, since: Instant::now() }
+    }
+
+    /// Looks, and returns for how long looks have found that nothing ran in between.
+    pub(super) fn lasts(&mut self, watch: &Watch) -> Duration {
+        let steps = watch.steps();
+        if steps.is_none() || steps != self.steps {
+            *self = Quiet { steps, since: Instant::now() };
+        }
+        self.since.elapsed()
+    }
 }

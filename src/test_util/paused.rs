@@ -19,9 +19,9 @@ use crate::clock::{
 };
 use crate::core::lease::TimerLease;
 use crate::test_util::auto_advance::AutoAdvance;
+use crate::test_util::held::at_end_of;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::ManualClock;
-use crate::test_util::runtime_end::at_end_of;
 use crate::wheel::Tick;
 
 static RUNTIMES: RwLock<Vec<Known>> = RwLock::new(Vec::new());

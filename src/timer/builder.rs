@@ -12,8 +12,8 @@ use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
+use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
-use crate::core::{registry, task};
 use crate::seam::ShowsTime;
 use crate::wheel::Ticks;
 
@@ -216,7 +216,7 @@ impl Builder {
         }
         let (runtime, timer, driver) = self.build_here()?;
         let timer = Timer::built(timer);
-        task::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
+        registry::spawn(&runtime, registry::DRIVER, driver.in_a_task_of(&runtime));
         Ok(timer)
     }
 

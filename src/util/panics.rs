@@ -15,6 +15,8 @@ use std::sync::Once;
 
 use tokio::runtime::Handle;
 
+use crate::seam;
+
 /// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
 /// reported the panic; this drops only its payload.
 pub(crate) fn catch_panic(code: impl FnOnce()) {
@@ -46,7 +48,7 @@ fn lacking() -> io::Error {
 
 /// Whether a wrong guess does no harm: in a build for tests the panic is caught, and [`silently`] hides it.
 pub(crate) fn may_guess() -> bool {
-    cfg!(all(feature = "test-util", panic = "unwind")) && !std::thread::panicking()
+    seam::IS_ON && cfg!(panic = "unwind") && !std::thread::panicking()
 }
 
 /// Calls `code` without printing its panic, if it [may guess](may_guess). `code` catches the panic. Only the process's

@@ -4,9 +4,6 @@
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::*;
 
-#[cfg(feature = "test-util")]
-use std::time::Duration;
-
 use tokio::runtime::RuntimeMetrics;
 
 /// Whether tokio counts how often a worker parks: not on processors without 64-bit atomics.
@@ -17,23 +14,14 @@ pub(crate) fn while_parked(metrics: &RuntimeMetrics, worker: usize) -> Option<u6
     Some(parks(metrics, worker)).filter(|parks| parks % 2 == 1)
 }
 
-/// How often a worker has parked and unparked, and for how long it was busy before it last returned to the runtime. Both
-/// are zero if tokio does not count.
-#[cfg(feature = "test-util")]
-pub(crate) fn progress(metrics: &RuntimeMetrics, worker: usize) -> (u64, Duration) {
-    #[cfg(target_has_atomic = "64")]
-    return (parks(metrics, worker), metrics.worker_total_busy_duration(worker));
-    #[cfg(not(target_has_atomic = "64"))]
-    (parks(metrics, worker), Duration::ZERO)
-}
-
+/// How often a worker has parked and unparked so far; zero if tokio does not count.
 #[cfg(target_has_atomic = "64")]
-fn parks(metrics: &RuntimeMetrics, worker: usize) -> u64 {
+pub(crate) fn parks(metrics: &RuntimeMetrics, worker: usize) -> u64 {
     metrics.worker_park_unpark_count(worker)
 }
 
 #[cfg(not(target_has_atomic = "64"))]
-fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
+pub(crate) fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
     0
 }
 

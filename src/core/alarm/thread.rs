@@ -353,10 +353,10 @@ impl AlarmThread {
 
     /// Unlocks, and sleeps for `left`, or for ever if that is `None`. May return early. A wait may end `late`.
     fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
-        match left.map(|left| Nap::first(left, late)) {
+        match left.map(|left| Slice::first(left, late)) {
             None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(Nap::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
-            Some(Nap::Sleep(time)) => {
+            Some(Slice::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            Some(Slice::Sleep(time)) => {
                 drop(state);
                 std::thread::sleep(time);
                 self.lock()
@@ -368,19 +368,19 @@ impl AlarmThread {
 /// What a thread does next that has to wake at an instant and has no file. Windows times a `thread::sleep` by itself, not
 /// by its tick. So there the thread waits until shortly before the instant, and sleeps the rest in slices.
 #[derive(Debug)]
-enum Nap {
+enum Slice {
     /// It waits on the condition variable.
     Wait(Duration),
     /// It sleeps, and cannot be woken.
     Sleep(Duration),
 }
 
-impl Nap {
+impl Slice {
     /// The first step if a time is left, and a wait may end late.
-    fn first(left: Duration, late: Duration) -> Nap {
+    fn first(left: Duration, late: Duration) -> Slice {
         match left.checked_sub(late) {
-            None | Some(Duration::ZERO) => Nap::Sleep(left.min(SLICE)),
-            Some(time) => Nap::Wait(time.min(LONGEST)),
+            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLICE)),
+            Some(time) => Slice::Wait(time.min(LONGEST)),
         }
     }
 }
@@ -537,11 +537,11 @@ mod tests {
     }
 
     /// When a step of Windows ends that begins at `now`: a wait at the next tick, once its whole milliseconds are over.
-    fn end_of(step: &Nap, now: Duration) -> Duration {
+    fn end_of(step: &Slice, now: Duration) -> Duration {
         const TICK: u128 = 15_625_000;
         match step {
-            Nap::Sleep(time) => now + *time,
-            Nap::Wait(time) => {
+            Slice::Sleep(time) => now + *time,
+            Slice::Wait(time) => {
                 let whole = Duration::from_millis(time.as_nanos().div_ceil(1_000_000).try_into().unwrap());
                 Duration::from_nanos(((now + whole).as_nanos().div_ceil(TICK) * TICK).try_into().unwrap())
             }
@@ -556,8 +556,8 @@ mod tests {
             for start in [0, 1, 7_812_500, 15_624_999].map(Duration::from_nanos) {
                 let (until, mut now, mut steps) = (start + length, start, 0);
                 while now < until {
-                    let step = Nap::first(until.saturating_sub(now), Duration::from_millis(17));
-                    assert!(!matches!(step, Nap::Wait(time) if time > day), "{step:?} for {length:?}");
+                    let step = Slice::first(until.saturating_sub(now), Duration::from_millis(17));
+                    assert!(!matches!(step, Slice::Wait(time) if time > day), "{step:?} for {length:?}");
                     now = end_of(&step, now);
                     steps += 1;
                 }
@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn a_wait_that_ends_on_time_is_not_sliced() {
         let left = Duration::from_millis(5);
-        assert!(matches!(Nap::first(left, Duration::ZERO), Nap::Wait(time) if time == left));
+        assert!(matches!(Slice::first(left, Duration::ZERO), Slice::Wait(time) if time == left));
     }
 
     /// Nobody notifies it: a booking made while it sleeps is seen after the slice.

@@ -42,7 +42,7 @@ use system::{On, Thread};
 use threads::Threads;
 pub(crate) use watch::{Held, Holder, Settling, Watch};
 
-use crate::core::task;
+use crate::core::registry;
 use crate::util::waits;
 
 /// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
@@ -95,7 +95,7 @@ impl IdleDetector {
         let workers = 0..metrics.num_workers();
         IdleDetector {
             runtime: runtime.clone(),
-            workers: workers.map(|worker| (waits::progress(&metrics, worker), Instant::now())).collect(),
+            workers: workers.map(|worker| (progress(&metrics, worker), Instant::now())).collect(),
             metrics,
             #[cfg(unix)]
             canary: Canary::new(runtime),
@@ -220,7 +220,7 @@ impl IdleDetector {
             return Some(false);
         }
         let (sender, came) = mpsc::channel();
-        task::spawn(&self.runtime, "hairspring clock", async move {
+        registry::spawn(&self.runtime, "hairspring clock", async move {
             let _ = sender.send(());
         });
         came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
@@ -229,7 +229,7 @@ impl IdleDetector {
     /// When a worker last went on, as far as looks have shown.
     fn went_on_at(&mut self) -> Option<Instant> {
         for (worker, (before, at)) in self.workers.iter_mut().enumerate() {
-            let now = waits::progress(&self.metrics, worker);
+            let now = progress(&self.metrics, worker);
             if now != *before {
                 (*before, *at) = (now, Instant::now());
             }
@@ -266,6 +266,15 @@ impl IdleDetector {
         let runs = root_runs || threads.any_runs();
         runs.then(|| "a thread that blocks on the runtime runs its own future".into())
     }
+}
+
+/// How often a worker has parked and unparked, and for how long it was busy before it last returned to the runtime. Both
+/// are zero if tokio does not count.
+fn progress(metrics: &RuntimeMetrics, worker: usize) -> Progress {
+    #[cfg(target_has_atomic = "64")]
+    return (waits::parks(metrics, worker), metrics.worker_total_busy_duration(worker));
+    #[cfg(not(target_has_atomic = "64"))]
+    (waits::parks(metrics, worker), Duration::ZERO)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 use super::{BlockingTask, IdleDetector, Root, Threads, lock};
-use crate::test_util::runtime_end::at_end_of;
+use crate::test_util::held::at_end_of;
 use crate::util::sync::Counter;
 
 static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
