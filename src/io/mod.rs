@@ -50,7 +50,7 @@ pub use limits::{Limit, LimitExceeded};
 ///
 /// # Errors
 /// An operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when a limit passes; the inner error is a
-/// [`LimitExceeded`](crate::io::LimitExceeded), which names the limit. The stream stays usable, and no byte is lost:
+/// [`LimitExceeded`], which names the limit. The stream stays usable, and no byte is lost:
 /// - After a read or write timeout, the next operation has the whole time again.
 /// - After an idle timeout, a read that has to wait fails at once, until bytes move or a write, flush or shutdown that
 ///   had to wait ends.
