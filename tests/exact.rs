@@ -244,3 +244,27 @@ fn a_clock_that_runs_again_is_left_alone() {
         assert!(real.elapsed() >= Duration::from_micros(3_200), "time is real again");
     });
 }
+
+/// The allowance of turns had gone, and what was registered next waited for company, though no time passed.
+#[test]
+fn sleeps_before_the_pause_were_dense_and_those_after_it_are_exact() {
+    for _ in 0..20 {
+        must_end(|| {
+            current_thread().block_on(async {
+                let start = std::time::Instant::now();
+                while start.elapsed() < ms(10) {
+                    sleep(20 * MICRO).await;
+                }
+                tokio::time::pause();
+                let now = Instant::now();
+                let later = tokio::spawn(sleep_until(now + 500 * MICRO));
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                sleep_until(now + 100 * MICRO).await;
+                assert_eq!(now.elapsed(), 100 * MICRO);
+                later.await.unwrap();
+            });
+        });
+    }
+}

@@ -161,3 +161,70 @@ fn an_alarm_that_goes_off_as_the_driver_goes_to_sleep_for_good_does_no_harm() {
         }
     });
 }
+
+/// It stayed in memory that the next timer uses, and with it the task, its runtime and its files.
+#[test]
+fn the_waker_of_a_driver_that_has_completed_is_dropped() {
+    let (woken, waker) = Wakes::new();
+    let (timer, mut driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+    assert!(poll_with(&mut driver, &waker).is_pending());
+    timer.shutdown();
+    assert!(poll_with(&mut driver, &waker).is_ready());
+    drop((waker, driver, timer));
+    // The alarm thread may hold one for a moment.
+    must_end(move || while std::sync::Arc::strong_count(&woken) > 1 {});
+}
+
+/// The turn had begun, and nobody ended it.
+#[test]
+fn a_waker_that_panics_as_the_driver_drops_it_does_not_stop_the_timer() {
+    struct Bomb;
+    impl std::task::Wake for Bomb {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking(), "on purpose");
+        }
+    }
+    must_end(|| {
+        let (timer, mut driver) = hairspring::Timer::builder().build_with_driver().unwrap();
+        assert!(poll_with(&mut driver, &std::task::Waker::from(std::sync::Arc::new(Bomb))).is_pending());
+        assert!(poll(&mut driver).is_pending());
+        let (woken, waker) = Wakes::new();
+        let mut sleep = timer.sleep(ms(5));
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        while woken.count() == 0 {
+            assert!(poll(&mut driver).is_pending());
+        }
+    });
+}
+
+/// A helper thread was turning when the driver came, and the driver did not watch for the pause.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_pause_after_the_turn_of_a_helper_thread_is_noticed() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let (entered, is_in) = std::sync::mpsc::channel();
+            let (go, gone) = std::sync::mpsc::channel::<()>();
+            let (entered, gone) = (std::sync::Mutex::new(entered), std::sync::Mutex::new(gone));
+            let gate = common::on_wake(move || {
+                let _ = entered.lock().unwrap().send(());
+                let _ = gone.lock().unwrap().recv();
+            });
+            let mut gated = sleep(ms(2));
+            assert!(poll_with(&mut gated, &gate).is_pending());
+            let hour = tokio::spawn(sleep(HOUR));
+            tokio::task::yield_now().await;
+            is_in.recv().unwrap();
+            for _ in 0..500 {
+                tokio::task::yield_now().await;
+            }
+            drop(go);
+            std::thread::sleep(ms(20));
+            tokio::time::pause();
+            hour.await.unwrap();
+        });
+    });
+}

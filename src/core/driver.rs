@@ -2,7 +2,8 @@
 //! left.
 //
 // Invariants
-// 1. Each poll chooses the alarm that fits the clock, and makes one turn. A turn that stops early wakes the task.
+// 1. Each poll chooses the alarm that fits the clock, and makes one turn. During the turn of another it does nothing,
+//    and is called at the end of that. A turn that stops early wakes the task.
 // 2. Dropping the driver ends its timer, and wakes everything that waits. It completes, and is dropped, once the timer
 //    has ended.
 

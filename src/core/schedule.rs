@@ -6,7 +6,8 @@
 //
 // Invariants
 // 1. One turn at a time. Whoever makes it ends it: the next is then certain to begin in time, by an alarm or because
-//    the driver was called.
+//    the driver was called. The driver is called if it was wanted during the turn of another, or if only it can set the
+//    alarm.
 // 2. A driver that was called is watched: if it is late, the alarm thread sends a helper. It is not watched while only
 //    its own alarm can set the time of the next turn.
 // 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
@@ -67,6 +68,10 @@ pub(crate) struct Plan {
     name: Option<&'static str>,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
+    /// Whether the driver makes the turn.
+    driver_turns: bool,
+    /// Whether the driver came, or was to be woken, during a turn. It chooses the alarm, and sets some itself.
+    pub(crate) driver_is_wanted: bool,
     /// From when on a driver that was called is late.
     late_at: Instant,
     alarm: WakesBy,
@@ -75,6 +80,13 @@ pub(crate) struct Plan {
     /// The driver's runtime, if tokio can pause its clock.
     runtime: Option<Handle>,
     coalesce: Coalesce,
+}
+
+impl Plan {
+    /// Whether no other thread can set the alarm.
+    fn only_the_driver_sets_it(&self) -> bool {
+        matches!(self.alarm, WakesBy::Tokio | WakesBy::NowAndThen)
+    }
 }
 
 /// What makes a turn begin at `next_wake`.
@@ -139,6 +151,8 @@ impl Schedule {
                 is_open: false,
                 name: None,
                 driver: None,
+                driver_turns: false,
+                driver_is_wanted: false,
                 late_at: sync::now(),
                 alarm: WakesBy::Thread,
                 looks_at: None,
@@ -190,7 +204,7 @@ impl Schedule {
         self.io.forget();
         let mut plan = self.parker.lock();
         plan.leave();
-        (plan.is_open, plan.alarm, plan.looks_at) = (true, WakesBy::Thread, None);
+        (plan.is_open, plan.alarm, plan.looks_at, plan.driver_is_wanted) = (true, WakesBy::Thread, None, false);
         plan.coalesce = Coalesce::new(coalesce);
         plan
     }
@@ -231,18 +245,25 @@ impl Schedule {
     /// Begins a turn. `driver` wakes the driver's task, if that is who calls.
     pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> Begun {
         let mut plan = self.parker.lock();
-        let before = if driver.is_some() { std::mem::replace(&mut plan.driver, driver) } else { None };
+        if !plan.is_open {
+            return Begun::Ended;
+        }
+        let by_driver = driver.is_some();
+        let before = if by_driver { std::mem::replace(&mut plan.driver, driver) } else { None };
         let begun = match () {
-            () if !plan.is_open => Begun::Ended,
             () if self.clock.is_shown() => Begun::Shown,
             () if plan.claim() => Begun::Turn,
             () => Begun::Elsewhere,
         };
         if begun == Begun::Turn {
+            (plan.driver_turns, plan.driver_is_wanted) = (by_driver, plan.driver_is_wanted && !by_driver);
             self.certain.store(u64::MAX, SeqCst);
+        } else {
+            plan.driver_is_wanted |= by_driver;
         }
         drop(plan);
-        drop(before);
+        // It may be foreign, and the turn has begun.
+        catch_panic(|| drop(before));
         begun
     }
 
@@ -253,8 +274,13 @@ impl Schedule {
         if !self.goes_on(&mut plan) {
             return Some(Tick::MAX);
         }
+        if plan.driver_is_wanted || !plan.driver_turns && plan.only_the_driver_sets_it() {
+            plan.leave();
+            self.call(plan, false);
+            return Some(Tick::MAX);
+        }
         // On a paused clock no time passes in which to wait for company.
-        let waits = !matches!(plan.alarm, WakesBy::Tokio | WakesBy::NowAndThen);
+        let waits = !plan.only_the_driver_sets_it();
         let coalesce = if waits { plan.coalesce.after_turn(now) } else { plan.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
         if !plan.park(earliest) {
@@ -311,13 +337,14 @@ impl Schedule {
     #[cold]
     fn turn_by(&self, deadline: Tick) {
         let mut plan = self.parker.lock();
-        let deadline = plan.coalesce.earliest_turn(deadline);
-        if plan.registered(deadline) == Found::Served {
-            return;
-        }
         let runs = plan.runtime.is_none() || instant::clock_is_the_systems();
         if !runs {
             source::one_is_held();
+        }
+        let waits = runs && !plan.only_the_driver_sets_it();
+        let deadline = if waits { plan.coalesce.earliest_turn(deadline) } else { deadline };
+        if plan.registered(deadline) == Found::Served {
+            return;
         }
         // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
         if runs && matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_)) {
@@ -344,8 +371,10 @@ impl Schedule {
     /// Wakes a sleeping driver, whatever it waits for.
     pub(crate) fn wake_driver(&self) {
         let mut plan = self.parker.lock();
-        if !plan.look_again() && plan.phase() == Phase::Idle && !self.is_driverless() {
-            self.call(plan, false);
+        match plan.phase() {
+            Phase::Looking { .. } => plan.driver_is_wanted = true,
+            Phase::Idle if !self.is_driverless() => self.call(plan, false),
+            Phase::Idle | Phase::Away => {}
         }
     }
 
@@ -356,7 +385,7 @@ impl Schedule {
         if is_late {
             plan.late_at = sync::now();
             self.book(plan.late_at);
-        } else if !matches!(plan.alarm, WakesBy::Tokio | WakesBy::NowAndThen) {
+        } else if !plan.only_the_driver_sets_it() {
             self.watch(&mut plan);
         }
         wake(plan);
@@ -536,11 +565,10 @@ mod tests {
     #[test]
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
         let schedule = parked();
-        let comes: [fn(&Schedule); 4] = [
-            |schedule| assert_eq!(comes(schedule), Begun::Elsewhere),
+        let comes: [fn(&Schedule); 3] = [
             |schedule| schedule.registered(Tick(1)),
             |schedule| schedule.put_off(Tick(1)),
-            Schedule::wake_driver,
+            |schedule| assert_eq!(schedule.begin_turn(None), Begun::Elsewhere),
         ];
         assert_eq!(schedule.begin_turn(None), Begun::Turn);
         for come in comes {
@@ -548,6 +576,38 @@ mod tests {
             assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), None);
         }
         assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), Some(Tick::MAX));
+    }
+
+    /// Only the driver chooses the alarm, and sets some itself.
+    #[test]
+    fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
+        let is_called = |schedule: &Schedule| {
+            schedule.end_turn(Tick(1), Tick(5)).unwrap();
+            schedule.next_wake() == Tick::ZERO && schedule.parker.lock().driver.is_none()
+        };
+        let wants: [fn(&Schedule); 2] =
+            [|schedule| assert_eq!(comes(schedule), Begun::Elsewhere), Schedule::wake_driver];
+        for want in wants {
+            let schedule = parked();
+            assert_eq!(schedule.begin_turn(None), Begun::Turn);
+            want(&schedule);
+            assert!(is_called(&schedule));
+            assert_eq!(comes(&schedule), Begun::Turn);
+            assert!(!is_called(&schedule), "once");
+        }
+        let schedule = parked();
+        schedule.wake_by(WakesBy::Tokio);
+        assert_eq!(schedule.begin_turn(None), Begun::Turn);
+        assert!(is_called(&schedule), "nobody else sets it");
+    }
+
+    /// It would keep the task, and with that the runtime and its files, and the next timer would wake it.
+    #[test]
+    fn a_timer_that_has_ended_keeps_no_waker() {
+        let schedule = parked();
+        schedule.close();
+        assert_eq!(comes(&schedule), Begun::Ended);
+        assert!(schedule.parker.lock().driver.is_none());
     }
 
     /// Nobody makes the turns that follow, and none is begun.

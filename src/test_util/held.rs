@@ -100,7 +100,9 @@ impl Schedule {
         let mut plan = self.parker.lock();
         if plan.is_open {
             self.clock.run(course);
-            if !plan.look_again() {
+            if plan.look_again() {
+                plan.driver_is_wanted = true;
+            } else {
                 self.call(plan, false);
             }
         }
