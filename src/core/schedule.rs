@@ -275,7 +275,6 @@ impl Schedule {
             return Some(Tick::MAX);
         }
         if plan.driver_is_wanted || !plan.driver_turns && plan.only_the_driver_sets_it() {
-            plan.leave();
             self.call(plan, false);
             return Some(Tick::MAX);
         }
@@ -295,7 +294,6 @@ impl Schedule {
     pub(crate) fn interrupt_turn(&self, driver_is_late: bool) {
         let mut plan = self.parker.lock();
         if self.goes_on(&mut plan) {
-            plan.leave();
             self.call(plan, driver_is_late);
         }
     }
