@@ -3,7 +3,7 @@
 //!
 //! A registration with such a timer wakes nobody.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
@@ -22,16 +22,13 @@ use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
     /// The schedule of each timer, open or not.
-    fn schedules() -> &'static Mutex<Vec<&'static Schedule>> = |_| Mutex::default();
+    fn schedules() -> &'static Mutex<BTreeMap<BookerId, &'static Schedule>> = |_| Mutex::default();
 }
 
 /// A timer begins in this memory.
 pub(crate) fn opens(timer: &Shards) {
     timer.leave_nothing_to_chance();
-    let mut schedules = schedules().lock().unwrap_or_else(PoisonError::into_inner);
-    if !schedules.iter().any(|known| known.id == timer.schedule.id) {
-        schedules.push(timer.schedule);
-    }
+    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
 }
 
 /// A runtime's timer, if it has one already.
@@ -49,7 +46,7 @@ pub(super) fn wake_free_drivers() {
         .map(|timer| timer.schedule.id)
         .collect();
     let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
-    all.iter().filter(|schedule| !own.contains(&schedule.id)).for_each(|schedule| schedule.wake_driver());
+    all.values().filter(|schedule| !own.contains(&schedule.id)).for_each(|schedule| schedule.wake_driver());
 }
 
 impl Course {
