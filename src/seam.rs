@@ -14,7 +14,7 @@ use crate::core::settings::Settings;
 
 #[cfg(feature = "test-util")]
 pub(crate) use crate::test_util::{
-    approach::{Approach, ahead_of, rang_early},
+    by_tokio::{Approach, ahead_of, rang_early},
     chance::{arrange, fires},
     deadlock::task,
     held::opens,
@@ -53,7 +53,6 @@ pub enum Kind {
 #[allow(clippy::unused_self)] // The same interface as with the feature.
 mod nothing {
     use std::panic::Location;
-    use std::task::Context;
     use std::time::Instant;
 
     use tokio::runtime;
@@ -121,12 +120,7 @@ mod nothing {
         }
 
         #[inline]
-        pub(crate) fn step(&mut self, _: &mut OwnAlarm, _: Tick, _: &mut Context<'_>) -> bool {
-            false
-        }
-
-        #[inline]
-        pub(crate) fn begin(&mut self, _: &mut OwnAlarm, _: Tick, _: &mut Context<'_>) -> bool {
+        pub(crate) fn begin(&mut self, _: &mut OwnAlarm, _: TimerLease, _: Tick) -> bool {
             false
         }
     }

@@ -87,7 +87,7 @@ impl Driver {
     }
 
     /// Makes the turn that has begun.
-    fn turn(&mut self, cx: &mut Context<'_>) {
+    fn turn(&mut self) {
         let timer = self.timer;
         if !self.is_a_task {
             timer.schedule.follow(instant::runtime_that_may_pause());
@@ -109,7 +109,7 @@ impl Driver {
         timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
         let Some(at) = timer.turn(earliest) else { return timer.schedule.interrupt_turn(false) };
-        if is_tokio && !self.approach.begin(&mut self.alarm, at, cx) {
+        if is_tokio && !self.approach.begin(&mut self.alarm, timer, at) {
             self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
         } else if watches {
             let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.schedule.clock.instant_of(at)));
@@ -124,16 +124,13 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if this.approach.step(&mut this.alarm, timer.schedule.next_wake(), cx) {
-            return Poll::Pending;
-        }
         if source::any_is_held() {
             seam::timer_here(timer);
         }
         timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
         if timer.schedule.begin_turn(Some(driver)) == Begun::Turn {
-            this.turn(cx);
+            this.turn();
         }
         timer.close_if_unneeded();
         if timer.serves() { Poll::Pending } else { Poll::Ready(()) }

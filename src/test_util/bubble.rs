@@ -17,9 +17,8 @@ use tokio::sync::oneshot;
 use crate::clock::instant;
 use crate::core::registry;
 use crate::test_util::chance::Random;
-use crate::test_util::deadlock::Watcher;
-use crate::test_util::deadlock::{Spawned, Waiting};
-use crate::test_util::idle::{Root, Watch};
+use crate::test_util::deadlock::{self, Spawned, Waiting};
+use crate::test_util::idle::{OwnRuntime, OwnThreads, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
@@ -27,6 +26,11 @@ use crate::util::panics;
 
 /// The environment variable with the seed of all bubbles.
 const SEED: &str = "HAIRSPRING_SEED";
+
+/// How long a bubble stays quiet until it is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same if blocking work is not seen, which may be what the bubble waits for.
+const PATIENCE_IN_THE_DARK: Duration = Duration::from_secs(30);
 
 /// After how many tasks tokio looks for timers and sockets, and polls the root future. Its own choice is 61.
 const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
@@ -86,6 +90,7 @@ pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
 pub struct Bubble {
     seed: Option<u64>,
     patience: Option<Duration>,
+    workers: Option<usize>,
 }
 
 /// Why a bubble has failed.
@@ -115,9 +120,7 @@ impl Bubble {
     }
 
     /// Sets how long nothing may run in the bubble, in real time, until it is given up because nothing could ever run
-    /// again. One second by default; half a minute on systems that do not show blocking work, which are all but Linux.
-    /// With less than half a second, a bubble on Windows or on a runtime without `enable_io` may be given up although a
-    /// timer waits.
+    /// again. One second by default; half a minute with [`run_on`](Bubble::run_on), which does not see blocking work.
     ///
     /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server. Or hold the
     /// clock meanwhile with [`hold`](crate::test_util::hold()): a bubble whose clock is held is not given up.
@@ -134,8 +137,35 @@ impl Bubble {
         self
     }
 
+    /// Runs the bubble on a multi-thread runtime with so many workers, in place of a current-thread runtime.
+    ///
+    /// The seed then decides only the order of timers that are due at the same instant: the tasks that they wake run in
+    /// parallel. Tokio cannot pause the clock of such a runtime, so a sleep of tokio's own takes real time there, and
+    /// counts as something outside, which needs [`patience`](Bubble::patience).
+    ///
+    /// # Panics
+    /// [`run`](Bubble::run) panics if `workers` is zero.
+    ///
+    /// ```
+    /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
+    ///
+    /// Bubble::new().workers(4).run(|| async {
+    ///     let start = Instant::now();
+    ///     let tasks: Vec<_> = (0..100).map(|_| tokio::spawn(sleep(Duration::from_secs(60)))).collect();
+    ///     for task in tasks {
+    ///         task.await.unwrap();
+    ///     }
+    ///     assert_eq!(start.elapsed(), Duration::from_secs(60));
+    /// });
+    /// ```
+    pub fn workers(mut self, workers: usize) -> Bubble {
+        self.workers = Some(workers);
+        self
+    }
+
     /// Runs `code` and the future that it returns, and returns the output. The bubble has a current-thread runtime of
-    /// its own, whose clock, which is tokio's, is paused from the start.
+    /// its own, whose clock, which is tokio's, is paused from the start. Everything in that runtime holds time, on every
+    /// system: tasks, sockets, the future itself, and blocking work such as `spawn_blocking` and `tokio::fs`.
     ///
     /// When the future has ended, no more time passes. The tasks that are left must end without that: abort those that
     /// would go on.
@@ -166,24 +196,33 @@ impl Bubble {
     #[track_caller]
     pub fn run<F: Future>(self, code: impl FnOnce() -> F) -> F::Output {
         let seed = self.chosen_seed();
-        let mut builder = Builder::new_current_thread();
-        builder.enable_all().start_paused(true);
-        builder.event_interval(Random::new(seed).pick(&EVENT_INTERVALS));
+        let mut builder = match self.workers {
+            None => Builder::new_current_thread(),
+            Some(0) => panic!("a bubble has one worker or more, not 0"),
+            Some(_) => Builder::new_multi_thread(),
+        };
+        if let Some(workers) = self.workers {
+            builder.worker_threads(workers);
+        } else {
+            builder.start_paused(true);
+        }
+        builder.enable_all().event_interval(Random::new(seed).pick(&EVENT_INTERVALS));
         #[cfg(tokio_unstable)]
         builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+        let threads = OwnThreads::of(&mut builder, self.workers.unwrap_or(0));
         let spawned = Spawned::on(&mut builder);
         match builder.build() {
-            Ok(runtime) => self.run_seeded(seed, runtime, &spawned, code),
+            Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), &spawned, code),
             Err(error) => panic!("tokio could not build the runtime of the bubble: {error}"),
         }
     }
 
-    /// The same as [`run`](Bubble::run) on a runtime that you made, such as one with several workers. The bubble pauses
-    /// its clock, unless it is paused, and shuts the runtime down at the end.
+    /// The same as [`run`](Bubble::run) on a runtime that you made, for settings that a bubble does not have. The bubble
+    /// pauses its clock, unless it is paused, and shuts the runtime down at the end.
     ///
-    /// The seed decides only the order of timers that are due at the same instant. On several workers, the tasks that
-    /// they wake run in parallel. On a multi-thread runtime a sleep of tokio's own takes real time, and counts as
-    /// something outside, which needs [`patience`](Bubble::patience).
+    /// The seed decides only the order of timers that are due at the same instant. On a multi-thread runtime, blocking
+    /// work does not hold time unless you start it with [`spawn_blocking`](crate::test_util::spawn_blocking()), and
+    /// [`workers`](Bubble::workers) says more.
     ///
     /// # Panics
     /// As [`run`](Bubble::run) does, but never with the places of tasks, and if a current-thread runtime was built
@@ -207,7 +246,7 @@ impl Bubble {
     pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
         assert!(!lacks_time(&runtime), "the bubble's runtime was built without `enable_time`: nothing moves its clock");
         let seed = self.chosen_seed();
-        self.run_seeded(seed, runtime, &Spawned::default(), code)
+        self.run_seeded(seed, runtime, None, &Spawned::default(), code)
     }
 
     #[track_caller]
@@ -215,6 +254,7 @@ impl Bubble {
         self,
         seed: u64,
         runtime: Runtime,
+        threads: Option<OwnThreads>,
         spawned: &Spawned,
         code: impl FnOnce() -> F,
     ) -> F::Output {
@@ -222,7 +262,7 @@ impl Bubble {
             Handle::try_current().is_err(),
             "a bubble has a runtime of its own, so it cannot be inside another: use a plain `#[test]`"
         );
-        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, spawned, code))));
+        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, spawned, code))));
         if !matches!(end, Ok(Ok(_))) {
             eprintln!("hairspring: to repeat what this bubble left to chance, set {SEED}={seed}");
             // Work that blocks for ever would keep it.
@@ -250,22 +290,27 @@ impl Bubble {
     async fn live<F: Future>(
         self,
         seed: u64,
+        threads: Option<OwnThreads>,
         spawned: &Spawned,
         code: impl FnOnce() -> F,
     ) -> Result<F::Output, Failure> {
+        let runtime = Handle::current();
+        let watch = Watch::of(&runtime);
+        let default = if threads.is_some() { PATIENCE } else { PATIENCE_IN_THE_DARK };
+        let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
+        let own = Arc::new(own);
+        watch.set_own(Some(own.clone()));
         let is_paused = paused::here().map_or_else(instant::is_paused, |runtime| paused::clock(&runtime).is_some());
         if !is_paused {
             Pause::new().begin();
         }
-        registry::timer_of(&Handle::current()).leave_order_to_chance(seed);
-        let watch = Watch::of(&Handle::current());
-        let root = watch.begin_root(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await);
-        let (watcher, given_up) = Watcher::start(self.patience);
-        let output = unless_given_up(&root, code(), given_up, spawned).await;
+        registry::timer_of(&runtime).leave_order_to_chance(seed);
+        let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
+        let output = unless_given_up(&own, code(), given_up, spawned).await;
         // No clock has moved since the future ended, and from now on none does.
         let _still = watch.clone().settle();
-        watch.end_root();
-        drop(watcher);
+        watch.set_own(None);
+        looks.end();
         let output =
             output.map_err(|waiting| Failure(format!("deadlock: nothing is left to wake the bubble\n{waiting}")))?;
         if !Waiting::here(spawned).is_nothing() {
@@ -281,13 +326,13 @@ impl Bubble {
 
 /// The output of a future, or if it was given up first, what waited then: to drop the future may end that.
 async fn unless_given_up<F: Future>(
-    root: &Arc<Root>,
+    own: &Arc<OwnRuntime>,
     future: F,
     given_up: oneshot::Receiver<()>,
     spawned: &Spawned,
 ) -> Result<F::Output, Waiting> {
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
-    poll_fn(|cx| match root.poll(future.as_mut()) {
+    poll_fn(|cx| match own.poll(future.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
         Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(Waiting::here(spawned))),
     })

@@ -1,14 +1,244 @@
-//! The paused clock of a current-thread runtime, which is tokio's.
+//! The paused clock of a current-thread runtime, which is tokio's: how it comes to a deadline exactly, and how a test moves
+//! it.
+//!
+//! Tokio moves that clock if the runtime is idle, to its own next timer, by whole milliseconds: the fraction that the
+//! clock shows stays. So tokio's alarm brings it to a deadline that is whole milliseconds away. If another deadline is
+//! far enough ahead, the alarm stops the clock a little more than a millisecond before it, and there the fraction is
+//! set right. The rest is a step of less than a millisecond, which tokio cannot take: a thread of ours does when the
+//! runtime is idle.
+//!
+//! With a grace, tokio moves the clock not at all, and a thread of ours moves it from deadline to deadline.
+//
+// Invariants
+// 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
+// 2. It moves to no deadline before tokio's own timers of an earlier millisecond have fired.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
-use crate::clock::{self, Instant};
-use crate::core::lease::TimerLease;
-use crate::test_util::{approach, held};
-use crate::wheel::Tick;
+use crate::clock::{self, Instant, duration_of, instant, instant_of};
+use crate::core::alarm::own::OwnAlarm;
+use crate::core::lease::{TimerHold, TimerLease};
+use crate::core::shards::Shards;
+use crate::test_util::held;
+use crate::test_util::idle::{Still, Watch};
+use crate::test_util::pending::pending;
+use crate::test_util::when_idle::{self, Action, State, WhenIdle};
+use crate::util::waits;
+use crate::wheel::{Tick, Ticks};
+
+/// A millisecond: a step of tokio's clock.
+const STEP: u64 = 1_000_000;
+
+/// How far ahead of a deadline the alarm goes off at least, if a test may pause the clock until then.
+const AHEAD: Duration = Duration::from_millis(3);
+
+/// What brings the clock nearer to a deadline.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Tokio's alarm, by whole milliseconds to this tick.
+    Jump(Tick),
+    /// Ourselves, by less than a millisecond to this tick.
+    Step(Tick),
+}
+
+/// What comes first on the way from `now` to `at`.
+fn next(now: Tick, at: Tick) -> Next {
+    let left = (at - now).0;
+    match (left / STEP, left % STEP) {
+        (_, 0) => Next::Jump(at),
+        (0 | 1, rest) => Next::Step(now + Ticks(rest)),
+        (whole, _) => Next::Jump(now + Ticks((whole - 1) * STEP)),
+    }
+}
+
+/// When tokio's alarm has to be set to go off at a tick that is whole milliseconds away: tokio rounds up, and the
+/// milliseconds of its clock begin anywhere.
+fn before(tick: Tick) -> Instant {
+    instant_of(tick) - Duration::from_nanos(STEP - 1)
+}
+
+/// Brings a clock to the deadlines of one timer.
+pub(crate) struct Approach {
+    /// Whether a thread is to take a step.
+    steps: Arc<AtomicBool>,
+}
+
+impl Approach {
+    pub(crate) fn new() -> Self {
+        Approach { steps: Arc::default() }
+    }
+
+    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
+    /// seen whether the runtime is idle: then tokio's alarm alone moves the clock, and rounds up.
+    pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
+        if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
+            return false;
+        }
+        let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
+        alarm.set_tokio(match next {
+            _ if Watch::existing().is_some_and(|watch| watch.is_still()) => None,
+            Some(Next::Jump(to)) => Some(before(to)),
+            // A test may move the clock meanwhile.
+            Some(Next::Step(_)) => Some(instant_of(at)),
+            None => None,
+        });
+        if let Some(Next::Step(_)) = next {
+            self.begin_step(timer);
+        }
+        true
+    }
+
+    fn begin_step(&self, timer: TimerLease) {
+        let Some(timer) = timer.try_hold().filter(|_| !self.steps.swap(true, SeqCst)) else { return };
+        let watch = Watch::of(&Handle::current());
+        let step = TakeStep { timer, is_needed: self.steps.clone(), watch: watch.clone() };
+        let held = Some(watch.clone().hold(None));
+        WhenIdle { held, patience: Duration::MAX, ..WhenIdle::new(watch, step) }.start();
+    }
+}
+
+/// When to set tokio's alarm on a clock that runs, if a test may pause it until `at`: so early that what is left then
+/// can be approached.
+pub(crate) fn ahead_of(at: Instant) -> Instant {
+    let early = at - AHEAD;
+    if early > Instant::now() { early } else { at }
+}
+
+/// Tokio's alarm has gone off for a timer whose clock does not run. If that was before the deadline, to set the fraction of
+/// the clock right, does that and returns `true`.
+pub(crate) fn rang_early(timer: TimerLease) -> bool {
+    let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
+    let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
+    if is_early {
+        align(&timer, now);
+        timer.schedule.wake_driver();
+    }
+    is_early
+}
+
+/// The alarm has gone off before a deadline, at the time `now`. Sets the fraction of the clock right.
+fn align(timer: &Shards, now: Tick) {
+    let left = (timer.first_deadline() - now).0;
+    // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
+    let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
+    if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
+        move_by(Ticks(left % STEP));
+    }
+}
+
+/// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
+struct TakeStep {
+    timer: TimerHold,
+    is_needed: Arc<AtomicBool>,
+    watch: Arc<Watch>,
+}
+
+impl Action for TakeStep {
+    fn state(&mut self) -> State {
+        match () {
+            () if !self.is_needed.load(SeqCst) => State::Over,
+            () if self.watch.settles() => State::Settles,
+            () if !self.watch.holds().is_empty() => State::Waits,
+            () => State::Ready,
+        }
+    }
+
+    fn act(&mut self) -> bool {
+        let _entered = self.watch.runtime().enter();
+        let timer = self.timer.lease();
+        let acted = self.watch.unless_held(|| {
+            let now = clock::now();
+            if let Next::Step(to) = next(now, timer.first_deadline()) {
+                if instant::is_paused() {
+                    move_by(to - now);
+                }
+            }
+            self.is_needed.store(false, SeqCst);
+        });
+        acted.inspect(|()| timer.schedule.wake_driver()).is_some()
+    }
+
+    fn report(&self, _: Duration, _: Option<&str>) -> Option<String> {
+        None
+    }
+}
+
+/// If it ends without a step, because the runtime ends, another is not needed.
+impl Drop for TakeStep {
+    fn drop(&mut self) {
+        self.is_needed.store(false, SeqCst);
+    }
+}
+
+/// Pauses the clock of the current runtime. A thread moves it, if nothing has run for the `grace`.
+///
+/// # Panics
+/// If it is paused already, outside a runtime, or if the system refuses a thread.
+#[track_caller]
+pub(super) fn pause(grace: Duration) {
+    let watch = Watch::of(&Handle::current());
+    let held = Some(watch.clone().hold(None));
+    tokio::time::pause();
+    let action = MoveOn { watch: watch.clone(), pause: watch.next_pause(), _still: watch.clone().keep_still() };
+    WhenIdle { grace, held, ..WhenIdle::new(watch, action) }.start();
+}
+
+/// Ends what moves the clock of the current runtime.
+pub(super) fn end_pause() {
+    if let Some(watch) = Watch::existing() {
+        watch.next_pause();
+    }
+}
+
+/// Moves the clock to the next deadline when the runtime is idle.
+struct MoveOn {
+    watch: Arc<Watch>,
+    /// The number of this pause.
+    pause: u64,
+    _still: Still,
+}
+
+impl Action for MoveOn {
+    fn state(&mut self) -> State {
+        let _entered = self.watch.runtime().enter();
+        match () {
+            () if !self.watch.is_pause(self.pause) => State::Over,
+            () if self.watch.settles() => State::Settles,
+            () if !self.watch.holds().is_empty() || next_deadline(LAST).is_none() => State::Waits,
+            () => State::Ready,
+        }
+    }
+
+    fn act(&mut self) -> bool {
+        let _entered = self.watch.runtime().enter();
+        let moves = || self.watch.is_pause(self.pause) && instant::is_paused();
+        while let Some((timer, next)) = next_deadline(LAST) {
+            let moved = self.watch.unless_held(|| moves().then(|| move_by(next - clock::now())));
+            if moved.flatten().is_none() {
+                return false;
+            }
+            if timer.fire_all(next) > 0 {
+                timer.schedule.wake_driver();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String> {
+        let _entered = self.watch.runtime().enter();
+        let report = when_idle::report(patience, what, &self.watch.holds(), &pending());
+        Some(report + "  a clock that has a grace moves to timers of this crate only, not to tokio's own\n")
+    }
+}
 
 /// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.
 pub(super) fn after(duration: Duration) -> Tick {
@@ -21,18 +251,19 @@ pub(super) fn after(duration: Duration) -> Tick {
 /// # Panics
 /// If the clock is not paused.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    let Some(timer) = timer() else { return false };
-    loop {
-        let next = timer.earliest();
-        if next > target {
-            return false;
-        }
-        approach::move_by(next - clock::now());
+    while let Some((timer, next)) = next_deadline(target) {
+        move_by(next - clock::now());
         if timer.fire_all(next) > 0 {
             timer.schedule.wake_driver();
             return true;
         }
     }
+    false
+}
+
+/// The timer of the current runtime, and when it next has work, if that is no later than `target`.
+fn next_deadline(target: Tick) -> Option<(TimerLease, Tick)> {
+    timer().map(|timer| (timer, timer.earliest())).filter(|(_, next)| *next <= target)
 }
 
 /// Moves the clock, and lets other tasks run.
@@ -41,22 +272,47 @@ pub(super) fn move_to_next(target: Tick) -> bool {
 /// If the clock is not paused.
 pub(super) async fn move_to(target: Tick) {
     look_at_the_clock();
-    tokio::time::advance(until(target)).await;
+    tokio::time::advance(instant_of(target) - Instant::now()).await;
+}
+
+/// Moves the clock without letting other tasks run.
+///
+/// # Panics
+/// If it is not paused.
+fn move_by(by: Ticks) {
+    // The first poll moves the clock. Later polls would let other tasks run.
+    let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 /// Wakes the driver, because its clock is paused, resumed or moved by hand.
 pub(super) fn look_at_the_clock() {
-    if let Some(timer) = timer() {
-        timer.schedule.wake_driver();
-    }
-}
-
-fn until(target: Tick) -> Duration {
-    clock::instant_of(target) - Instant::now()
+    timer().inspect(|timer| timer.schedule.wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that goes by tokio's clock.
 fn timer() -> Option<TimerLease> {
     let runtime = Handle::try_current().ok()?;
     held::existing(runtime.id()).filter(|timer| !timer.schedule.clock.is_shown())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_milliseconds_are_left_to_tokio_and_a_fraction_is_set_right_on_the_way() {
+        let now = Tick(77);
+        for (left, then) in [
+            (0, Next::Jump(now)),
+            (1, Next::Step(now + Ticks(1))),
+            (999_999, Next::Step(now + Ticks(999_999))),
+            (1_000_000, Next::Jump(now + Ticks(1_000_000))),
+            (1_300_000, Next::Step(now + Ticks(300_000))),
+            (2_000_001, Next::Jump(now + Ticks(1_000_000))),
+            (9_300_000, Next::Jump(now + Ticks(8_000_000))),
+            (9_000_000, Next::Jump(now + Ticks(9_000_000))),
+        ] {
+            assert_eq!(next(now, now + Ticks(left)), then, "{left}");
+        }
+    }
 }

@@ -1,117 +1,73 @@
-//! [`Watcher`]: a thread that looks whether anything can still happen in a bubble.
+//! Whether anything can still happen in a bubble, and what waits in it if not.
 //
 // Invariants
 // 1. A bubble is given up only if it was quiet for its patience, and then found idle while its clock did not move and
 //    nothing held it. On tokio's clock the look itself makes tokio move time if a timer is left. So no timer was, and
 //    nothing ran that could make one.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-use tokio::sync::oneshot;
-
-use crate::clock;
-use crate::test_util::idle::Watch;
-use crate::test_util::manual::ManualClock;
-use crate::test_util::nap::Quiet;
-use crate::test_util::paused;
-use crate::test_util::pending::{self, Pending};
-use crate::wheel::Tick;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use tokio::runtime::{self, Builder, Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
 use tokio::task;
 
-/// How long a bubble stays quiet until it is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The same if the system does not show blocking work, which may be what the bubble waits for.
-const PATIENCE_IN_THE_DARK: Duration = Duration::from_secs(30);
+use crate::clock;
+use crate::test_util::idle::Watch;
+use crate::test_util::manual::ManualClock;
+use crate::test_util::paused;
+use crate::test_util::pending::{self, Pending};
+use crate::test_util::when_idle::{Action, Running, State, WhenIdle};
+use crate::wheel::Tick;
 
-/// How often it looks in that time.
-const LOOKS: u32 = 4;
-const SHORTEST_NAP: Duration = Duration::from_micros(200);
-
-pub(super) struct Watcher {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+/// Gives the current runtime up, once nothing has run for `patience` and nothing can run any more. What is returned comes
+/// when it does.
+///
+/// # Panics
+/// If the system refuses a thread.
+pub(super) fn give_up_after(patience: Duration) -> (Running, oneshot::Receiver<()>) {
+    let watch = Watch::of(&Handle::current());
+    let (sender, given_up) = oneshot::channel();
+    let action = GiveUp { watch: watch.clone(), given_up: Some(sender), now: None };
+    let looks = WhenIdle { grace: patience, patience: Duration::MAX, ..WhenIdle::new(watch, action) };
+    (looks.start(), given_up)
 }
 
-impl Watcher {
-    /// Begins to look at the current runtime. What is returned comes when it is given up.
-    ///
-    /// # Panics
-    /// If the system refuses a thread.
-    pub(super) fn start(patience: Option<Duration>) -> (Watcher, oneshot::Receiver<()>) {
-        let runtime = Handle::current();
-        let watch = Watch::of(&runtime);
-        watch.add_current_thread();
-        let default = if watch.sees_blocking_work() { PATIENCE } else { PATIENCE_IN_THE_DARK };
-        let (stop, stopped) = mpsc::channel();
-        let (sender, given_up) = oneshot::channel();
-        let looks = Looks { runtime, watch };
-        let run = move || {
-            if looks.find_a_deadlock(patience.unwrap_or(default), &stopped) {
-                let _ = sender.send(());
-            }
-        };
-        match thread::Builder::new().name("hairspring-bubble".into()).spawn(run) {
-            Ok(thread) => (Watcher { stop: Some(stop), thread: Some(thread) }, given_up),
-            Err(error) => panic!("hairspring could not start the thread that watches a bubble: {error}"),
-        }
-    }
-}
-
-/// Ends the thread, and waits until it has ended.
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The state of the thread.
-struct Looks {
-    runtime: Handle,
+struct GiveUp {
     watch: Arc<Watch>,
+    given_up: Option<oneshot::Sender<()>>,
+    /// The time before the look.
+    now: Option<Tick>,
 }
 
-impl Looks {
-    /// Looks until there is a deadlock or it is stopped. Returns whether there is.
-    fn find_a_deadlock(&self, patience: Duration, stopped: &mpsc::Receiver<()>) -> bool {
-        let mut quiet = Quiet::begin();
-        let nap = (patience / LOOKS).max(SHORTEST_NAP);
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(nap) {
-            if quiet.lasts(&self.watch) < patience {
-                continue;
-            }
-            if self.is_stuck() {
-                return true;
-            }
-            // What keeps it may end unseen, and then it has its patience again.
-            quiet = Quiet::begin();
+impl Action for GiveUp {
+    fn state(&mut self) -> State {
+        self.now = self.now();
+        match () {
+            () if self.given_up.is_none() => State::Over,
+            () if self.watch.settles() => State::Settles,
+            () if self.now.is_none() || self.is_held() => State::Waits,
+            () => State::Ready,
         }
-        false
     }
 
-    /// Whether nothing runs, and nothing is left to wake it.
-    fn is_stuck(&self) -> bool {
-        let before = self.now();
-        before.is_some()
-            && !self.is_held()
-            && self.watch.is_idle()
-            && !self.has_timers()
-            && self.now() == before
-            && !self.is_held()
+    fn act(&mut self) -> bool {
+        let is_stuck = !self.is_held() && !self.has_timers() && self.now() == self.now;
+        is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
     }
 
+    fn report(&self, _: Duration, _: Option<&str>) -> Option<String> {
+        None
+    }
+}
+
+impl GiveUp {
     fn is_held(&self) -> bool {
-        self.watch.is_held() || self.watch.settles() || self.clock().is_some_and(|clock| !clock.holds().is_empty())
+        !self.watch.holds().is_empty() || self.clock().is_some_and(|clock| !clock.holds().is_empty())
     }
 
     /// Whether a timer waits that moves the clock. Those on tokio's clock have moved it when the runtime is idle.
@@ -121,8 +77,8 @@ impl Looks {
 
     /// `None` if time goes on because a test has resumed it.
     fn now(&self) -> Option<Tick> {
-        if self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-            let _entered = self.runtime.enter();
+        if self.watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            let _entered = self.watch.runtime().enter();
             return Some(clock::now());
         }
         self.clock().map(|clock| clock.tick())
@@ -130,7 +86,7 @@ impl Looks {
 
     /// The clock of a multi-thread runtime, if it is paused.
     fn clock(&self) -> Option<ManualClock> {
-        paused::clock(&self.runtime)
+        paused::clock(self.watch.runtime())
     }
 }
 

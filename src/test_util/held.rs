@@ -49,6 +49,13 @@ pub(super) fn wake_free_drivers() {
     all.values().filter(|schedule| !own.contains(&schedule.id)).for_each(|schedule| schedule.wake_driver());
 }
 
+/// Wakes the drivers on a runtime whose clock tokio can pause, to look at their clocks.
+pub(super) fn wake_drivers_on(runtime: &Handle) {
+    let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let is_there = |schedule: &&&Schedule| schedule.runtime().is_some_and(|on| on.id() == runtime.id());
+    all.values().filter(is_there).for_each(|schedule| schedule.wake_driver());
+}
+
 impl Course {
     /// The course of a clock that shows `now`.
     pub(crate) fn from(now: Tick) -> Course {

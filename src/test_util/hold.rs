@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use tokio::runtime::Handle;
 
-use crate::test_util::idle::{Held, Holder, Watch};
+use crate::test_util::idle::{Held, Watch};
 use crate::test_util::manual::ManualClock;
 
 /// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
@@ -34,7 +34,7 @@ pub struct Hold(Holds);
 #[derive(Debug)]
 #[allow(dead_code)] // The latter holds as long as it exists.
 enum Holds {
-    Manual(ManualClock, u64),
+    Manual(ManualClock, &'static Location<'static>),
     Tokios(Held),
 }
 
@@ -56,8 +56,8 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn hold(&self) -> Hold {
-        let number = self.begin_hold(Location::caller());
-        Hold(Holds::Manual(self.clone(), number))
+        self.begin_hold(Location::caller());
+        Hold(Holds::Manual(self.clone(), Location::caller()))
     }
 }
 
@@ -65,14 +65,14 @@ impl Hold {
     /// Holds the clock of a current-thread runtime, which is tokio's.
     #[track_caller]
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        Hold(Holds::Tokios(Watch::of(runtime).hold(Holder::Test(Location::caller()))))
+        Hold(Holds::Tokios(Watch::of(runtime).hold(Some(Location::caller()))))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Holds::Manual(clock, number) = &self.0 {
-            clock.end_hold(*number);
+        if let Holds::Manual(clock, place) = &self.0 {
+            clock.end_hold(place);
         }
     }
 }

@@ -10,8 +10,6 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
-
 use crate::clock::Instant;
 use crate::clock::{
     self,
@@ -72,24 +70,29 @@ impl Inner {
 struct State {
     now: Tick,
     timers: Vec<TimerHold>,
-    /// What holds it, and where that was begun.
-    holds: Vec<(HeldBy, &'static Location<'static>)>,
-    next_hold: u64,
+    /// Where tests took hold of it.
+    holds: Vec<&'static Location<'static>>,
     /// Whether a thread advances it.
     auto_advances: bool,
     /// How often it was given a rate.
-    course: u64,
+    rate: u64,
 }
 
-/// What keeps a clock from advancing by itself.
-enum HeldBy {
-    /// A hold with this number.
-    Hold(u64),
-    /// Blocking work, from when it is spawned until tokio says that it has ended, in whatever way.
-    Work(AbortHandle),
+/// Who moves a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Test,
+    /// A thread of ours.
+    Itself,
+    /// The same, since it was given a rate with this number.
+    Rate(u64),
 }
 
 impl State {
+    fn may_move(&self, by: By) -> bool {
+        by == By::Test || self.holds.is_empty() && (by == By::Itself || by == By::Rate(self.rate))
+    }
+
     /// The live timers, held so that no other timer reuses their memory meanwhile. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
@@ -117,9 +120,8 @@ impl ManualClock {
             now: clock::now(),
             timers: Vec::new(),
             holds: Vec::new(),
-            next_hold: 0,
             auto_advances: false,
-            course: 0,
+            rate: 0,
         };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
@@ -161,9 +163,7 @@ impl ManualClock {
     /// assert!(sooner.is_woken() && !later.is_woken());
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let target = self.after(duration);
-        while self.move_to_next(target) {}
-        self.move_to(target);
+        self.advance_by(duration, By::Test);
     }
 
     /// Advances the clock to the next deadline and fires what is due there. Returns what the clock then shows. If no
@@ -181,7 +181,7 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // It is called for what it does.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        self.move_to_next(LAST).then(|| self.now())
+        self.move_to_next(LAST, By::Test).then(|| self.now())
     }
 
     /// Returns how many sleeps wait for this clock.
@@ -206,41 +206,30 @@ impl ManualClock {
     }
 
     /// It is given a rate. Returns the number of that.
-    pub(super) fn next_course(&self) -> u64 {
+    pub(super) fn next_rate(&self) -> u64 {
         let mut state = self.lock();
-        state.course += 1;
-        state.course
+        state.rate += 1;
+        state.rate
     }
 
     /// Whether it was given no other rate since.
-    pub(super) fn is_on_course(&self, course: u64) -> bool {
-        self.lock().course == course
+    pub(super) fn has_rate(&self, by: By) -> bool {
+        by == By::Rate(self.lock().rate)
     }
 
-    /// Adds a hold, taken at `place`. Returns its number.
-    pub(super) fn begin_hold(&self, place: &'static Location<'static>) -> u64 {
+    pub(super) fn begin_hold(&self, place: &'static Location<'static>) {
+        self.lock().holds.push(place);
+    }
+
+    pub(super) fn end_hold(&self, place: &'static Location<'static>) {
         let mut state = self.lock();
-        state.next_hold += 1;
-        let number = state.next_hold;
-        state.holds.push((HeldBy::Hold(number), place));
-        number
+        let at = state.holds.iter().position(|held| *held == place);
+        at.map(|at| state.holds.swap_remove(at));
     }
 
-    /// Takes a hold away.
-    pub(super) fn end_hold(&self, number: u64) {
-        self.lock().holds.retain(|(by, _)| !matches!(by, HeldBy::Hold(held) if *held == number));
-    }
-
-    /// Holds it until blocking work, spawned at `place`, has ended.
-    pub(super) fn hold_during(&self, work: AbortHandle, place: &'static Location<'static>) {
-        self.lock().holds.push((HeldBy::Work(work), place));
-    }
-
-    /// Where what holds it was begun.
+    /// Where tests took hold of it.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
-        let mut state = self.lock();
-        state.holds.retain(|(by, _)| !matches!(by, HeldBy::Work(work) if work.is_finished()));
-        state.holds.iter().map(|(_, place)| *place).collect()
+        self.lock().holds.clone()
     }
 
     /// A handle that does not keep the clock alive.
@@ -282,13 +271,22 @@ impl ManualClock {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
 
+    /// Advances the clock, and fires all that is due on the way.
+    pub(super) fn advance_by(&self, duration: Duration, by: By) {
+        let target = self.after(duration);
+        while self.move_to_next(target, by) {}
+        self.move_to(target, by);
+    }
+
     /// Moves to the next deadline that is no later than `target`, and fires what is due there. Returns `false` if there
-    /// is none.
-    pub(crate) fn move_to_next(&self, target: Tick) -> bool {
+    /// is none, or if it may not move.
+    pub(super) fn move_to_next(&self, target: Tick, by: By) -> bool {
         while let Some(next) = self.next_deadline(target) {
-            // The deadline that was found may have been cancelled.
-            if self.move_to(next) > 0 {
-                return true;
+            match self.move_to(next, by) {
+                // The deadline that was found was cancelled.
+                Some(0) => {}
+                Some(_) => return true,
+                None => return false,
             }
         }
         false
@@ -300,20 +298,24 @@ impl ManualClock {
         (state.now, std::mem::take(&mut state.timers))
     }
 
-    /// Moves the clock to a tick and fires what is due there. Returns how many timers that were.
-    fn move_to(&self, tick: Tick) -> usize {
+    /// Moves the clock to a tick and fires what is due there. Returns how many timers that were; `None` if it may not
+    /// move.
+    fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
         let mut state = self.lock();
+        if !state.may_move(by) {
+            return None;
+        }
         state.now = state.now.max(tick);
         // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
-        let timers = State::timers(state);
-        for timer in timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
+        for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.schedule.clock.show(tick);
         }
+        let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_all(tick)).sum();
         for held in &timers {
             held.lease().close_if_unneeded();
         }
-        fired
+        Some(fired)
     }
 
     /// When a timer of this clock next has work, which may be before the next deadline. `None` if never.

@@ -11,29 +11,26 @@
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::future::Future;
-use std::panic::Location;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-pub(crate) mod approach;
 mod auto_advance;
 mod bubble;
-mod by_tokio;
+pub(crate) mod by_tokio;
 pub(crate) mod chance;
 pub(crate) mod deadlock;
-mod grace;
 pub(crate) mod held;
 mod hold;
 mod idle;
 pub(crate) mod jumps;
 mod manual;
-mod nap;
 mod pause;
 pub(crate) mod paused;
 pub(crate) mod pending;
 mod settle;
+mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
@@ -93,7 +90,7 @@ pub fn resume() {
         assert!(paused::resume(&runtime), "{}", pause::NOT_PAUSED);
         return;
     }
-    grace::end();
+    by_tokio::end_pause();
     tokio::time::resume();
     by_tokio::look_at_the_clock();
 }
@@ -183,9 +180,8 @@ pub fn hold() -> Hold {
 /// has dropped it; other work goes on and holds the clock until it ends, whether or not it is aborted or its handle
 /// dropped.
 ///
-/// Tokio's own function does this too on a current-thread runtime, and on Linux elsewhere as far as the [module](self)
-/// says. With this one it is certain, on every system and however long the work takes. So the work must not wait for
-/// time to pass.
+/// Tokio's own function does this too on a current-thread runtime, and in a [`bubble`](bubble()). The work must not wait
+/// for time to pass.
 ///
 /// # Panics
 /// Outside a runtime, as tokio's does.
@@ -211,12 +207,9 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let clock = paused::here().and_then(|runtime| paused::clock(&runtime));
-    // Until the work itself holds it.
-    let _hold = clock.as_ref().map(ManualClock::hold);
-    let work = tokio::task::spawn_blocking(code);
-    if let Some(clock) = &clock {
-        clock.hold_during(work.abort_handle(), Location::caller());
-    }
-    work
+    let hold = paused::here().and_then(|runtime| paused::clock(&runtime)).map(|clock| clock.hold());
+    tokio::task::spawn_blocking(move || {
+        let _hold = hold;
+        code()
+    })
 }

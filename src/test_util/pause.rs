@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::one_is_held;
 use crate::clock::{Instant, instant};
 use crate::core::registry;
-use crate::test_util::{by_tokio, grace, held, paused};
+use crate::test_util::{by_tokio, held, paused};
 
 /// Pauses the clock of a runtime, with settings. [`pause`](crate::pause()) is the same without any.
 ///
@@ -91,7 +91,7 @@ impl Pause {
             if self.grace.is_zero() {
                 tokio::time::pause();
             } else {
-                grace::pause(self.grace);
+                by_tokio::pause(self.grace);
             }
             // From now on no thread relies on the timer that it remembers, which may be that of a runtime around this.
             one_is_held();

@@ -18,10 +18,11 @@ use crate::clock::{
     source::{self, Course},
 };
 use crate::core::lease::TimerLease;
-use crate::test_util::auto_advance::AutoAdvance;
+use crate::test_util::auto_advance;
 use crate::test_util::held::at_end_of;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::ManualClock;
+use crate::test_util::when_idle::Running;
 use crate::wheel::Tick;
 
 static RUNTIMES: RwLock<Vec<Known>> = RwLock::new(Vec::new());
@@ -35,7 +36,7 @@ struct Known {
 enum Time {
     Paused {
         clock: ManualClock,
-        auto_advance: AutoAdvance,
+        auto_advance: Running,
         watch: Arc<Watch>,
     },
     /// Runs with the system's clock.
@@ -65,13 +66,18 @@ pub(crate) fn here() -> Option<Handle> {
 
 /// What the current runtime's clock shows, if it was paused once.
 pub(crate) fn now() -> Option<Instant> {
-    let runtime = Handle::try_current().ok()?.id();
-    let now = with_time(runtime, |time| {
-        if let Time::Paused { watch, .. } = time {
-            watch.add_current_thread();
-        }
-        time.now()
+    let here = Handle::try_current().ok();
+    let now = here.and_then(|runtime| {
+        with_time(runtime.id(), |time| {
+            if let Time::Paused { watch, .. } = time {
+                Watch::note_this_thread(Some(watch));
+            }
+            time.now()
+        })
     });
+    if now.is_none() {
+        Watch::note_this_thread(None);
+    }
     now.map(|now| clock::instant_of(now).into_std())
 }
 
@@ -112,7 +118,7 @@ pub(crate) fn pause(runtime: &Handle, grace: Duration) -> bool {
     let id = runtime.id();
     // Made before the lock is taken: this is slow, and others read the time meanwhile.
     let (clock, watch) = (ManualClock::new(), Watch::of(runtime));
-    let auto_advance = AutoAdvance::start(&clock, watch.clone(), grace);
+    let auto_advance = auto_advance::start(&clock, watch.clone(), grace);
     let mut runtimes = RUNTIMES.write().unwrap_or_else(PoisonError::into_inner);
     let known = runtimes.iter().position(|known| known.runtime == id);
     let shows = match known.map(|at| &runtimes[at].time) {

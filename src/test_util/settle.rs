@@ -5,20 +5,17 @@
 // 2. A thread looks, not a task: a task that looks is itself work.
 
 use std::future::Future;
-use std::panic::Location;
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::clock::{duration_of, instant};
-use crate::test_util::by_tokio;
-use crate::test_util::idle::{Held, Holder, Settling, Watch};
-use crate::test_util::nap::{self, Nap, PATIENCE};
+use crate::test_util::idle::{Held, Settling, Watch};
+use crate::test_util::manual::By;
 use crate::test_util::pause::IfPaused;
-use crate::test_util::paused;
+use crate::test_util::when_idle::{Action, State, WhenIdle};
+use crate::test_util::{by_tokio, paused};
 
 /// Waits until every other task of the current runtime is waiting and nothing is about to wake one. No time passes on a
 /// paused clock meanwhile.
@@ -26,11 +23,10 @@ use crate::test_util::paused;
 /// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;
 /// tasks that were spawned have run until they wait; timers that are due have fired. How many tasks there are, and how
 /// many steps they take, does not matter. The [module](crate::test_util) says what counts as idle, and what cannot be
-/// seen. The clock need not be paused, but blocking work that began before the first `settle` or `pause` of a runtime is
-/// not seen.
+/// seen. The clock need not be paused.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says with what, and names
-/// the worker whose thread a task blocks. Tasks that wake each other for ever never settle. Several tasks may settle at
+/// the workers on which tasks run or that they block. Tasks that wake each other for ever never settle. Several tasks may settle at
 /// the same time: each returns once the others wait.
 ///
 /// # Cancel safety
@@ -105,7 +101,7 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
         settle.wait().await;
         if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
             let target = clock.after(duration);
-            while clock.move_to_next(target) {
+            while clock.move_to_next(target, By::Test) {
                 settle.wait().await;
             }
             clock.advance(duration_of(target - clock.tick()));
@@ -123,83 +119,56 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
 struct Settle {
     settling: Settling,
-    _hold: Option<Held>,
+    /// Whether tokio moves the clock, and not we.
+    is_tokios: bool,
+    _held: Option<Held>,
 }
 
 impl Settle {
     fn begin() -> Settle {
         let runtime = Handle::current();
         let watch = Watch::of(&runtime);
-        watch.add_current_thread();
-        // Tokio moves a clock that it has paused, not we.
+        Watch::note_this_thread(Some(&watch));
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        let hold = is_tokios.then(|| watch.clone().hold(Holder::Test(Location::caller())));
-        Settle { settling: watch.settle(), _hold: hold }
+        let held = is_tokios.then(|| watch.clone().hold(None));
+        Settle { settling: watch.settle(), is_tokios, _held: held }
     }
 
     /// Waits until the runtime is idle.
     async fn wait(&self) {
-        let (looks, is_idle) = Looks::new(self.settling.watch(), Watch::is_idle, PATIENCE);
-        let started = thread::Builder::new().name("hairspring-settle".into()).spawn(|| looks.run());
-        if let Err(error) = started {
-            panic!("hairspring could not start the thread that looks whether the runtime is idle: {error}");
-        }
+        let watch = self.settling.watch();
+        let (idle, is_idle) = oneshot::channel();
+        let held = self.is_tokios.then(|| watch.clone().hold(None));
+        WhenIdle { held, ..WhenIdle::new(watch, Tell(Some(idle))) }.start();
         is_idle.await.expect("it looks until the runtime is idle");
     }
 }
 
-/// Waits until the current runtime, a current-thread one whose clock tokio has paused, is idle and nothing holds that
-/// clock. Tokio does not move it as long as this future lives.
-pub(crate) async fn quiet() {
-    let runtime = Handle::current();
-    let watch = Watch::of(&runtime);
-    watch.runs_here();
-    let (looks, is_idle) = Looks::new(watch.clone(), Watch::lets_tokios_time_pass, Duration::MAX);
-    // Tokio moves no clock while this task is there.
-    runtime.spawn_blocking(move || watch.look_in_pool(|| looks.run()));
-    is_idle.await.expect("it looks until the runtime is idle");
-}
+/// Tells a test that the runtime is idle.
+struct Tell(Option<oneshot::Sender<()>>);
 
-/// The thread that looks.
-struct Looks<P> {
-    watch: Arc<Watch>,
-    finds_idle: fn(&Watch) -> bool,
-    idle: oneshot::Sender<()>,
-    patience: Duration,
-    print: P,
-}
-
-impl Looks<fn(&str)> {
-    fn new(watch: Arc<Watch>, finds_idle: fn(&Watch) -> bool, patience: Duration) -> (Self, oneshot::Receiver<()>) {
-        let (idle, is_idle) = oneshot::channel();
-        (Looks { watch, finds_idle, idle, patience, print: nap::print }, is_idle)
+impl Action for Tell {
+    fn state(&mut self) -> State {
+        if self.0.as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
-}
 
-impl<P: Fn(&str)> Looks<P> {
-    fn run(self) {
-        let (start, nap, mut has_reported) = (Instant::now(), Nap::new(), false);
-        while !self.idle.is_closed() {
-            if (self.finds_idle)(&self.watch) {
-                let _ = self.idle.send(());
-                return;
-            }
-            if !has_reported && start.elapsed() >= self.patience {
-                has_reported = true;
-                let busy = self.watch.describe(self.patience / 2);
-                let busy = busy.unwrap_or_else(|| "tasks go on being woken".into());
-                (self.print)(&format!("hairspring: the runtime has not settled for {:?}: {busy}\n", self.patience));
-            }
-            nap.take();
-        }
+    fn act(&mut self) -> bool {
+        self.0.take().is_some_and(|idle| idle.send(()).is_ok())
+    }
+
+    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String> {
+        let what = what.unwrap_or("tasks go on being woken");
+        Some(format!("hairspring: the runtime has not settled for {patience:?}: {what}\n"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
+    use std::thread;
 
     /// What is reported after `patience` if a task `runs`, which then is stopped. It reports once.
     fn report_while(
@@ -215,16 +184,14 @@ mod tests {
         });
         begun.recv().unwrap();
         let (idle, is_idle) = oneshot::channel();
-        let print = move |text: &str| sender.send(text.to_owned()).unwrap();
+        let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let watch = Watch::of(runtime.handle());
-        watch.went_on_at();
-        let looks = Looks { watch, finds_idle: Watch::is_idle, idle, patience, print };
-        let looks = thread::spawn(|| looks.run());
+        let looks = WhenIdle { patience, print, ..WhenIdle::new(watch, Tell(Some(idle))) }.start();
         let report = reports.recv().unwrap();
         thread::sleep(Duration::from_millis(20));
         stop();
         is_idle.blocking_recv().unwrap();
-        looks.join().unwrap();
+        looks.end();
         assert!(reports.try_recv().is_err(), "it reports once");
         report
     }
@@ -239,7 +206,7 @@ mod tests {
             }
         };
         let report = report_while(yields, || stop.store(true, SeqCst), Duration::from_secs(1));
-        assert!(report.contains("has not settled for 1s: a task runs on worker 0"), "{report}");
+        assert!(report.contains("has not settled for 1s: a task runs on worker 0, or blocks it"), "{report}");
     }
 
     #[test]
@@ -249,6 +216,6 @@ mod tests {
             let _ = released.recv();
         };
         let report = report_while(blocks, || drop(release), Duration::from_millis(5));
-        assert!(report.contains("has not settled for 5ms: a task blocks worker 0"), "{report}");
+        assert!(report.contains("has not settled for 5ms: a task runs on worker 0, or blocks it"), "{report}");
     }
 }

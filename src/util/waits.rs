@@ -61,24 +61,14 @@ mod linux {
     #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
     const EPOLL_WAIT: c_long = SYS_epoll_pwait;
 
-    /// Where a thread waits.
+    /// Where a thread waits in the system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct Wait {
-        pub(crate) on: On,
-        /// The address of the word, or zero.
-        pub(crate) word: u64,
-        /// The stack pointer.
-        pub(crate) stack: u64,
-    }
-
-    /// What a thread waits for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) enum On {
-        /// To be woken by another, through a word in memory.
-        Word,
-        /// The same, with a timeout.
-        TimedWord,
-        Files,
+    pub(crate) enum Wait {
+        /// To be woken by another, through the word in memory at this address.
+        ForWord(u64),
+        ForFiles,
+        /// In any other call, by its number and where its stack ends.
+        In(c_long, u64),
     }
 
     /// The number of the calling thread.
@@ -88,7 +78,7 @@ mod linux {
 
     /// Whether the thread with that number waits for files.
     pub(crate) fn is_for_files(thread: u32) -> bool {
-        are_known() && doing(&file_of(thread), |doing| wait(doing).is_some_and(|wait| wait.on == On::Files))
+        are_known() && doing(&file_of(thread), |doing| wait(doing) == Some(Wait::ForFiles))
     }
 
     /// The file that says what the thread with that number is doing.
@@ -121,19 +111,16 @@ mod linux {
         Some((words.next()?.parse().ok()?, words))
     }
 
-    /// Where a thread waits, by the contents of its file; `None` if it does anything else.
+    /// Where a thread waits, by the contents of its file; `None` if it is in no call.
     pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
-        let (call, words) = call(doing)?;
+        let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
         let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        let (first, timeout) = (numbers.next()?, numbers.nth(2)?);
-        let stack = numbers.nth(2)?;
-        let (on, word) = match call {
-            FUTEX if timeout == 0 => (On::Word, first),
-            FUTEX => (On::TimedWord, first),
-            _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => (On::Files, 0),
-            _ => return None,
-        };
-        Some(Wait { on, word, stack })
+        let (first, stack) = (numbers.next()?, numbers.nth(5)?);
+        Some(match call {
+            FUTEX => Wait::ForWord(first),
+            _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => Wait::ForFiles,
+            _ => Wait::In(call, stack),
+        })
     }
 
     #[cfg(test)]
@@ -142,15 +129,14 @@ mod linux {
 
         #[test]
         fn where_a_thread_waits_is_read_from_its_system_call() {
-            let futex = |timeout| format!("{FUTEX} 0x7ff0 0x89 0x2 {timeout} 0x0 0xffffffff 0x7ffd10 0x7f22\n");
             let wait_in = |text: String| wait(text.as_bytes());
-            let at = |on, word| Some(Wait { on, word, stack: 0x7f_fd10 });
-            assert_eq!(wait_in(futex("0x0")), at(On::Word, 0x7ff0));
-            assert_eq!(wait_in(futex("0x7ffd30")), at(On::TimedWord, 0x7ff0));
+            let futex = format!("{FUTEX} 0x7ff0 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n");
+            assert_eq!(wait_in(futex), Some(Wait::ForWord(0x7ff0)));
             let epoll = |call| format!("{call} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n");
-            assert_eq!(wait_in(epoll(SYS_epoll_pwait)), at(On::Files, 0));
-            assert_eq!(wait_in(epoll(EPOLL_WAIT)), at(On::Files, 0));
-            assert_eq!(wait_in(format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n")), None, "it reads");
+            assert_eq!(wait_in(epoll(SYS_epoll_pwait)), Some(Wait::ForFiles));
+            assert_eq!(wait_in(epoll(EPOLL_WAIT)), Some(Wait::ForFiles));
+            let reads = format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n");
+            assert_eq!(wait_in(reads), Some(Wait::In(SYS_read, 0x7ffd10)));
             assert_eq!(wait_in("running\n".into()), None);
             assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
         }

@@ -1,33 +1,38 @@
-//! [`Watch`]: the idle detector of a runtime, shared by all that wait until that runtime is idle.
+//! [`Watch`]: the idle detector of a runtime, shared by all that wait until that runtime is idle, and who holds its clock
+//! meanwhile.
 //
 // Invariants
 // 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
 // 2. While anything settles, no clock that follows the runtime moves by itself.
 // 3. As long as anybody holds tokio's clock, a blocking task of ours waits on the runtime: tokio moves no clock then. It
 //    ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
+// 4. A clock of tokio's that one of our threads moves, it moves under the lock of the holds.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use super::{BlockingTask, IdleDetector, Root, Threads, lock};
-use crate::test_util::held::at_end_of;
+use super::block_on::{Blocking, this_thread_blocks_on};
+use super::{IdleDetector, LONGEST_LOOK, OwnRuntime, Steps, lock, wait_until};
+use crate::core::registry;
+use crate::test_util::held::{at_end_of, wake_drivers_on};
 use crate::util::sync::Counter;
 
 static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
 
 pub(crate) struct Watch {
-    flavor: RuntimeFlavor,
-    threads: Threads,
-    /// The future of a bubble.
-    root: Mutex<Option<Arc<Root>>>,
+    runtime: Handle,
+    blocking: Arc<Blocking>,
+    /// If a bubble runs on it.
+    own: Mutex<Option<Arc<OwnRuntime>>>,
     detector: Mutex<IdleDetector>,
     settling: AtomicUsize,
+    /// How many threads wait until it is idle, and need tokio not to wake it meanwhile for alarms of ours.
+    still: AtomicUsize,
     holds: Mutex<Holds>,
     /// How often the clock was paused or resumed, or the runtime ended.
     pauses: Counter,
@@ -39,52 +44,24 @@ pub(crate) struct Watch {
 struct Holds {
     /// Where tests took hold of it.
     tests: Vec<&'static Location<'static>>,
-    /// How many threads move it after a grace, in place of tokio.
+    /// How many of our threads move it, in place of tokio.
     movers: usize,
-    /// What keeps tokio from moving it.
-    task: Option<BlockingTask>,
+    /// Ends what keeps tokio from moving it.
+    task: Option<mpsc::Sender<()>>,
 }
 
 /// Keeps tokio from moving the clock of a runtime.
 pub(crate) struct Held {
     watch: Arc<Watch>,
-    by: Holder,
-}
-
-/// Who holds a clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Holder {
-    /// A test, since this place.
-    Test(&'static Location<'static>),
-    /// A thread that moves it after a grace.
-    Mover,
-}
-
-impl Holds {
-    fn are_none(&self) -> bool {
-        self.tests.is_empty() && self.movers == 0
-    }
-
-    fn begin(&mut self, by: Holder) {
-        match by {
-            Holder::Test(place) => self.tests.push(place),
-            Holder::Mover => self.movers += 1,
-        }
-    }
-
-    fn end(&mut self, by: Holder) {
-        match by {
-            Holder::Test(place) => {
-                let at = self.tests.iter().position(|held| *held == place);
-                at.map(|at| self.tests.swap_remove(at));
-            }
-            Holder::Mover => self.movers -= 1,
-        }
-    }
+    /// Where a test took hold of it; `None` for a thread of ours that moves it.
+    by: Option<&'static Location<'static>>,
 }
 
 /// Keeps the clocks that follow a runtime from moving by themselves.
 pub(crate) struct Settling(Arc<Watch>);
+
+/// Keeps alarms of ours from waking a runtime whose clock tokio has paused.
+pub(crate) struct Still(Arc<Watch>);
 
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
@@ -95,11 +72,12 @@ impl Watch {
         }
         // Made without the lock: this takes a while.
         let watch = Arc::new(Watch {
-            flavor: runtime.runtime_flavor(),
-            threads: Threads::default(),
-            root: Mutex::default(),
+            runtime: runtime.clone(),
+            blocking: Arc::default(),
+            own: Mutex::default(),
             detector: Mutex::new(IdleDetector::of(runtime)),
             settling: AtomicUsize::new(0),
+            still: AtomicUsize::new(0),
             holds: Mutex::default(),
             pauses: Counter::new(0),
             has_ended: AtomicBool::new(false),
@@ -119,6 +97,10 @@ impl Watch {
         find(Handle::try_current().ok()?.id())
     }
 
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// The clock was paused or resumed, or the runtime has ended. Returns the number of that.
     pub(crate) fn next_pause(&self) -> u64 {
         self.pauses.fetch_add(1, SeqCst) + 1
@@ -129,74 +111,85 @@ impl Watch {
         self.pauses.load(SeqCst) == number
     }
 
-    /// Watches the calling thread too, if it blocks on the runtime outside its workers.
-    pub(crate) fn add_current_thread(&self) {
-        // A worker, even the only one of a current-thread runtime, is observed by its counts.
-        if self.flavor != RuntimeFlavor::CurrentThread && tokio::task::try_id().is_none() {
-            self.threads.add_current();
+    /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
+    pub(crate) fn note_this_thread(here: Option<&Watch>) {
+        if tokio::task::try_id().is_none() {
+            // A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a
+            // bubble by its future.
+            let observed =
+                |here: &&Watch| here.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread || here.own().is_some();
+            this_thread_blocks_on(here.filter(|here| !observed(here)).map(|here| &here.blocking));
         }
     }
 
-    /// How often workers parked and unparked so far; `None` if one is not parked.
-    pub(crate) fn steps(&self) -> Option<u64> {
+    /// What the counts of the workers say.
+    pub(crate) fn steps(&self) -> Steps {
         self.detector().steps()
     }
 
+    /// For how long nothing may run until nothing runs, as far as can be seen.
+    pub(crate) fn grace(&self) -> Duration {
+        self.blocking.grace()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
-        let mut detector = self.detector();
-        detector.went_on_at();
-        let before = self.root_waits();
-        before.is_some() && detector.is_idle(&self.threads) && self.root_waits() == before
+        let own = self.own();
+        let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
+        let before = waits();
+        before.is_some() && self.detector().is_idle(&self.blocking, own.as_deref(), self.own_work()) && waits() == before
     }
 
-    /// The future that a thread is about to block on, which has that thread's waker.
-    pub(crate) fn begin_root(&self, waker: Waker) -> Arc<Root> {
-        let root = Arc::new(Root::new(waker));
-        *lock(&self.root) = Some(root.clone());
-        root
+    /// How much blocking work of the runtime is ours.
+    fn own_work(&self) -> usize {
+        usize::from(lock(&self.holds).task.is_some())
     }
 
-    /// That future runs no more.
-    pub(crate) fn end_root(&self) {
-        lock(&self.root).take();
+    /// A bubble begins, or ends, on this runtime.
+    pub(crate) fn set_own(&self, own: Option<Arc<OwnRuntime>>) {
+        *lock(&self.own) = own;
     }
 
-    /// A number that changes when the root runs; `None` while it does.
-    fn root_waits(&self) -> Option<usize> {
-        lock(&self.root).as_ref().map_or(Some(0), |root| root.waits())
-    }
-
-    /// Whether the runtime is idle and nothing settles, so that a clock may move.
-    pub(crate) fn lets_time_pass(&self) -> bool {
-        !self.settles() && self.is_idle() && !self.settles()
-    }
-
-    /// Whether the runtime is idle and nothing holds its clock, which is tokio's.
-    pub(crate) fn lets_tokios_time_pass(&self) -> bool {
-        let is_free = || lock(&self.holds).are_none();
-        is_free() && self.detector().has_come_to_rest() && is_free()
+    fn own(&self) -> Option<Arc<OwnRuntime>> {
+        lock(&self.own).clone()
     }
 
     /// Keeps tokio from moving the paused clock of a current-thread runtime, until what this returns is dropped or the
-    /// runtime ends.
-    pub(crate) fn hold(self: Arc<Self>, by: Holder) -> Held {
+    /// runtime ends. `by` is where a test took hold of it, or `None` for a thread of ours that moves it.
+    pub(crate) fn hold(self: Arc<Self>, by: Option<&'static Location<'static>>) -> Held {
         let mut holds = lock(&self.holds);
         if holds.task.is_none() && !self.has_ended() {
-            holds.task = Some(self.detector().block());
+            let (sender, gone) = mpsc::channel::<()>();
+            self.runtime.spawn_blocking(move || gone.recv());
+            holds.task = Some(sender);
+            self.wait_for_tokio();
         }
-        holds.begin(by);
+        match by {
+            Some(place) => holds.tests.push(place),
+            None => holds.movers += 1,
+        }
         drop(holds);
         Held { watch: self, by }
+    }
+
+    /// Waits until tokio, which may be about to move its clock, has noticed that something holds it. That takes a round of
+    /// its thread if this is another.
+    fn wait_for_tokio(&self) {
+        let before = self.steps();
+        if before.all_rest() {
+            registry::spawn(&self.runtime, "hairspring clock", async {});
+            wait_until(LONGEST_LOOK, || self.steps() != before);
+        }
+    }
+
+    /// Calls `code` unless anything but the thread that asks holds tokio's clock. Nobody takes hold of it meanwhile.
+    pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
+        let holds = lock(&self.holds);
+        (holds.tests.is_empty() && !self.settles()).then(code)
     }
 
     /// Where tests took hold of tokio's clock.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
         lock(&self.holds).tests.clone()
-    }
-
-    /// Whether a test holds tokio's clock.
-    pub(crate) fn is_held(&self) -> bool {
-        !lock(&self.holds).tests.is_empty()
     }
 
     /// Whether the runtime was shut down.
@@ -212,44 +205,15 @@ impl Watch {
         drop(task);
     }
 
-    /// The calling thread runs the tasks of a current-thread runtime.
-    pub(crate) fn runs_here(&self) {
-        self.detector().runs_here();
-    }
-
-    /// Looks until `code` returns, on this thread of the runtime's pool, which does not count as working meanwhile.
-    pub(crate) fn look_in_pool<T>(&self, code: impl FnOnce() -> T) -> T {
-        let number = self.detector().pool.begin_to_look();
-        let result = code();
-        self.detector().pool.end_to_look(number);
-        result
-    }
-
-    /// Whether the system shows blocking work.
-    pub(crate) fn sees_blocking_work(&self) -> bool {
-        self.detector().pool.sees()
-    }
-
-    /// The number of a thread that did blocking work at the last look.
-    pub(crate) fn blocking_thread(&self) -> Option<u32> {
-        self.detector().blocking_thread()
-    }
-
-    /// When a worker last went on, as far as looks have shown.
-    pub(crate) fn went_on_at(&self) -> Instant {
-        self.detector().went_on_at().unwrap_or_else(Instant::now)
-    }
-
-    /// Looks what the threads do that are not workers: what one does is known after a second of looks.
-    pub(crate) fn look_at_threads(&self) {
-        self.detector().look_at_threads(&self.threads);
-    }
-
-    /// What the runtime does, as far as looks have shown; `None` if that is nothing. A task that has not returned for
-    /// `long` blocks its worker.
-    pub(crate) fn describe(&self, long: Duration) -> Option<String> {
-        let root_runs = self.root_waits().is_none();
-        self.detector().describe(&self.threads, root_runs, long)
+    /// What the runtime does, as far as can be seen; `None` if that is nothing.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let own = self.own();
+        let runs = own.as_ref().is_some_and(|own| own.waits().is_none());
+        let described = self.detector().describe(&self.blocking);
+        described.or_else(|| runs.then(|| "the bubble's future runs".into())).or_else(|| {
+            let works = own.is_some_and(|own| !own.has_no_blocking_work(&self.runtime, self.own_work()));
+            works.then(|| "blocking work runs".into())
+        })
     }
 
     /// Whether anything waits until the runtime is idle.
@@ -260,6 +224,18 @@ impl Watch {
     pub(crate) fn settle(self: Arc<Self>) -> Settling {
         self.settling.fetch_add(1, SeqCst);
         Settling(self)
+    }
+
+    /// Whether a driver whose clock tokio has paused is to set no alarm.
+    pub(crate) fn is_still(&self) -> bool {
+        self.still.load(SeqCst) > 0
+    }
+
+    pub(crate) fn keep_still(self: Arc<Self>) -> Still {
+        if self.still.fetch_add(1, SeqCst) == 0 {
+            wake_drivers_on(&self.runtime);
+        }
+        Still(self)
     }
 
     fn detector(&self) -> MutexGuard<'_, IdleDetector> {
@@ -279,11 +255,25 @@ impl Drop for Settling {
     }
 }
 
+impl Drop for Still {
+    fn drop(&mut self) {
+        if self.0.still.fetch_sub(1, SeqCst) == 1 {
+            wake_drivers_on(&self.0.runtime);
+        }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let mut holds = lock(&self.watch.holds);
-        holds.end(self.by);
-        let task = if holds.are_none() { holds.task.take() } else { None };
+        match self.by {
+            Some(place) => {
+                let at = holds.tests.iter().position(|held| *held == place);
+                at.map(|at| holds.tests.swap_remove(at));
+            }
+            None => holds.movers -= 1,
+        }
+        let task = if holds.tests.is_empty() && holds.movers == 0 { holds.task.take() } else { None };
         drop(holds);
         drop(task);
     }

@@ -1,0 +1,261 @@
+//! [`Blocking`]: the threads that block on a runtime that somebody else has built, and are not its workers: most often the
+//! one in `block_on`.
+//!
+//! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems the
+//! threads count as waiting, and the clock moves only after a short grace.
+//!
+//! Tokio does not say when a thread has left `block_on`. It has if it uses the clock of another runtime, or of none, if
+//! it waits for files, as no such thread does, or if it has ended. If it waits in any other call for long, nobody can
+//! tell, and it counts as waiting.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use super::lock;
+
+#[derive(Debug, Default)]
+pub(super) struct Blocking(Mutex<Vec<(ThreadId, Option<Seen>)>>);
+
+thread_local! {
+    static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
+}
+
+/// What a thread blocks on, until this is dropped.
+#[derive(Default)]
+struct BlocksOn(Weak<Blocking>);
+
+impl Drop for BlocksOn {
+    fn drop(&mut self) {
+        if let Some(blocking) = self.0.upgrade() {
+            lock(&blocking.0).retain(|(id, _)| *id != thread::current().id());
+        }
+    }
+}
+
+/// The calling thread blocks on a runtime from now on, or on none that is watched.
+pub(super) fn this_thread_blocks_on(on: Option<&Arc<Blocking>>) {
+    let new = on.map_or_else(Weak::new, Arc::downgrade);
+    let _ = BLOCKS_ON.try_with(|blocks_on| {
+        if !blocks_on.borrow().0.ptr_eq(&new) {
+            let before = blocks_on.replace(BlocksOn(new));
+            drop(before);
+            on.inspect(|on| lock(&on.0).push((thread::current().id(), Seen::current())));
+        }
+    });
+}
+
+impl Blocking {
+    /// For how long nothing may run until nothing runs, as far as can be seen.
+    pub(super) fn grace(&self) -> Duration {
+        const UNSEEN: Duration = Duration::from_millis(2);
+        let any_is_unseen = lock(&self.0).iter().any(|(_, seen)| seen.is_none());
+        if any_is_unseen { UNSEEN } else { Duration::ZERO }
+    }
+
+    /// Whether one of the threads is seen to do anything but wait.
+    pub(super) fn any_runs(&self) -> bool {
+        let mut threads = lock(&self.0);
+        // Each is looked at, to see how long it has been where it is.
+        threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).fold(false, |runs, seen| seen.runs() || runs)
+    }
+}
+
+#[cfg(target_os = "linux")]
+use linux::Seen;
+#[cfg(not(target_os = "linux"))]
+use other::Seen;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::time::{Duration, Instant};
+
+    use crate::util::waits::{self, Wait};
+
+    /// How long a thread waits for a word in memory before that counts as waiting to be woken, the first time. From then
+    /// on it does at once: `block_on` always waits for the same word, and a lock has another.
+    const FIRST: Duration = Duration::from_millis(20);
+    /// How long it waits anywhere else before that counts as waiting.
+    const ELSEWHERE: Duration = Duration::from_millis(100);
+
+    /// What is known of a thread.
+    #[derive(Debug)]
+    pub(super) struct Seen {
+        /// The file that says what it is doing.
+        doing: File,
+        /// That which says whether it sleeps or runs, among much else.
+        stat: File,
+        /// The word that is known to be that of `block_on`.
+        word: Option<u64>,
+        /// Where it was at the last look, and since when.
+        at: Option<(Wait, Instant)>,
+    }
+
+    impl Seen {
+        /// Returns `None` if the system does not say.
+        pub(super) fn current() -> Option<Seen> {
+            let number = waits::current_number();
+            let doing = File::open(waits::file_of(number)).ok().filter(|_| waits::are_known())?;
+            let stat = File::open(format!("/proc/self/task/{number}/stat")).ok()?;
+            Some(Seen { doing, stat, word: None, at: None })
+        }
+
+        /// Whether the thread does anything but wait.
+        pub(super) fn runs(&mut self) -> bool {
+            let Some(wait) = self.wait() else {
+                self.at = None;
+                return true;
+            };
+            let since = self.at.filter(|(at, _)| *at == wait).map_or_else(Instant::now, |(_, since)| since);
+            self.at = Some((wait, since));
+            match (wait, self.word) {
+                (Wait::ForFiles, _) => false,
+                (Wait::ForWord(word), Some(known)) if word == known => false,
+                (Wait::ForWord(word), None) if since.elapsed() >= FIRST => {
+                    self.word = Some(word);
+                    false
+                }
+                _ => since.elapsed() < ELSEWHERE,
+            }
+        }
+
+        /// Where the thread waits; `None` if it runs or is ready to run.
+        ///
+        /// The system reports a woken thread as still in its system call until its processor runs it, which takes
+        /// milliseconds on a virtual processor that is not running.
+        fn wait(&self) -> Option<Wait> {
+            let wait = waits::wait(read(&self.doing, &mut [0; 192])?)?;
+            let awake = is_awake(read(&self.stat, &mut [0; 192])?);
+            (!awake).then_some(wait)
+        }
+    }
+
+    /// Reads the beginning of a file.
+    fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
+        let length = file.read_at(text, 0).ok()?;
+        Some(&text[..length])
+    }
+
+    /// Whether a thread runs or is ready to run. Its state follows its name, which is in parentheses, may contain some
+    /// and need not be UTF-8.
+    pub(super) fn is_awake(stat: &[u8]) -> bool {
+        let name_ends = stat.iter().rposition(|&byte| byte == b')');
+        name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    /// Other systems do not say.
+    #[derive(Debug)]
+    pub(super) enum Seen {}
+
+    impl Seen {
+        pub(super) fn current() -> Option<Seen> {
+            None
+        }
+
+        pub(super) fn runs(&mut self) -> bool {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Looks until the result is `runs`: a thread takes a moment before it waits.
+    fn becomes(blocking: &Blocking, runs: bool) -> bool {
+        (0..10_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            blocking.any_runs() == runs
+        })
+    }
+
+    /// A thread that blocks on a runtime, and then does something.
+    fn that_does(does: impl FnOnce() + Send + 'static) -> (Arc<Blocking>, thread::JoinHandle<()>) {
+        let blocking = Arc::<Blocking>::default();
+        let (on, (begins, begun)) = (blocking.clone(), mpsc::channel());
+        let thread = thread::spawn(move || {
+            this_thread_blocks_on(Some(&on));
+            this_thread_blocks_on(Some(&on));
+            begins.send(()).unwrap();
+            does();
+        });
+        begun.recv().unwrap();
+        (blocking, thread)
+    }
+
+    #[test]
+    fn a_thread_that_waits_to_be_woken_is_distinguished_from_others() {
+        if !crate::util::waits::are_known() {
+            return; // Under an emulator.
+        }
+        let (go, wait) = mpsc::channel::<()>();
+        let seen = Arc::<AtomicBool>::default();
+        let (seen_elsewhere, (runs, running)) = (seen.clone(), mpsc::channel());
+        let (blocking, thread) = that_does(move || {
+            wait.recv().unwrap();
+            runs.send(()).unwrap();
+            while !seen_elsewhere.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+            wait.recv().unwrap();
+        });
+        assert_eq!(lock(&blocking.0).len(), 1);
+        assert!(becomes(&blocking, false), "it waits for a message");
+        go.send(()).unwrap();
+        running.recv().unwrap();
+        assert!(blocking.any_runs());
+        thread::sleep(Duration::from_millis(200));
+        assert!(blocking.any_runs(), "however long");
+        seen.store(true, SeqCst);
+        assert!(becomes(&blocking, false), "it waits again");
+        go.send(()).unwrap();
+        thread.join().unwrap();
+        assert!(lock(&blocking.0).is_empty(), "it has ended");
+    }
+
+    #[test]
+    fn a_thread_that_was_woken_runs() {
+        assert!(linux::is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
+        assert!(!linux::is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(!linux::is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
+    }
+
+    #[test]
+    fn a_thread_that_blocks_elsewhere_runs_at_first_and_not_for_ever() {
+        if !crate::util::waits::are_known() {
+            return; // Under an emulator.
+        }
+        let (end, ends) = std::io::pipe().unwrap();
+        let mut end = end;
+        let (blocking, thread) = that_does(move || _ = std::io::Read::read(&mut end, &mut [0]));
+        assert!(blocking.any_runs());
+        assert!(becomes(&blocking, false), "for all we know it has left");
+        drop(ends);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_goes_to_another_runtime_has_left() {
+        let (go, wait) = mpsc::channel::<()>();
+        let (left, has_left) = mpsc::channel();
+        let (blocking, thread) = that_does(move || {
+            this_thread_blocks_on(None);
+            left.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        has_left.recv().unwrap();
+        assert!(lock(&blocking.0).is_empty());
+        drop(go);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,152 @@
+//! [`OwnRuntime`]: what a bubble sees, on every system, of the runtime that it has built: the future that its thread
+//! blocks on, by that future's waker, and its blocking work, by the threads that there are.
+//
+// Invariants
+// 1. The future runs from the moment in which it is woken until it waits again.
+// 2. A thread of the pool ends as soon as it has nothing to do, and work begins in the order in which it was spawned. So
+//    if work of ours runs on the only thread, all work that was spawned before has ended.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+
+use super::LONGEST_LOOK;
+
+pub(crate) struct OwnRuntime {
+    /// Of the thread that blocks on the future.
+    waker: Waker,
+    /// How often the future was woken or polled.
+    begins: AtomicUsize,
+    /// The same when it last began to wait.
+    waits: AtomicUsize,
+    /// `None` if somebody else has built the runtime.
+    threads: Option<OwnThreads>,
+}
+
+/// How many threads a runtime has, and how many of them are workers.
+#[derive(Clone)]
+pub(crate) struct OwnThreads {
+    live: Arc<AtomicUsize>,
+    workers: usize,
+}
+
+impl OwnThreads {
+    /// Counts the threads of a runtime that is to be built with so many threads for its workers.
+    pub(crate) fn of(builder: &mut Builder, workers: usize) -> OwnThreads {
+        let live = Arc::<AtomicUsize>::default();
+        let (begins, ends) = (live.clone(), live.clone());
+        builder.thread_keep_alive(Duration::ZERO);
+        builder.on_thread_start(move || _ = begins.fetch_add(1, SeqCst));
+        builder.on_thread_stop(move || _ = ends.fetch_sub(1, SeqCst));
+        OwnThreads { live, workers }
+    }
+}
+
+impl OwnRuntime {
+    /// The future runs already.
+    pub(crate) fn new(waker: Waker, threads: Option<OwnThreads>) -> OwnRuntime {
+        OwnRuntime { waker, begins: AtomicUsize::new(1), waits: AtomicUsize::new(0), threads }
+    }
+
+    pub(crate) fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
+        let begins = self.begins.fetch_add(1, SeqCst) + 1;
+        let polled = future.poll(&mut Context::from_waker(&Waker::from(self.clone())));
+        if polled.is_pending() {
+            self.waits.store(begins, SeqCst);
+        }
+        polled
+    }
+
+    /// A number that changes when the future runs; `None` while it does.
+    pub(super) fn waits(&self) -> Option<usize> {
+        let waits = self.waits.load(SeqCst);
+        (self.begins.load(SeqCst) == waits).then_some(waits)
+    }
+
+    /// Whether no blocking work runs, or waits to run, but `own` work of ours.
+    pub(super) fn has_no_blocking_work(&self, runtime: &Handle, own: usize) -> bool {
+        let Some(OwnThreads { live, workers }) = self.threads.clone() else { return true };
+        let (sender, ran) = mpsc::channel();
+        runtime.spawn_blocking(move || sender.send(live.load(SeqCst)));
+        ran.recv_timeout(LONGEST_LOOK) == Ok(workers + own + 1)
+    }
+}
+
+impl Wake for OwnRuntime {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.begins.fetch_add(1, SeqCst);
+        self.waker.wake_by_ref();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn a_future_runs_from_when_it_is_woken_until_it_waits_again() {
+        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), None));
+        assert_eq!(own.waits(), None);
+        let (sender, answer) = oneshot::channel::<()>();
+        let mut future = pin!(async {
+            assert_eq!(own.waits(), None, "it is polled");
+            answer.await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        assert!(own.poll(future.as_mut()).is_pending());
+        let first = own.waits();
+        assert!(first.is_some());
+        sender.send(()).unwrap();
+        assert_eq!(own.waits(), None, "it is woken");
+        assert!(own.poll(future.as_mut()).is_pending());
+        assert!(own.waits() > first);
+    }
+
+    #[test]
+    fn a_future_runs_if_it_is_woken_while_it_is_polled() {
+        let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), None));
+        let mut once = false;
+        let mut wakes_itself = pin!(std::future::poll_fn(|cx| {
+            if !std::mem::replace(&mut once, true) {
+                cx.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
+        }));
+        assert!(own.poll(wakes_itself.as_mut()).is_pending());
+        assert_eq!(own.waits(), None);
+        assert!(own.poll(wakes_itself.as_mut()).is_pending());
+        assert!(own.waits().is_some());
+    }
+
+    #[test]
+    fn blocking_work_is_seen_until_it_ends() {
+        for workers in [0, 1, 2] {
+            let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+            let threads = OwnThreads::of(builder.worker_threads(workers.max(1)), workers);
+            let runtime = builder.build().unwrap();
+            let own = OwnRuntime::new(Waker::noop().clone(), Some(threads));
+            let is_free = || own.has_no_blocking_work(runtime.handle(), 0);
+            let becomes_free = || while !is_free() {};
+            becomes_free();
+            let (release, released) = mpsc::channel::<()>();
+            let work = runtime.spawn_blocking(move || released.recv());
+            assert!((0..100).all(|_| !is_free()), "{workers}");
+            drop(release);
+            runtime.block_on(work).unwrap().unwrap_err();
+            becomes_free();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! [`WhenIdle`]: a thread that waits until a runtime is idle, and then acts: a test settles, a clock moves, a bubble is
+//! given up.
+//
+// Invariants
+// 1. It acts only if nothing has run for the grace, and the runtime was then found idle.
+// 2. The action itself makes sure, under the lock of what it moves, that nobody has taken hold of that meanwhile.
+// 3. If there is nothing to be done for long, or the runtime is not idle for long, it says why, once.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::test_util::idle::{Held, Nap, Still, Watch};
+use crate::test_util::pending::{self, Pending};
+
+/// How long nothing may go on before it is reported, in real time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a thread does when the runtime is idle.
+pub(super) trait Action: Send + 'static {
+    /// What there is to be done. Called before each look at the runtime.
+    fn state(&mut self) -> State;
+
+    /// The runtime is idle. Returns whether this acted.
+    fn act(&mut self) -> bool;
+
+    /// What to say if it did not act for `patience`, since the runtime does `what` or nothing.
+    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String>;
+}
+
+/// What there is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// To act when the runtime is idle.
+    Ready,
+    /// Nothing, since somebody holds it, or since nothing waits.
+    Waits,
+    /// Nothing, since another waits until the runtime is idle.
+    Settles,
+    /// Nothing any more.
+    Over,
+}
+
+pub(super) struct WhenIdle<A> {
+    pub(super) watch: Arc<Watch>,
+    pub(super) action: A,
+    /// For how long nothing may run before.
+    pub(super) grace: Duration,
+    /// How long it may not act until it says so.
+    pub(super) patience: Duration,
+    /// If tokio moves the clock of the runtime, what keeps it from that meanwhile.
+    pub(super) held: Option<Held>,
+    pub(super) print: Box<dyn Fn(&str) + Send>,
+}
+
+/// The thread. It does not end with this.
+#[derive(Debug)]
+pub(super) struct Running {
+    stopped: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Ends the thread soon.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        self.thread.thread().unpark();
+    }
+
+    /// Ends the thread, and waits until it has ended.
+    pub(super) fn end(self) {
+        self.stop();
+        let _ = self.thread.join();
+    }
+}
+
+impl<A: Action> WhenIdle<A> {
+    pub(super) fn new(watch: Arc<Watch>, action: A) -> WhenIdle<A> {
+        let (grace, patience, print) = (Duration::ZERO, PATIENCE, Box::new(print));
+        WhenIdle { watch, action, grace, patience, held: None, print }
+    }
+
+    /// # Panics
+    /// If the system refuses the thread.
+    #[track_caller]
+    pub(super) fn start(self) -> Running {
+        let stopped = Arc::<AtomicBool>::default();
+        let is_stopped = stopped.clone();
+        match thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run(&is_stopped)) {
+            Ok(thread) => Running { stopped, thread },
+            Err(error) => panic!("hairspring could not start the thread that looks whether a runtime is idle: {error}"),
+        }
+    }
+
+    pub(super) fn run(mut self, stopped: &AtomicBool) {
+        let (mut nap, mut still) = (Nap::new(), None);
+        let (mut steps, mut rests_since) = (self.watch.steps(), Instant::now());
+        let (mut waits_since, mut has_reported) = (Instant::now(), false);
+        while !stopped.load(SeqCst) && !self.watch.has_ended() {
+            let state = self.action.state();
+            let before = std::mem::replace(&mut steps, self.watch.steps());
+            let rests = steps == before && steps.all_rest();
+            if !rests {
+                rests_since = Instant::now();
+            }
+            let (may_look, grace) = match state {
+                State::Over => return,
+                State::Ready => (rests, self.grace.max(self.watch.grace())),
+                State::Waits | State::Settles => (false, self.grace),
+            };
+            if may_look && rests_since.elapsed() >= grace && self.is_idle(&mut still) {
+                if self.action.act() {
+                    (waits_since, has_reported) = (Instant::now(), false);
+                    (steps, nap) = (self.watch.steps(), Nap::new());
+                    continue;
+                }
+                rests_since = Instant::now();
+            }
+            // As long as anything goes on in the runtime, there may be no reason to act.
+            let goes_on = steps != before && (state == State::Waits || !self.grace.is_zero());
+            if state == State::Settles || goes_on {
+                waits_since = Instant::now();
+            }
+            if !has_reported && waits_since.elapsed() >= self.patience.saturating_add(self.grace) {
+                has_reported = true;
+                let report = self.action.report(self.patience, self.watch.describe().as_deref());
+                report.inspect(|text| (self.print)(text));
+            }
+            nap.take();
+        }
+    }
+
+    /// Whether the runtime is idle. On a clock that tokio has paused and we hold, tokio sleeps until its next timer in real
+    /// time: it is to have none of ours then.
+    fn is_idle(&self, still: &mut Option<Still>) -> bool {
+        if self.held.is_some() && still.is_none() {
+            // Its drivers are woken by this, and the runtime is idle again after that.
+            *still = Some(self.watch.clone().keep_still());
+            return false;
+        }
+        let is_idle = self.watch.is_idle();
+        if !is_idle && !self.watch.steps().all_rest() {
+            // A task that runs may move the clock by tokio's function, which fires tokio's timers.
+            *still = None;
+        }
+        is_idle
+    }
+}
+
+/// Says why a clock does not move.
+pub(super) fn report(
+    patience: Duration,
+    what: Option<&str>,
+    holds: &[&'static Location<'static>],
+    waiting: &[Pending],
+) -> String {
+    let why = match what {
+        _ if !holds.is_empty() => "it is held",
+        Some(what) => what,
+        None if !waiting.is_empty() => "tasks go on being woken",
+        None => "every task waits or blocks, and no timer is left to wake one",
+    };
+    let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
+    for place in holds {
+        let _ = writeln!(text, "  a hold taken at {place} is alive");
+    }
+    if let Some(next) = waiting.first() {
+        let _ = writeln!(text, "  timers waiting: {}, the next is due in {:?}", waiting.len(), next.remaining());
+        text.push_str(&pending::list(waiting));
+    }
+    text
+}
+
+/// Prints at once. `eprintln` does not: a test harness keeps its output until the test ends, and this one may never end.
+fn print(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
