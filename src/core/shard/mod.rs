@@ -20,7 +20,7 @@ use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::schedule::Schedule;
-use crate::core::statistics::{Counts, Lateness, Snapshot};
+use crate::core::statistics::{Lateness, Snapshot};
 use crate::seam;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -60,10 +60,10 @@ pub(crate) struct ShardState {
     /// The epoch of the timer served now, or of the last one if the shard is closed.
     epoch: Epoch,
     open: bool,
-    fired: u64,
     lateness: Lateness,
-    /// What the wheel had counted when the shard was opened.
-    before: Counts,
+    /// How many entries the wheel had inserted, and how many it had moved, when the shard was opened.
+    inserted_before: u64,
+    cascaded_before: u64,
 }
 
 /// Why an entry was not inserted.
@@ -99,9 +99,9 @@ impl Shard {
                 wheel: Wheel::new(),
                 epoch: Epoch(0),
                 open: false,
-                fired: 0,
                 lateness: Lateness::new(),
-                before: Counts::default(),
+                inserted_before: 0,
+                cascaded_before: 0,
             }),
             next: Next::never(),
             fired_through: AtomicU64::new(0),
@@ -263,7 +263,6 @@ impl Shard {
                 self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
             }
         }
-        state.fired += wakes.wakers.len() as u64;
         drop(state);
         wakes.wake_all()
     }
@@ -284,11 +283,9 @@ impl Shard {
         if state.epoch != epoch {
             return;
         }
-        let counts = state.count();
-        sum.counts.registered += counts.registered - state.before.registered;
-        sum.counts.cascaded += counts.cascaded - state.before.cascaded;
-        sum.counts.fired += counts.fired;
-        sum.counts.pending += counts.pending;
+        sum.registered += state.wheel.inserted() - state.inserted_before;
+        sum.cascaded += state.wheel.cascaded() - state.cascaded_before;
+        sum.pending += state.wheel.len() as u64;
         sum.lateness.add(&state.lateness);
         for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
             *sum |= slots;
@@ -302,9 +299,8 @@ impl Shard {
         self.publishes_removals.store(false, Ordering::Relaxed);
         state.wheel.restart();
         (state.epoch, state.open) = (epoch, true);
-        state.fired = 0;
         state.lateness = Lateness::new();
-        state.before = state.count();
+        (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
         self.users.begin(epoch);
@@ -390,15 +386,6 @@ fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut re
 impl ShardState {
     fn serves(&self, epoch: Epoch) -> bool {
         self.open && self.epoch == epoch
-    }
-
-    fn count(&self) -> Counts {
-        Counts {
-            registered: self.wheel.inserted(),
-            fired: self.fired,
-            pending: self.wheel.len() as u64,
-            cascaded: self.wheel.cascaded(),
-        }
     }
 }
 
