@@ -247,22 +247,16 @@ impl Shard {
         let address = self.address();
         let ShardState { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
-        let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
+        let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             seam::fires(address, deadline);
         });
         seam::arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
-        match taken {
-            Taken::All => {
-                self.look(&state);
-                self.fired_through.fetch_max(now.0, Ordering::Release);
-            }
-            // Entries come out in order of deadlines, and others of this tick may be left.
-            Taken::Through(last) => {
-                self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
-            }
+        if through.is_none() {
+            self.look(&state);
         }
+        self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
         drop(state);
         wakes.wake_all()
     }
@@ -346,41 +340,40 @@ impl Shard {
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
             // Stepping to the last tick empties the wheel, which this timer uses no more.
-            let taken = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
+            let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
             self.capacity.give(wakes.wakers.len());
             drop(state);
             pending += wakes.wake_all();
-            if let Taken::All = taken {
+            if rest.is_none() {
                 return pending;
             }
         }
     }
 }
 
-/// How far a hold of the lock got.
-enum Taken {
-    /// Nothing due is left.
-    All,
-    /// Everything before this deadline was taken out.
-    Through(Tick),
-}
-
-/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Taken {
+/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each. Returns `None` if nothing
+/// due is left, and otherwise the tick through which all were taken out.
+fn take_due(
+    wheel: &mut Wheel<Waker>,
+    now: Tick,
+    wakers: &mut Vec<Waker>,
+    mut record: impl FnMut(Tick),
+) -> Option<Tick> {
     let mut through = Tick::ZERO;
     let before = wheel.cascaded();
     while wakers.len() < WAKES && wheel.cascaded() - before < MOVES {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
-                through = deadline;
+                // Entries come out in order of deadlines, and others of this one may be left.
+                through = Tick(deadline.0.saturating_sub(1));
                 record(deadline);
                 wakers.push(value);
             }
             Step::Cascaded => {}
-            Step::Done => return Taken::All,
+            Step::Done => return None,
         }
     }
-    Taken::Through(through)
+    Some(through)
 }
 
 impl ShardState {
