@@ -18,7 +18,7 @@ use crate::clock::{instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::{TimerHold, TimerLease};
-use crate::core::schedule::{Begun, DriverWaker, WakesBy};
+use crate::core::schedule::{DriverWaker, WakesBy};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::{self, Approach};
@@ -132,7 +132,7 @@ impl Future for Driver {
         }
         timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        if timer.schedule.begin_turn(Some(driver)) == Begun::Turn {
+        if timer.schedule.begin_turn(Some(driver)) {
             this.turn(cx);
         }
         timer.close_if_unneeded();
@@ -166,7 +166,7 @@ impl Wake for FireInline {
         // Before the turn sets it anew.
         let is_set = schedule.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
         let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
-        if schedule.begin_turn(None) != Begun::Turn {
+        if !schedule.begin_turn(None) {
             return;
         }
         if !runs {

@@ -18,7 +18,7 @@ use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
-use crate::core::schedule::{Begun, Due};
+use crate::core::schedule::Due;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::Shards;
@@ -310,7 +310,7 @@ impl TimerHold {
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: its driver was called, and comes.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        if is_paused || timer.schedule.begin_turn(None) != Begun::Turn {
+        if is_paused || !timer.schedule.begin_turn(None) {
             return;
         }
         if timer.turn(Shards::earliest).is_none() {
