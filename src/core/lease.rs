@@ -24,7 +24,7 @@ use crate::core::shard::ShardLease;
 use crate::core::shards::Shards;
 use crate::core::statistics::Snapshot;
 use crate::seam;
-use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process};
 use crate::wheel::Tick;
 #[cfg(test)]
@@ -84,7 +84,7 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         let timer = self.timer();
-        let unused = timer.all().iter().filter(|shard| shard.leave(timer.epoch())).count();
+        let unused = timer.shards().filter(|shard| shard.users.leave(timer.epoch)).count();
         if unused > 0 {
             timer.close_if_unneeded();
         }
@@ -213,7 +213,7 @@ impl TimerLease {
 
     /// Whether nothing waits on this and nobody can register with it any more.
     pub(crate) fn is_unneeded(self) -> bool {
-        !self.all().iter().any(|shard| shard.is_used(self.epoch))
+        !self.shards().any(ShardLease::is_used)
     }
 
     /// Ends the timer if nobody needs it.
@@ -225,19 +225,28 @@ impl TimerLease {
 
     /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
-        self.all().iter().for_each(|shard| shard.replace(self.epoch));
+        self.shards().for_each(ShardLease::replace);
     }
 
     /// Whether this is still its runtime's timer. For a timer that was never a runtime's: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
-        self.all()[0].is_default(self.epoch)
+        self.first().is_default()
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        ShardLease::new(self.all()[0], self.epoch).now()
+        self.first().now()
+    }
+
+    #[inline]
+    fn first(self) -> ShardLease {
+        ShardLease::new(self.all()[0], self.epoch)
+    }
+
+    fn shards(self) -> impl Iterator<Item = ShardLease> {
+        self.of.all().iter().map(move |shard| ShardLease::new(shard, self.epoch))
     }
 
     /// The shard of a thread, by its `number` among the runtime's workers or among all threads.
@@ -251,19 +260,20 @@ impl TimerLease {
 
     /// The name of this timer; none if another timer has the memory by now.
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.shard(|| 0).name()
+        self.first().name()
     }
 
     /// The number of turns for this timer; zero if another timer has the memory by now.
     pub(crate) fn turns(self) -> u64 {
-        let turns = self.turns.load(Relaxed);
-        if self.all()[0].was_opened_for(self.epoch) { turns } else { 0 }
+        let turns = self.turns.load(Acquire);
+        // Checked last: the shards are opened for a timer before its turns.
+        if self.first().serves() { turns } else { 0 }
     }
 
     /// The counts of this timer; all zero if another timer has the memory by now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
-        self.all().iter().for_each(|shard| shard.add_to(&mut sum, self.epoch));
+        self.shards().for_each(|shard| shard.add_to(&mut sum));
         sum
     }
 }
