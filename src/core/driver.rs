@@ -61,7 +61,7 @@ struct FireInline {
 impl Driver {
     /// Makes a timer and its driver.
     pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
-        let timer = TimerLease::open(settings);
+        let timer = TimerLease::open(false, settings);
         (timer, Driver::new(timer, settings.alarm))
     }
 

@@ -126,32 +126,20 @@ impl TimerLease {
         }
     }
 
-    /// Begins a timer with a driver.
+    /// Begins a timer with a driver, or without one: then helper threads turn it.
     ///
     /// # Panics
     /// If the system refuses the alarm thread.
-    pub(crate) fn open(settings: &Settings) -> TimerLease {
+    pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
         thread::start();
-        let timer = TimerLease::make(settings).begun();
-        timer.schedule.open(settings.coalesce);
-        let runs = instant::clock_is_the_systems();
-        if !runs {
-            source::one_is_held();
+        let timer = TimerLease::make(settings);
+        // The time of its wheels begins near the present. In models they are behind, so that helper threads have more to
+        // do in a turn.
+        if !MODELLED {
+            let begin = source::wheels_begin();
+            timer.all().iter().for_each(|shard| shard.skip_to(begin));
         }
-        if !runs || instant::may_be_paused() {
-            timer.publish_removals();
-        }
-        timer
-    }
-
-    /// Begins a timer without a driver, which helper threads turn.
-    ///
-    /// # Panics
-    /// If the system refuses the alarm thread.
-    pub(crate) fn open_driverless(settings: &Settings) -> TimerLease {
-        thread::start();
-        let timer = TimerLease::make(settings).begun();
-        timer.schedule.open_driverless(settings.coalesce);
+        timer.schedule.open(driverless, settings.coalesce);
         timer
     }
 
@@ -178,16 +166,6 @@ impl TimerLease {
         self
     }
 
-    /// Lets the time of its wheels begin near the present.
-    fn begun(self) -> Self {
-        // In models wheels are behind, so that helper threads have more to do in a turn.
-        if !MODELLED {
-            let begin = source::wheels_begin();
-            self.all().iter().for_each(|shard| shard.skip_to(begin));
-        }
-        self
-    }
-
     /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
@@ -195,7 +173,7 @@ impl TimerLease {
         let timer = TimerLease::begin(Shards::new(2)).prepared(&settings);
         std::mem::forget(timer.hold());
         timer.schedule.set_booker(booker.unwrap_or(timer.of));
-        timer.schedule.open(Ticks(0));
+        timer.schedule.open(false, Ticks(0));
         timer
     }
 

@@ -98,7 +98,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Owner::implicit(TimerLease::open_driverless(&Settings::with_shards(shards)))
+        Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
     })
 }
 

@@ -170,20 +170,21 @@ impl Schedule {
         self.booker.get_or_init(|| booker);
     }
 
-    /// Begins a timer whose driver is about to be spawned.
-    pub(crate) fn open(&self, coalesce: Ticks) {
+    /// Begins a timer whose driver is about to be spawned, or one that has none: then a helper turns whenever something is
+    /// due.
+    pub(crate) fn open(&self, driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
-        let mut plan = self.begin(false, coalesce);
+        let mut plan = self.begin(driverless, coalesce);
+        if driverless {
+            plan.park(Tick::MAX);
+            return;
+        }
         plan.runtime = instant::runtime_that_may_pause();
         if instant::clock_is_the_systems() {
             self.watch(&mut plan);
+        } else {
+            source::one_is_held();
         }
-    }
-
-    /// Begins a timer without a driver: a helper turns whenever something is due.
-    pub(crate) fn open_driverless(&self, coalesce: Ticks) {
-        self.clock.follow_runtime();
-        self.begin(true, coalesce).park(Tick::MAX);
     }
 
     /// Opens the plan, as if the driver had been called.
@@ -538,7 +539,7 @@ mod tests {
     /// The schedule of a timer whose driver has been polled once, and sleeps.
     fn parked() -> Schedule {
         let schedule = Schedule::new();
-        schedule.open(Ticks(0));
+        schedule.open(false, Ticks(0));
         assert!(comes(&schedule));
         assert_eq!(schedule.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
         schedule
