@@ -72,8 +72,6 @@ pub(crate) struct Plan {
     driver_turns: bool,
     /// Whether the driver came, or was to be woken, during a turn. It chooses the alarm, and sets some itself.
     pub(crate) driver_is_wanted: bool,
-    /// From when on a driver that was called is late.
-    late_at: Instant,
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
     looks_at: Option<Instant>,
@@ -141,7 +139,6 @@ impl Schedule {
                 driver: None,
                 driver_turns: false,
                 driver_is_wanted: false,
-                late_at: sync::now(),
                 alarm: WakesBy::Thread,
                 looks_at: None,
                 runtime: None,
@@ -367,8 +364,7 @@ impl Schedule {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
         if is_late {
-            plan.late_at = sync::now();
-            self.book(plan.late_at);
+            self.book(sync::now());
         } else if !plan.only_the_driver_sets_it() {
             self.watch(&mut plan);
         }
@@ -377,8 +373,8 @@ impl Schedule {
 
     /// Makes the alarm thread check that a driver which was called turns.
     fn watch(&self, plan: &mut Locked<'_, Plan>) {
-        (plan.late_at, plan.looks_at) = (sync::now() + PATIENCE, None);
-        self.book(plan.late_at);
+        plan.looks_at = None;
+        self.book(sync::now() + PATIENCE);
     }
 
     /// The alarm thread calls. Returns what to do.
@@ -392,11 +388,9 @@ impl Schedule {
             // Whoever turns sets the next alarm.
             Phase::Looking { .. } => Due::Nothing,
             Phase::Idle => self.alarm_in_time(plan),
-            Phase::Away if sync::now() >= plan.late_at => Due::Helper,
-            Phase::Away => {
-                self.book(plan.late_at);
-                Due::Nothing
-            }
+            // It was called, and is late. If it was called only as this booking came due, the helper is early, and one of
+            // them finds nothing to do.
+            Phase::Away => Due::Helper,
         }
     }
 
