@@ -189,14 +189,9 @@ impl TimerLease {
         Some(pending)
     }
 
-    /// Whether nothing waits on this and nobody can register with it any more.
-    pub(crate) fn is_unneeded(self) -> bool {
-        !self.shards().any(ShardLease::is_used)
-    }
-
-    /// Ends the timer if nobody needs it.
+    /// Ends the timer if nothing waits on it and nobody can register with it any more.
     pub(crate) fn close_if_unneeded(self) {
-        if self.is_unneeded() {
+        if !self.shards().any(ShardLease::is_used) {
             self.close();
         }
     }
@@ -204,12 +199,6 @@ impl TimerLease {
     /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
         self.shards().for_each(ShardLease::replace);
-    }
-
-    /// Whether this is still its runtime's timer. For a timer that was never a runtime's: whether it has not ended.
-    #[inline]
-    pub(crate) fn is_default(self) -> bool {
-        self.first().is_default()
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.

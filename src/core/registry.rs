@@ -211,8 +211,9 @@ fn thread_number() -> usize {
 /// Makes the worker thread that this task runs on remember its shard for good. The task was spawned on the timer's
 /// runtime, which has workers of its own.
 fn mark(runtime: runtime::Id, timer: TimerLease) {
-    if timer.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
-        remember(shard_here(timer), runtime, RightFor::Thread);
+    let lease = shard_here(timer);
+    if lease.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
+        remember(lease, runtime, RightFor::Thread);
     }
 }
 
