@@ -332,7 +332,7 @@ impl<T: ClockTime> Sleep<T> {
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
                 self.delay.reset_to_tick(end);
             }
-            ready!(self.delay.poll_without_budget(cx))?;
+            ready!(self.delay.poll_elapsed(cx, true))?;
         }
     }
 }
