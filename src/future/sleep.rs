@@ -209,12 +209,6 @@ impl Sleep {
     }
 
     #[inline]
-    fn set_timer(&mut self, timer: ShardLease) {
-        self.shard = Some(timer.shard());
-        self.marks = self.marks.with(Marks::EPOCH, timer.epoch().0);
-    }
-
-    #[inline]
     fn set_stage(&mut self, stage: u32) {
         self.marks = self.marks.with(Marks::STAGE, stage);
     }
@@ -427,7 +421,7 @@ impl Sleep {
         }
         // With a resolution other tasks go first, so here only a turn can have ended it.
         if timer.has_come(self.deadline) && !timer.rounds() {
-            return self.complete_on(timer);
+            return Poll::Ready(Ok(()));
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
@@ -449,7 +443,7 @@ impl Sleep {
     #[cold]
     fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if own.has_come(self.deadline) {
-            return self.complete_on(own);
+            return Poll::Ready(Ok(()));
         }
         let until = match registry::may_wait() {
             None => self.deadline,
@@ -466,25 +460,20 @@ impl Sleep {
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
         seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
-        self.set_timer(timer);
+        self.shard = Some(timer.shard());
         self.key = key;
-        self.set_stage(Marks::WAITING);
+        self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
         match *refusal {
-            _ if timer.has_come_rounded(self.deadline) => self.complete_on(timer),
-            InsertError::AlreadyDue => self.complete_on(timer),
+            _ if timer.has_come_rounded(self.deadline) => Poll::Ready(Ok(())),
+            InsertError::AlreadyDue => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
         }
-    }
-
-    fn complete_on(&mut self, timer: ShardLease) -> Poll<Result<(), Error>> {
-        self.set_timer(timer);
-        Poll::Ready(Ok(()))
     }
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
