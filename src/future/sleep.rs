@@ -486,16 +486,6 @@ impl Sleep {
         self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
     }
 
-    /// The timer that the caller chose may end, if this was the last that kept it.
-    // Not inlined, so that others save no registers for it.
-    #[inline(never)]
-    fn leave_timer(&self) {
-        self.cancel();
-        if let Some(timer) = self.timer() {
-            timer.leave();
-        }
-    }
-
     /// Panics with an error for which what this is a part of has no result.
     #[cold]
     #[inline(never)]
@@ -532,10 +522,10 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
+        self.cancel();
         if self.marks.has(Marks::CHOSEN) {
-            self.leave_timer();
-        } else {
-            self.cancel();
+            // The timer may end, if this was the last that kept it.
+            self.timer().expect("it was chosen").leave();
         }
     }
 }
