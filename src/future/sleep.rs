@@ -181,12 +181,12 @@ impl Sleep {
     #[inline]
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
-        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name)).operation("Sleep::new_timeout");
+        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name));
+        let now = || timer.map_or_else(clock::now, ShardLease::now);
+        let spans = spans.operation("Sleep::new_timeout", deadline, now);
         let marks = Marks((Kind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
-        let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };
-        sleep.spans.due(deadline, || sleep.now());
-        sleep
+        Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
     }
 
     /// The same sleep, as if it had been made on that line: that of the user's who made what it is a part of.
@@ -333,8 +333,7 @@ impl Sleep {
     fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
-            self.spans = self.spans.operation("Sleep::reset");
-            self.spans.due(deadline, || self.now());
+            self.spans = self.spans.operation("Sleep::reset", deadline, || self.now());
         }
     }
 
