@@ -65,10 +65,11 @@ pub(super) struct Shared<K, V> {
 
 type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
 
-/// A shard, by its number.
+/// A shard, and the map that it is of.
 pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
-    number: usize,
+    next: &'a Next,
+    state: &'a Made<K, V>,
 }
 
 // On a cache line of its own, with the next one, which processors fetch along with it.
@@ -121,7 +122,8 @@ impl<K, V> Shared<K, V> {
     /// The shard that a hash leads to.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
-        MapShard { map: self, number: self.number_of(hash) }
+        let number = self.number_of(hash);
+        MapShard { map: self, next: &self.next[number], state: &self.states[number] }
     }
 
     #[inline]
@@ -130,7 +132,7 @@ impl<K, V> Shared<K, V> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = MapShard<'_, K, V>> {
-        (0..self.next.len()).map(|number| MapShard { map: self, number })
+        self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
     }
 
     /// Moves all timers to the deadlines that were only written to their entries.
@@ -162,16 +164,6 @@ impl<K, V> LockedState<K, V> {
 }
 
 impl<'a, K, V> MapShard<'a, K, V> {
-    #[inline]
-    fn state(&self) -> &'a Made<K, V> {
-        &self.map.states[self.number]
-    }
-
-    #[inline]
-    fn published(&self) -> &Next {
-        &self.map.next[self.number]
-    }
-
     /// `None` if there never was an entry.
     ///
     /// # Panics
@@ -179,7 +171,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
         check(self.id());
-        Some(self.state().get()?.lock())
+        Some(self.state.get()?.lock())
     }
 
     /// What tells this map from others.
@@ -192,12 +184,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn make(&self) -> &'a LockedState<K, V> {
         // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
         let made = Box::new(LockedState(Mutex::new(MapState::new())));
-        self.state().get_or_init(|| made)
+        self.state.get_or_init(|| made)
     }
 
     /// When there is work here: never too late, and `Tick::MAX` if there is no entry. Takes no lock.
     pub(super) fn next(&self) -> Tick {
-        self.published().get()
+        self.next.get()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -225,7 +217,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         K: Eq,
     {
         check(self.id());
-        let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
+        let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
         let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
         let deadline = deadline.min(LAST);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
@@ -363,7 +355,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         if any_is_held() {
             self.unlock_exactly(guard);
         } else if guard.is_empty() {
-            self.published().publish(None);
+            self.next.publish(None);
         }
     }
 
@@ -372,7 +364,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
             _ if any_is_held() => self.unlock_exactly(guard),
-            Some(deadline) if self.published().registered(deadline) => {
+            Some(deadline) if self.next.registered(deadline) => {
                 drop(guard);
                 self.map.consumer.registered(deadline);
             }
@@ -395,7 +387,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
 
     /// Publishes when there is work here.
     fn publish(&self, state: &MapState<K, V>) -> Tick {
-        self.published().publish(state.next())
+        self.next.publish(state.next())
     }
 }
 
