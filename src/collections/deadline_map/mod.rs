@@ -37,12 +37,13 @@ use std::time::Duration;
 
 pub use super::Metrics;
 use builder::Wanted;
-pub use builder::{BuildError, Builder, TryInsertError};
+pub use builder::{Builder, TryInsertError};
 pub use expirations::Expirations;
 use shard::Shared;
 use state::Entry;
 
 use crate::clock::{self, Instant};
+pub use crate::timer::BuildError;
 use crate::timer::Timer;
 use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
