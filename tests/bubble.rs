@@ -29,9 +29,15 @@ enum Kind {
     StartPaused,
     CurrentThread,
     Workers(usize),
+    /// One that the test has built.
+    Theirs(usize),
 }
 
-const KINDS: [Kind; 5] = [Kind::Own, Kind::StartPaused, Kind::CurrentThread, Kind::Workers(1), Kind::Workers(4)];
+const KINDS: [Kind; 6] =
+    [Kind::Own, Kind::StartPaused, Kind::CurrentThread, Kind::Workers(1), Kind::Workers(4), Kind::Theirs(2)];
+
+/// Those that a bubble has built.
+const OWN: [Kind; 3] = [Kind::Own, Kind::Workers(1), Kind::Workers(4)];
 
 impl Kind {
     fn run<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
@@ -39,12 +45,13 @@ impl Kind {
             Kind::Own => bubble.run(code),
             Kind::StartPaused => bubble.run_on(paused(), code),
             Kind::CurrentThread => bubble.run_on(current_thread(), code),
-            Kind::Workers(workers) => bubble.run_on(multi_thread(workers), code),
+            Kind::Workers(workers) => bubble.workers(workers).run(code),
+            Kind::Theirs(workers) => bubble.run_on(multi_thread(workers), code),
         }
     }
 
     fn pauses_tokio(self) -> bool {
-        !matches!(self, Kind::Workers(_))
+        !matches!(self, Kind::Workers(_) | Kind::Theirs(_))
     }
 }
 
@@ -162,10 +169,7 @@ fn tasks_that_end_without_time_passing_are_not_left() {
             for _ in 0..100 {
                 yield_now().await;
             }
-            // Elsewhere blocking work is not seen.
-            if threads_are_seen() {
-                spawn_blocking(|| thread::sleep(ms(2))).await.unwrap();
-            }
+            test_util::spawn_blocking(|| thread::sleep(ms(2))).await.unwrap();
         });
         let ticks = tokio::spawn(async {
             let mut every = interval(HOUR);
@@ -220,13 +224,9 @@ fn a_bubble_that_is_held_is_not_given_up() {
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_bubble_that_waits_for_blocking_work_is_not_given_up() {
-    if !threads_are_seen() {
-        return;
-    }
-    for kind in KINDS {
+    for kind in OWN {
         must_end(move || {
             kind.run(Bubble::new().patience(shortest()), || async {
                 for _ in 0..3 {

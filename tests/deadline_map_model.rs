@@ -21,39 +21,19 @@ mod model {
     use std::pin::Pin;
     use std::sync::Arc;
     use std::task::{Context, Poll};
-    use std::thread;
 
     use futures::Stream;
     use hairspring::test_util::ManualClock;
     use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
 
-    use super::common::{Random, Wakes, YEAR, longest};
+    use super::common::{Random, Wakes, YEAR, for_seeds, longest};
 
     const ROUNDS: u64 = 300;
     const OPERATIONS: usize = 200;
 
     #[test]
     fn a_map_does_what_a_plain_list_does() {
-        let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
-        let seeds = match number("HAIRSPRING_SEED") {
-            Some(seed) => seed..seed + 1,
-            None => 0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS),
-        };
-        for seed in seeds {
-            let _named = NameOnPanic(seed);
-            Round::new(seed).run();
-        }
-    }
-
-    /// Prints the seed if its round fails.
-    struct NameOnPanic(u64);
-
-    impl Drop for NameOnPanic {
-        fn drop(&mut self) {
-            if thread::panicking() {
-                eprintln!("HAIRSPRING_SEED={} runs the failing round again", self.0);
-            }
-        }
+        for_seeds(ROUNDS, |seed| Round::new(seed).run());
     }
 
     struct Round {

@@ -7,28 +7,18 @@ mod common;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::thread;
 
-use common::{HOUR, Random, Wakes, paused, settle};
+use common::{HOUR, Random, Wakes, for_seeds, paused, settle};
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::{DelayQueue, Duration, Instant};
 
 const ROUNDS: u64 = 300;
 const OPERATIONS: u64 = 200;
 
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
-    match number("HAIRSPRING_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS),
-    }
-}
-
 /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868
 #[test]
 fn on_a_paused_clock_it_agrees_with_a_list_and_tells_the_last_poller_of_every_change() {
-    for seed in seeds() {
-        let _named = NameOnPanic(seed);
+    for_seeds(ROUNDS, |seed| {
         paused().block_on(tokio::task::unconstrained(async {
             let mut round = Round::new(seed, DelayQueue::new(), Duration::from_millis(1));
             for _ in 0..OPERATIONS {
@@ -39,15 +29,14 @@ fn on_a_paused_clock_it_agrees_with_a_list_and_tells_the_last_poller_of_every_ch
             }
             round.finish();
         }));
-    }
+    });
 }
 
 /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868
 #[cfg(feature = "test-util")]
 #[test]
 fn on_a_manual_clock_it_does_so_to_the_nanosecond_without_a_runtime() {
-    for seed in seeds() {
-        let _named = NameOnPanic(seed);
+    for_seeds(ROUNDS, |seed| {
         let clock = hairspring::test_util::ManualClock::new();
         let timer = hairspring::Timer::builder().clock(&clock).build().unwrap();
         let mut round = Round::new(seed, DelayQueue::with_timer(&timer), Duration::from_nanos(1));
@@ -58,18 +47,7 @@ fn on_a_manual_clock_it_does_so_to_the_nanosecond_without_a_runtime() {
         }
         round.finish();
         assert_eq!(clock.pending(), 0, "nothing of an empty queue that was polled stays with its timer");
-    }
-}
-
-/// Prints the seed if its round fails.
-struct NameOnPanic(u64);
-
-impl Drop for NameOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("HAIRSPRING_SEED={} runs the failing round again", self.0);
-        }
-    }
+    });
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -18,7 +18,7 @@ use hairspring::{Duration, Instant, interval, pause, sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 
 /// A kind of runtime, and whether a test pauses its clock and runs in a task of its own.
 #[derive(Clone, Copy)]
@@ -148,11 +148,10 @@ fn grow(
                     });
                     receiver.await.unwrap();
                 }
-                // Elsewhere blocking work is not seen.
-                2 if cfg!(target_os = "linux") => {
+                2 => {
                     steps.set(task, Step::Blocks);
                     let spins = random.below(50);
-                    spawn_blocking(move || (0..spins).for_each(|_| thread::yield_now())).await.unwrap();
+                    test_util::spawn_blocking(move || (0..spins).for_each(|_| thread::yield_now())).await.unwrap();
                 }
                 3 | 4 => {
                     if let Some(sockets) = &sockets {
@@ -261,15 +260,14 @@ fn a_thousand_steps_are_as_good_as_one() {
     });
 }
 
-#[cfg(target_os = "linux")]
 #[test]
-fn blocking_work_is_waited_for() {
+fn blocking_work_that_lets_itself_be_seen_is_waited_for() {
     everywhere(|_| async {
         settle().await;
         for sleeps in [0, 1, 30] {
             let done = Arc::<AtomicBool>::default();
             let sets = done.clone();
-            drop(spawn_blocking(move || {
+            drop(test_util::spawn_blocking(move || {
                 thread::sleep(ms(sleeps));
                 sets.store(true, SeqCst);
             }));

@@ -36,7 +36,6 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<DeadlineMap<Payload, Payload>>();
     lasting::<DelayQueue<Payload>>();
     lasting::<TryInsertError<Payload, Payload>>();
-    lasting::<deadline_map::BuildError>();
     lasting::<deadline_map::Builder<Payload, Payload>>();
     lasting::<deadline_map::Metrics>();
     lasting::<Drain<Payload>>();

@@ -27,6 +27,8 @@ pub enum Jumping {
 }
 
 impl Jumping {
+    const ALL: [Jumping; 2] = [Jumping::Boot, Jumping::Wall];
+
     /// The reading on the current runtime.
     pub(crate) fn now(self) -> Reading {
         self.read(super::now).1
@@ -38,7 +40,7 @@ impl Jumping {
         let tick = now();
         let system = self.system();
         let is_the_systems = before <= tick && tick <= system_now();
-        let reading = if is_the_systems { system } else { held().of(self) + i128::from(tick.0) };
+        let reading = if is_the_systems { system } else { HELD.of(self) + i128::from(tick.0) };
         (tick, Reading(reading.saturating_add(seam::ahead(self))))
     }
 
@@ -260,18 +262,12 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// How far the clocks are ahead of the monotonic clock's ticks.
+/// How far each clock is ahead of the monotonic clock's ticks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offsets {
-    boot: i128,
-    wall: i128,
-}
+pub(crate) struct Offsets([i128; 2]);
 
 /// The offsets that apply while a test holds the monotonic clock: those of the first reading then.
-fn held() -> &'static Offsets {
-    static HELD: LazyLock<Offsets> = LazyLock::new(Offsets::now);
-    &HELD
-}
+static HELD: LazyLock<Offsets> = LazyLock::new(Offsets::now);
 
 impl Offsets {
     /// The difference that counts as a jump. Less may come from the time between two readings.
@@ -279,25 +275,19 @@ impl Offsets {
 
     /// The system's. They may be too large by the time that passes between two readings.
     pub(crate) fn now() -> Offsets {
-        let ahead = |clock: Jumping| {
+        Offsets(Jumping::ALL.map(|clock| {
             let tick = system_now();
             clock.system() - i128::from(tick.0)
-        };
-        Offsets { boot: ahead(Jumping::Boot), wall: ahead(Jumping::Wall) }
+        }))
     }
 
     fn of(self, clock: Jumping) -> i128 {
-        match clock {
-            Jumping::Boot => self.boot,
-            Jumping::Wall => self.wall,
-        }
+        self.0[clock as usize]
     }
 
     /// Whether a clock has jumped between `earlier` and these.
     pub(crate) fn differ_from(self, earlier: Offsets) -> bool {
-        [Jumping::Boot, Jumping::Wall]
-            .into_iter()
-            .any(|clock| (self.of(clock) - earlier.of(clock)).abs() > Offsets::LEAST_JUMP)
+        Jumping::ALL.iter().any(|&clock| (self.of(clock) - earlier.of(clock)).abs() > Offsets::LEAST_JUMP)
     }
 }
 
@@ -307,17 +297,17 @@ mod tests {
 
     #[test]
     fn a_jump_of_either_clock_is_seen_and_the_time_between_two_readings_is_not() {
-        let before = Offsets { boot: 5_000_000, wall: -7_000_000 };
+        let before @ Offsets([boot, wall]) = Offsets([5_000_000, -7_000_000]);
         assert!(!before.differ_from(before));
-        assert!(!Offsets { boot: before.boot + 900_000, wall: before.wall - 900_000 }.differ_from(before));
-        assert!(Offsets { boot: before.boot + 2_000_000, ..before }.differ_from(before), "the machine has slept");
-        assert!(Offsets { wall: before.wall - 2_000_000, ..before }.differ_from(before), "it was set back");
+        assert!(!Offsets([boot + 900_000, wall - 900_000]).differ_from(before));
+        assert!(Offsets([boot + 2_000_000, wall]).differ_from(before), "the machine has slept");
+        assert!(Offsets([boot, wall - 2_000_000]).differ_from(before), "it was set back");
     }
 
     #[test]
     fn a_held_clock_reads_the_same_until_it_is_moved() {
         let shown = Tick(system_now().0 / 2);
-        for clock in [Jumping::Boot, Jumping::Wall] {
+        for clock in Jumping::ALL {
             let (tick, first) = clock.read(|| shown);
             assert_eq!((tick, first), clock.read(|| shown));
             assert_eq!(clock.read(|| Tick(shown.0 + 1)).1, first.after(Duration::from_nanos(1)));

@@ -273,13 +273,13 @@ impl<T> DelayQueue<T> {
     /// ```
     #[inline]
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let (deadline, value) = self.wheel.take(key.0)?;
+        let (deadline, data) = self.wheel.take(key.0)?;
         // If others are left, a poller that waits for this one sees that when it wakes.
         if self.wheel.is_empty() {
             self.wake_poller();
         }
         self.put_off();
-        Some(Expired::new(*key, deadline, value))
+        Some(Expired { data, deadline, key: *key })
     }
 
     /// Sets an entry's deadline to `timeout` from now and keeps its key. The entry waits again, even if it was due.
@@ -383,7 +383,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn drain(&mut self) -> Drain<T> {
         let mut entries = Vec::with_capacity(self.len());
-        self.wheel.empty_into(|key, deadline, value| entries.push(Expired::new(Key(key), deadline, value)));
+        self.wheel.empty_into(|key, deadline, data| entries.push(Expired { data, deadline, key: Key(key) }));
         if !entries.is_empty() {
             self.end_wait();
         }
@@ -547,10 +547,10 @@ impl<T> DelayQueue<T> {
         let moved = self.wheel.cascaded();
         loop {
             match self.wheel.step(self.now) {
-                Step::Fired { key, deadline, value } => {
+                Step::Fired { key, deadline, value: data } => {
                     self.handed_out += 1;
                     self.expired += 1;
-                    return Poll::Ready(Expired::new(Key(key), deadline, value));
+                    return Poll::Ready(Expired { data, deadline, key: Key(key) });
                 }
                 Step::Cascaded if self.wheel.cascaded() - moved >= MOVES => {
                     cx.waker().wake_by_ref();
@@ -678,11 +678,6 @@ pub struct Expired<T> {
 }
 
 impl<T> Expired<T> {
-    #[inline]
-    fn new(key: Key, deadline: Tick, data: T) -> Self {
-        Expired { data, deadline, key }
-    }
-
     /// Returns a reference to the inserted value.
     ///
     /// ```

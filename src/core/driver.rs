@@ -18,7 +18,7 @@ use crate::clock::{instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::{TimerHold, TimerLease};
-use crate::core::schedule::{Begun, DriverWaker, WakesBy};
+use crate::core::schedule::{DriverWaker, WakesBy};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::{self, Approach};
@@ -61,7 +61,7 @@ struct FireInline {
 impl Driver {
     /// Makes a timer and its driver.
     pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
-        let timer = TimerLease::open(settings);
+        let timer = TimerLease::open(false, settings);
         (timer, Driver::new(timer, settings.alarm))
     }
 
@@ -129,7 +129,7 @@ impl Future for Driver {
         }
         timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
-        if timer.schedule.begin_turn(Some(driver)) == Begun::Turn {
+        if timer.schedule.begin_turn(Some(driver)) {
             this.turn();
         }
         timer.close_if_unneeded();
@@ -163,7 +163,7 @@ impl Wake for FireInline {
         // Before the turn sets it anew.
         let is_set = schedule.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
         let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
-        if schedule.begin_turn(None) != Begun::Turn {
+        if !schedule.begin_turn(None) {
             return;
         }
         if !runs {

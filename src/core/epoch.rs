@@ -14,6 +14,9 @@ impl Epoch {
     /// How many bits it has. A sleep keeps its marks in the rest of the word.
     pub(crate) const BITS: u32 = 26;
 
+    /// Of no use.
+    pub(crate) const NONE: Epoch = Epoch(u32::MAX);
+
     const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
 
     /// The epoch of the next use.

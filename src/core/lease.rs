@@ -18,13 +18,13 @@ use crate::clock::{instant, source};
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
-use crate::core::schedule::{Begun, Due};
+use crate::core::schedule::Due;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::Shards;
 use crate::core::statistics::Snapshot;
 use crate::seam;
-use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process};
 use crate::wheel::Tick;
 #[cfg(test)]
@@ -84,7 +84,7 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         let timer = self.timer();
-        let unused = timer.all().iter().filter(|shard| shard.leave(timer.epoch())).count();
+        let unused = timer.shards().filter(|shard| shard.users.leave(timer.epoch)).count();
         if unused > 0 {
             timer.close_if_unneeded();
         }
@@ -126,32 +126,20 @@ impl TimerLease {
         }
     }
 
-    /// Begins a timer with a driver.
+    /// Begins a timer with a driver, or without one: then helper threads turn it.
     ///
     /// # Panics
     /// If the system refuses the alarm thread.
-    pub(crate) fn open(settings: &Settings) -> TimerLease {
+    pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
         thread::start();
-        let timer = TimerLease::make(settings).begun();
-        timer.schedule.open(settings.coalesce);
-        let runs = instant::clock_is_the_systems();
-        if !runs {
-            source::one_is_held();
+        let timer = TimerLease::make(settings);
+        // The time of its wheels begins near the present. In models they are behind, so that helper threads have more to
+        // do in a turn.
+        if !MODELLED {
+            let begin = source::wheels_begin();
+            timer.all().iter().for_each(|shard| shard.skip_to(begin));
         }
-        if !runs || instant::may_be_paused() {
-            timer.publish_removals();
-        }
-        timer
-    }
-
-    /// Begins a timer without a driver, which helper threads turn.
-    ///
-    /// # Panics
-    /// If the system refuses the alarm thread.
-    pub(crate) fn open_driverless(settings: &Settings) -> TimerLease {
-        thread::start();
-        let timer = TimerLease::make(settings).begun();
-        timer.schedule.open_driverless(settings.coalesce);
+        timer.schedule.open(driverless, settings.coalesce);
         timer
     }
 
@@ -178,16 +166,6 @@ impl TimerLease {
         self
     }
 
-    /// Lets the time of its wheels begin near the present.
-    fn begun(self) -> Self {
-        // In models wheels are behind, so that helper threads have more to do in a turn.
-        if !MODELLED {
-            let begin = source::wheels_begin();
-            self.all().iter().for_each(|shard| shard.skip_to(begin));
-        }
-        self
-    }
-
     /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
@@ -195,7 +173,7 @@ impl TimerLease {
         let timer = TimerLease::begin(Shards::new(2)).prepared(&settings);
         std::mem::forget(timer.hold());
         timer.schedule.set_booker(booker.unwrap_or(timer.of));
-        timer.schedule.open(Ticks(0));
+        timer.schedule.open(false, Ticks(0));
         timer
     }
 
@@ -211,33 +189,31 @@ impl TimerLease {
         Some(pending)
     }
 
-    /// Whether nothing waits on this and nobody can register with it any more.
-    pub(crate) fn is_unneeded(self) -> bool {
-        !self.all().iter().any(|shard| shard.is_used(self.epoch))
-    }
-
-    /// Ends the timer if nobody needs it.
+    /// Ends the timer if nothing waits on it and nobody can register with it any more.
     pub(crate) fn close_if_unneeded(self) {
-        if self.is_unneeded() {
+        if !self.shards().any(ShardLease::is_used) {
             self.close();
         }
     }
 
     /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
-        self.all().iter().for_each(|shard| shard.replace(self.epoch));
-    }
-
-    /// Whether this is still its runtime's timer. For a timer that was never a runtime's: whether it has not ended.
-    #[inline]
-    pub(crate) fn is_default(self) -> bool {
-        self.all()[0].is_default(self.epoch)
+        self.shards().for_each(ShardLease::replace);
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        ShardLease::new(self.all()[0], self.epoch).now()
+        self.first().now()
+    }
+
+    #[inline]
+    fn first(self) -> ShardLease {
+        ShardLease::new(self.all()[0], self.epoch)
+    }
+
+    fn shards(self) -> impl Iterator<Item = ShardLease> {
+        self.of.all().iter().map(move |shard| ShardLease::new(shard, self.epoch))
     }
 
     /// The shard of a thread, by its `number` among the runtime's workers or among all threads.
@@ -251,19 +227,20 @@ impl TimerLease {
 
     /// The name of this timer; none if another timer has the memory by now.
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.shard(|| 0).name()
+        self.first().name()
     }
 
     /// The number of turns for this timer; zero if another timer has the memory by now.
     pub(crate) fn turns(self) -> u64 {
-        let turns = self.turns.load(Relaxed);
-        if self.all()[0].was_opened_for(self.epoch) { turns } else { 0 }
+        let turns = self.turns.load(Acquire);
+        // Checked last: the shards are opened for a timer before its turns.
+        if self.first().serves() { turns } else { 0 }
     }
 
     /// The counts of this timer; all zero if another timer has the memory by now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
-        self.all().iter().for_each(|shard| shard.add_to(&mut sum, self.epoch));
+        self.shards().for_each(|shard| shard.add_to(&mut sum));
         sum
     }
 }
@@ -310,7 +287,7 @@ impl TimerHold {
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: its driver was called, and comes.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        if is_paused || timer.schedule.begin_turn(None) != Begun::Turn {
+        if is_paused || !timer.schedule.begin_turn(None) {
             return;
         }
         if timer.turn(Shards::earliest).is_none() {

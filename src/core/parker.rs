@@ -67,20 +67,11 @@ impl<P> Parker<P> {
     }
 
     /// A deadline was registered and a look can find it. Returns whether the next look may come too late for it. If so,
-    /// take the lock: [`Locked::registered`] says what to do.
+    /// take the lock and ask [`Locked::registered`].
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
         deadline < self.next_wake()
     }
-}
-
-/// What a registration finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Nothing to do: a look comes in time, or repeats.
-    Served,
-    /// The next look would come too late.
-    Late,
 }
 
 impl<P> Locked<'_, P> {
@@ -136,14 +127,9 @@ impl<P> Locked<'_, P> {
         self.state.phase = Phase::Away;
     }
 
-    /// `deadline` was registered: what it finds here.
-    pub(crate) fn registered(&mut self, deadline: Tick) -> Found {
-        match &mut self.state.phase {
-            Phase::Looking { again } => *again = true,
-            Phase::Idle if deadline.0 < self.next_wake.load(SeqCst) => return Found::Late,
-            Phase::Away | Phase::Idle => {}
-        }
-        Found::Served
+    /// `deadline` was registered. Returns whether the next look would come too late for it; a look that is made repeats.
+    pub(crate) fn registered(&mut self, deadline: Tick) -> bool {
+        !self.look_again() && self.phase() == Phase::Idle && deadline.0 < self.next_wake.load(SeqCst)
     }
 }
 

@@ -8,8 +8,8 @@
 //!   a probe, once.
 //! - Elsewhere, a thread remembers for the current task: a task never changes its runtime.
 //!
-//! If it has to ask tokio, a thread remembers the timer of the runtime that it last found, which saves the lock on the
-//! list of all timers. If there is no runtime, or it was shut down, the process's own timer serves.
+//! If a thread asks tokio and has found the same runtime the last time, it does not take the lock on the list of all timers. If
+//! there is no runtime, or it was shut down, the process's own timer serves.
 //!
 //! A runtime that is entered or blocked on from inside a task is not seen. A sleep polled there may go to the timer of
 //! the task's runtime, or a sleep of the task to the timer of the entered runtime. Either fires on time, because a
@@ -49,9 +49,6 @@ const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
-    static FOUND: Cell<Option<LastFound>> = const { Cell::new(None) };
-    /// The runtime for which this thread has spawned a probe.
-    static ASKED: Cell<Option<runtime::Id>> = const { Cell::new(None) };
     /// A runtime that was found to be shut down on this thread, in a task, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
@@ -67,22 +64,23 @@ pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 /// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
 
-/// This thread's shard of a timer.
+/// This thread's shard of the timer of a runtime.
 #[derive(Clone, Copy)]
 struct Remembered {
     lease: ShardLease,
-    /// The task for which this is right; `None` if it is right for the thread.
-    task: Option<task::Id>,
+    runtime: runtime::Id,
+    right_for: RightFor,
     /// The process for which this is right. A forked one may go on with its parent's thread and task.
     process: u32,
 }
 
-/// A runtime's timer, as it was looked up.
-#[derive(Clone, Copy)]
-struct LastFound {
-    runtime: runtime::Id,
-    timer: TimerLease,
-    process: u32,
+/// Where that runtime is surely the current one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RightFor {
+    /// Everywhere in this thread, which is a worker of it.
+    Thread,
+    Task(task::Id),
+    Unknown,
 }
 
 /// The timer of the current runtime; `None` outside any.
@@ -98,7 +96,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "without threads there are timers only within a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Owner::implicit(TimerLease::open_driverless(&Settings::with_shards(shards)))
+        Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
     })
 }
 
@@ -125,7 +123,8 @@ pub(crate) fn own_shard() -> ShardLease {
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
-        Some(known) if known.task.is_none() || known.task == task::try_id() => Some(known.lease),
+        Some(Remembered { lease, right_for: RightFor::Thread, .. }) => Some(lease),
+        Some(Remembered { lease, right_for: RightFor::Task(id), .. }) if task::try_id() == Some(id) => Some(lease),
         _ => ask(),
     }
 }
@@ -133,30 +132,26 @@ pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
 #[cold]
 fn ask() -> Option<ShardLease> {
     let runtime = Handle::try_current().ok()?;
-    let timer = find(&runtime);
+    let id = runtime.id();
+    let task = task::try_id().map_or(RightFor::Unknown, RightFor::Task);
+    if let Some(known) = remembered().filter(|known| known.runtime == id) {
+        if let RightFor::Task(_) = task {
+            remember(known.lease, id, task);
+        }
+        return Some(known.lease);
+    }
+    let timer = timer_of(&runtime);
     if !timer.serves() {
         // The runtime has dropped the driver's task, so it was shut down.
-        note_shutdown(runtime.id());
+        note_shutdown(id);
         return Some(own_shard());
     }
+    if last_remembered().is_none_or(|last| last.runtime != id) {
+        probe(&runtime, timer);
+    }
     let lease = shard_here(timer);
-    if let task @ Some(_) = task::try_id() {
-        remember(lease, task);
-    }
-    probe(&runtime, timer);
+    remember(lease, id, task);
     Some(lease)
-}
-
-fn find(runtime: &Handle) -> TimerLease {
-    let id = runtime.id();
-    let process = generation();
-    let last = FOUND.try_with(Cell::get).ok().flatten().filter(|found| found.process == process);
-    if let Some(found) = last.filter(|found| found.runtime == id && found.timer.is_default()) {
-        return found.timer;
-    }
-    let timer = timer_of(runtime);
-    let _ = FOUND.try_with(|last| last.set(Some(LastFound { runtime: id, timer, process })));
-    timer
 }
 
 /// This thread's shard of a timer.
@@ -193,13 +188,19 @@ pub(crate) fn may_wait() -> Option<Duration> {
 
 #[inline]
 fn remembered() -> Option<Remembered> {
-    let known = REMEMBERED.try_with(Cell::get).ok().flatten()?;
+    let known = last_remembered()?;
     // If a test holds a clock, runtimes with different clocks may be nested in this thread.
     (known.lease.is_default() && known.process == generation() && !source::any_is_held()).then_some(known)
 }
 
-fn remember(lease: ShardLease, task: Option<task::Id>) {
-    let known = Remembered { lease, task, process: generation() };
+/// The same, which may be wrong by now.
+#[inline]
+fn last_remembered() -> Option<Remembered> {
+    REMEMBERED.try_with(Cell::get).unwrap_or(None)
+}
+
+fn remember(lease: ShardLease, runtime: runtime::Id, right_for: RightFor) {
+    let known = Remembered { lease, runtime, right_for, process: generation() };
     let _ = REMEMBERED.try_with(|remembered| remembered.set(Some(known)));
 }
 
@@ -209,9 +210,10 @@ fn thread_number() -> usize {
 
 /// Makes the worker thread that this task runs on remember its shard for good. The task was spawned on the timer's
 /// runtime, which has workers of its own.
-fn mark(timer: TimerLease) {
-    if timer.is_default() && remembered().is_none_or(|known| known.task.is_some()) {
-        remember(shard_here(timer), None);
+fn mark(runtime: runtime::Id, timer: TimerLease) {
+    let lease = shard_here(timer);
+    if lease.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
+        remember(lease, runtime, RightFor::Thread);
     }
 }
 
@@ -219,17 +221,11 @@ fn mark(timer: TimerLease) {
 /// task comes to a worker, it marks that, too.
 fn probe(runtime: &Handle, timer: TimerLease) {
     let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
-    if source::any_is_held() || !is_worker {
-        return;
-    }
-    let asks_first = ASKED.try_with(|asked| {
-        let runtime = Some(runtime.id());
-        asked.replace(runtime) != runtime
-    });
-    if asks_first == Ok(true) {
+    if is_worker && !source::any_is_held() {
+        let id = runtime.id();
         spawn(runtime, "hairspring probe", async move {
             timer.schedule.io.note_worker();
-            mark(timer);
+            mark(id, timer);
         });
     }
 }
@@ -284,8 +280,9 @@ pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
 /// on it.
 fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) {
     let timer = owner.timer();
-    let unlist = Unlist(runtime.id(), timer);
-    let replaced = timers.insert(runtime.id(), owner);
+    let id = runtime.id();
+    let unlist = Unlist(id, timer);
+    let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
         // So that its driver hears when the last that waits there is cancelled.
@@ -302,7 +299,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
         let mut driver = pin!(driver);
         poll_fn(|cx| {
             if has_workers {
-                mark(timer);
+                mark(id, timer);
             }
             driver.as_mut().poll(cx)
         })
@@ -404,7 +401,7 @@ mod tests {
 
     /// Whether the thread remembers its shard for good. Once another test has held a clock, none does.
     fn remembers_for_good() -> bool {
-        source::any_is_held() || remembered().is_some_and(|known| known.task.is_none())
+        source::any_is_held() || remembered().is_some_and(|known| known.right_for == RightFor::Thread)
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::core::alarm::find_io::FindIo;
 use crate::core::alarm::thread::{self, Booker, BookerId};
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Epoch;
-use crate::core::parker::{Found, Locked, Parker, Phase};
+use crate::core::parker::{Locked, Parker, Phase};
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
@@ -72,8 +72,6 @@ pub(crate) struct Plan {
     driver_turns: bool,
     /// Whether the driver came, or was to be woken, during a turn. It chooses the alarm, and sets some itself.
     pub(crate) driver_is_wanted: bool,
-    /// From when on a driver that was called is late.
-    late_at: Instant,
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
     looks_at: Option<Instant>,
@@ -120,18 +118,6 @@ impl DriverWaker {
     }
 }
 
-/// Whether a turn begins.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Begun {
-    Turn,
-    /// Another is made, and looks again.
-    Elsewhere,
-    /// A test shows the time and fires what is due.
-    Shown,
-    /// The timer has ended.
-    Ended,
-}
-
 /// What to do when an alarm has gone off.
 pub(crate) enum Due {
     /// Nothing more.
@@ -153,7 +139,6 @@ impl Schedule {
                 driver: None,
                 driver_turns: false,
                 driver_is_wanted: false,
-                late_at: sync::now(),
                 alarm: WakesBy::Thread,
                 looks_at: None,
                 runtime: None,
@@ -182,20 +167,21 @@ impl Schedule {
         self.booker.get_or_init(|| booker);
     }
 
-    /// Begins a timer whose driver is about to be spawned.
-    pub(crate) fn open(&self, coalesce: Ticks) {
+    /// Begins a timer whose driver is about to be spawned, or one that has none: then a helper turns whenever something is
+    /// due.
+    pub(crate) fn open(&self, driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
-        let mut plan = self.begin(false, coalesce);
+        let mut plan = self.begin(driverless, coalesce);
+        if driverless {
+            plan.park(Tick::MAX);
+            return;
+        }
         plan.runtime = instant::runtime_that_may_pause();
         if instant::clock_is_the_systems() {
             self.watch(&mut plan);
+        } else {
+            source::one_is_held();
         }
-    }
-
-    /// Begins a timer without a driver: a helper turns whenever something is due.
-    pub(crate) fn open_driverless(&self, coalesce: Ticks) {
-        self.clock.follow_runtime();
-        self.begin(true, coalesce).park(Tick::MAX);
     }
 
     /// Opens the plan, as if the driver had been called.
@@ -242,20 +228,17 @@ impl Schedule {
         }
     }
 
-    /// Begins a turn. `driver` wakes the driver's task, if that is who calls.
-    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> Begun {
+    /// Begins a turn, and returns whether it did: not if the timer has ended, nor while a test shows the time, nor during
+    /// another turn, which then looks again. `driver` wakes the driver's task, if that is who calls.
+    pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open {
-            return Begun::Ended;
+            return false;
         }
         let by_driver = driver.is_some();
         let before = if by_driver { std::mem::replace(&mut plan.driver, driver) } else { None };
-        let begun = match () {
-            () if self.clock.is_shown() => Begun::Shown,
-            () if plan.claim() => Begun::Turn,
-            () => Begun::Elsewhere,
-        };
-        if begun == Begun::Turn {
+        let begun = !self.clock.is_shown() && plan.claim();
+        if begun {
             (plan.driver_turns, plan.driver_is_wanted) = (by_driver, plan.driver_is_wanted && !by_driver);
             self.certain.store(u64::MAX, SeqCst);
         } else {
@@ -341,7 +324,7 @@ impl Schedule {
         }
         let waits = runs && !plan.only_the_driver_sets_it();
         let deadline = if waits { plan.coalesce.earliest_turn(deadline) } else { deadline };
-        if plan.registered(deadline) == Found::Served {
+        if !plan.registered(deadline) {
             return;
         }
         // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
@@ -381,8 +364,7 @@ impl Schedule {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
         if is_late {
-            plan.late_at = sync::now();
-            self.book(plan.late_at);
+            self.book(sync::now());
         } else if !plan.only_the_driver_sets_it() {
             self.watch(&mut plan);
         }
@@ -391,8 +373,8 @@ impl Schedule {
 
     /// Makes the alarm thread check that a driver which was called turns.
     fn watch(&self, plan: &mut Locked<'_, Plan>) {
-        (plan.late_at, plan.looks_at) = (sync::now() + PATIENCE, None);
-        self.book(plan.late_at);
+        plan.looks_at = None;
+        self.book(sync::now() + PATIENCE);
     }
 
     /// The alarm thread calls. Returns what to do.
@@ -406,11 +388,9 @@ impl Schedule {
             // Whoever turns sets the next alarm.
             Phase::Looking { .. } => Due::Nothing,
             Phase::Idle => self.alarm_in_time(plan),
-            Phase::Away if sync::now() >= plan.late_at => Due::Helper,
-            Phase::Away => {
-                self.book(plan.late_at);
-                Due::Nothing
-            }
+            // It was called, and is late. If it was called only as this booking came due, the helper is early, and one of
+            // them finds nothing to do.
+            Phase::Away => Due::Helper,
         }
     }
 
@@ -546,15 +526,15 @@ mod tests {
     use crate::core::helpers::Helpers;
 
     /// The driver begins a turn.
-    fn comes(schedule: &Schedule) -> Begun {
+    fn comes(schedule: &Schedule) -> bool {
         schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
     }
 
     /// The schedule of a timer whose driver has been polled once, and sleeps.
     fn parked() -> Schedule {
         let schedule = Schedule::new();
-        schedule.open(Ticks(0));
-        assert_eq!(comes(&schedule), Begun::Turn);
+        schedule.open(false, Ticks(0));
+        assert!(comes(&schedule));
         assert_eq!(schedule.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
         schedule
     }
@@ -566,9 +546,9 @@ mod tests {
         let comes: [fn(&Schedule); 3] = [
             |schedule| schedule.registered(Tick(1)),
             |schedule| schedule.put_off(Tick(1)),
-            |schedule| assert_eq!(schedule.begin_turn(None), Begun::Elsewhere),
+            |schedule| assert!(!schedule.begin_turn(None)),
         ];
-        assert_eq!(schedule.begin_turn(None), Begun::Turn);
+        assert!(schedule.begin_turn(None));
         for come in comes {
             come(&schedule);
             assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), None);
@@ -583,19 +563,18 @@ mod tests {
             schedule.end_turn(Tick(1), Tick(5)).unwrap();
             schedule.next_wake() == Tick::ZERO && schedule.parker.lock().driver.is_none()
         };
-        let wants: [fn(&Schedule); 2] =
-            [|schedule| assert_eq!(comes(schedule), Begun::Elsewhere), Schedule::wake_driver];
+        let wants: [fn(&Schedule); 2] = [|schedule| assert!(!comes(schedule)), Schedule::wake_driver];
         for want in wants {
             let schedule = parked();
-            assert_eq!(schedule.begin_turn(None), Begun::Turn);
+            assert!(schedule.begin_turn(None));
             want(&schedule);
             assert!(is_called(&schedule));
-            assert_eq!(comes(&schedule), Begun::Turn);
+            assert!(comes(&schedule));
             assert!(!is_called(&schedule), "once");
         }
         let schedule = parked();
         schedule.wake_by(WakesBy::Tokio);
-        assert_eq!(schedule.begin_turn(None), Begun::Turn);
+        assert!(schedule.begin_turn(None));
         assert!(is_called(&schedule), "nobody else sets it");
     }
 
@@ -604,7 +583,7 @@ mod tests {
     fn a_timer_that_has_ended_keeps_no_waker() {
         let schedule = parked();
         schedule.close();
-        assert_eq!(comes(&schedule), Begun::Ended);
+        assert!(!comes(&schedule));
         assert!(schedule.parker.lock().driver.is_none());
     }
 
@@ -612,10 +591,10 @@ mod tests {
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
         let schedule = parked();
-        assert_eq!(comes(&schedule), Begun::Turn);
+        assert!(comes(&schedule));
         schedule.close();
         assert_eq!(schedule.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
-        assert_eq!((comes(&schedule), schedule.booked()), (Begun::Ended, None));
+        assert_eq!((comes(&schedule), schedule.booked()), (false, None));
     }
 
     /// An alarm of a driver's own, which says for when it was set. It fails from the second time on.
@@ -639,7 +618,7 @@ mod tests {
         let schedule = parked();
         schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
         let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
-        assert_eq!(comes(&schedule), Begun::Turn);
+        assert!(comes(&schedule));
         let alarm = Arc::new(Alarm::default());
         schedule.wake_by(WakesBy::Own(alarm.clone()));
         assert_eq!(schedule.end_turn(Tick(1), later), Some(later));

@@ -79,7 +79,7 @@ impl Shards {
     /// Fires what is due at a tick that has been reached, as far as `work` goes. Returns how many tasks it woke, and what is
     /// left of the work if everything due was fired.
     pub(crate) fn fire_at(&self, at: Tick, mut work: usize) -> (usize, Option<usize>) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.turns.fetch_add(1, Ordering::Release);
         let (mut wakes, mut list) = (0, WakeList::default());
         // One hold of each shard in turn, so that many due entries in one do not delay the others.
         loop {

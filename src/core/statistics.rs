@@ -1,4 +1,4 @@
-//! What a shard counts: [`Counts`], and [`Lateness`], how long after their deadlines timers fired.
+//! What a timer counts: [`Snapshot`], and [`Lateness`], how long after their deadlines timers fired.
 //!
 //! The latter is a histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`. It is recorded under a shard's
 //! lock, so recording only takes an index from the highest bits of the value and one addition.
@@ -158,19 +158,14 @@ impl std::fmt::Debug for Lateness {
     }
 }
 
-/// What became of the entries of a shard. An entry that neither fired nor is pending was cancelled.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Counts {
-    pub(crate) registered: u64,
-    pub(crate) fired: u64,
-    pub(crate) pending: u64,
-    pub(crate) cascaded: u64,
-}
-
-/// What a shard, or all of a timer, has done and holds. See [`Metrics`](crate::timer::Metrics).
+/// What a timer has done and holds. See [`Metrics`](crate::timer::Metrics). An entry that neither fired nor is pending
+/// was cancelled.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
-    pub(crate) counts: Counts,
+    pub(crate) registered: u64,
+    pub(crate) pending: u64,
+    pub(crate) cascaded: u64,
+    /// Of those that fired.
     pub(crate) lateness: Lateness,
     /// For each level, a bit for each slot that has entries.
     pub(crate) occupancy: [u64; LEVELS],
@@ -178,7 +173,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn empty() -> Self {
-        Snapshot { counts: Counts::default(), lateness: Lateness::new(), occupancy: [0; LEVELS] }
+        Snapshot { registered: 0, pending: 0, cascaded: 0, lateness: Lateness::new(), occupancy: [0; LEVELS] }
     }
 }
 

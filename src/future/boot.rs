@@ -268,7 +268,7 @@ impl<T: ClockTime> Sleep<T> {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.has_completed || self.has_come()
+        self.has_completed || self.reading() >= self.deadline.reading()
     }
 
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
@@ -300,19 +300,13 @@ impl<T: ClockTime> Sleep<T> {
         self.read().1
     }
 
-    fn has_come(&self) -> bool {
-        self.reading() >= self.deadline.reading()
-    }
-
     fn poll_clock(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        if !self.has_completed {
-            if !self.has_come() {
-                self.waiter.wait(cx.waker());
-                ready!(self.poll_sleep(cx))?;
-            }
-            self.waiter.leave();
-            self.delay.reset_idle(self.delay.tick());
+        if !self.is_elapsed() {
+            self.waiter.wait(cx.waker());
+            ready!(self.poll_sleep(cx))?;
         }
+        self.waiter.leave();
+        self.delay.reset_idle(self.delay.tick());
         // As in a sleep, only a poll that is ready takes of the task's budget.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
@@ -332,7 +326,7 @@ impl<T: ClockTime> Sleep<T> {
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
                 self.delay.reset_to_tick(end);
             }
-            ready!(self.delay.poll_without_budget(cx))?;
+            ready!(self.delay.poll_elapsed(cx, true))?;
         }
     }
 }

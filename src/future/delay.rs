@@ -71,7 +71,7 @@ impl Delay for Sleep {
 
     #[inline]
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        if is_spent { self.poll_without_budget(cx) } else { self.poll_elapsed(cx) }
+        self.poll_elapsed(cx, is_spent)
     }
 
     #[inline]
@@ -178,7 +178,7 @@ impl Delay for TrySleep {
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        self.sleep.poll_delay(cx, is_spent)
+        self.sleep.poll_elapsed(cx, is_spent)
     }
 
     fn outcome<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
@@ -190,6 +190,6 @@ impl Future for TrySleep {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.sleep.poll_elapsed(cx)
+        self.sleep.poll_elapsed(cx, false)
     }
 }

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::clock::Instant;
 use crate::clock::instant::FAR;
 use crate::clock::jumping::duration_of_nanos;
+use crate::clock::{self, Instant};
 use crate::future::delay::{Delay, TrySleep};
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::seam::Kind;
 use crate::timer::Timer;
+use crate::wheel::Tick;
 
 /// A tick that is at most this late does not count as missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
@@ -185,7 +186,8 @@ impl<S: Delay> Interval<S> {
     /// # }
     /// ```
     pub async fn tick(&mut self) -> S::Outcome<S::Time> {
-        let spans = self.spans.operation("Interval::tick");
+        // When the tick is due is recorded by the sleep.
+        let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
 

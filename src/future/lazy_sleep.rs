@@ -78,7 +78,7 @@ impl LazySleep {
                 self.sleep.reset_idle(self.end);
             }
             let until = self.sleep.tick();
-            ready!(self.sleep.poll_without_budget(cx))?;
+            ready!(self.sleep.poll_elapsed(cx, true))?;
             if until == self.end {
                 return Poll::Ready(Ok(()));
             }

@@ -132,6 +132,7 @@ impl Marks {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
     const CHOSEN: u32 = 1 << 29;
+    const STAGE: u32 = Marks::WAITING | Marks::DONE;
 
     /// A stage: not registered.
     const IDLE: u32 = 0;
@@ -139,9 +140,6 @@ impl Marks {
     const WAITING: u32 = 1 << 30;
     /// A stage: polled and completed.
     const DONE: u32 = 1 << 31;
-
-    /// Of a sleep that is a part of nothing, and not registered.
-    const NEW: Marks = Marks((Kind::Sleep as u32) << Epoch::BITS | Marks::IDLE);
 
     fn epoch(self) -> Epoch {
         Epoch(self.0 & Marks::EPOCH)
@@ -152,28 +150,13 @@ impl Marks {
         ALL[((self.0 & Marks::KIND) >> Epoch::BITS) as usize]
     }
 
-    fn is_chosen(self) -> bool {
-        self.0 & Marks::CHOSEN != 0
+    fn has(self, mark: u32) -> bool {
+        self.0 & mark != 0
     }
 
-    fn is_waiting(self) -> bool {
-        self.0 & Marks::WAITING != 0
-    }
-
-    fn is_done(self) -> bool {
-        self.0 & Marks::DONE != 0
-    }
-
-    fn with_epoch(self, epoch: Epoch) -> Marks {
-        Marks(self.0 & !Marks::EPOCH | epoch.0)
-    }
-
-    fn with_kind(self, kind: Kind) -> Marks {
-        Marks(self.0 & !Marks::KIND | (kind as u32) << Epoch::BITS)
-    }
-
-    fn with_stage(self, stage: u32) -> Marks {
-        Marks(self.0 & !(Marks::WAITING | Marks::DONE) | stage)
+    /// The same marks, with `value` in one of the places.
+    fn with(self, place: u32, value: u32) -> Marks {
+        Marks(self.0 & !place | value)
     }
 }
 
@@ -198,12 +181,12 @@ impl Sleep {
     #[inline]
     #[track_caller]
     fn at(timer: Option<ShardLease>, deadline: Tick) -> Sleep {
-        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name)).operation("Sleep::new_timeout");
-        let marks = timer.map_or(Marks::NEW, |timer| Marks::NEW.with_epoch(timer.epoch()));
+        let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name));
+        let now = || timer.map_or_else(clock::now, ShardLease::now);
+        let spans = spans.operation("Sleep::new_timeout", deadline, now);
+        let marks = Marks((Kind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
-        let sleep = Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans };
-        sleep.spans.due(deadline, || sleep.now());
-        sleep
+        Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
     }
 
     /// The same sleep, as if it had been made on that line: that of the user's who made what it is a part of.
@@ -215,7 +198,7 @@ impl Sleep {
     /// The same sleep, as part of something else.
     #[inline]
     pub(crate) fn of(mut self, kind: Kind) -> Sleep {
-        self.marks = self.marks.with_kind(kind);
+        self.marks = self.marks.with(Marks::KIND, (kind as u32) << Epoch::BITS);
         self
     }
 
@@ -226,14 +209,8 @@ impl Sleep {
     }
 
     #[inline]
-    fn set_timer(&mut self, timer: ShardLease) {
-        self.shard = Some(timer.shard());
-        self.marks = self.marks.with_epoch(timer.epoch());
-    }
-
-    #[inline]
     fn set_stage(&mut self, stage: u32) {
-        self.marks = self.marks.with_stage(stage);
+        self.marks = self.marks.with(Marks::STAGE, stage);
     }
 
     /// The shard in which this is registered, and its key.
@@ -269,7 +246,7 @@ impl Sleep {
     /// Whether this is registered, or was when it last changed.
     #[inline]
     pub(crate) fn is_registered(&self) -> bool {
-        self.marks.is_waiting()
+        self.marks.has(Marks::WAITING)
     }
 
     /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
@@ -291,7 +268,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Some((lease, key)) = self.entry() else { return self.marks.is_done() };
+        let Some((lease, key)) = self.entry() else { return self.marks.has(Marks::DONE) };
         // An entry that neither fired nor is here is of a timer that has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
@@ -348,17 +325,15 @@ impl Sleep {
 
     /// Sets a new deadline. Nothing is registered until the next poll.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
-        self.cancel();
+        self.leave(Marks::IDLE);
         self.set_deadline(deadline);
-        self.set_stage(Marks::IDLE);
     }
 
     /// Stores a deadline, and records the reset in the spans if it differs.
     fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
-            self.spans = self.spans.operation("Sleep::reset");
-            self.spans.due(deadline, || self.now());
+            self.spans = self.spans.operation("Sleep::reset", deadline, || self.now());
         }
     }
 
@@ -373,34 +348,24 @@ impl Sleep {
         }
     }
 
-    /// This waits no more, as its entry is gone.
+    /// This waits no more.
     #[inline]
     fn leave(&mut self, stage: u32) {
-        if let Some((lease, key)) = self.entry() {
-            seam::waits_no_more(lease.address(), key);
-        }
+        self.cancel();
         self.set_stage(stage);
     }
 
-    /// Polls, with an error in place of a panic.
+    /// Polls, with an error in place of a panic. If `is_spent`, this takes none of the task's budget: the caller does, or
+    /// must not.
     #[inline]
-    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         let elapsed = ready!(self.poll_stage(cx));
         // Only a poll that is ready takes of the task's budget, so one that waits need not ask for any.
-        ready!(coop::poll_proceed(cx)).made_progress();
-        self.end(elapsed)
-    }
-
-    /// [`poll_elapsed`](Sleep::poll_elapsed), for callers that spend the task's budget themselves.
-    #[inline]
-    pub(crate) fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let elapsed = ready!(self.poll_stage(cx));
-        self.end(elapsed)
-    }
-
-    fn end(&mut self, elapsed: Result<(), Error>) -> Poll<Result<(), Error>> {
+        if !is_spent {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
         if elapsed.is_ok() {
-            self.leave(Marks::DONE);
+            self.set_stage(Marks::DONE);
         }
         Poll::Ready(elapsed)
     }
@@ -410,8 +375,8 @@ impl Sleep {
         // Moved out meanwhile, so that the poll can borrow the sleep.
         let spans = mem::take(&mut self.spans);
         let elapsed = spans.poll("poll_elapsed", || match self.marks {
-            marks if marks.is_waiting() => self.poll_waiting(cx),
-            marks if marks.is_done() => Poll::Ready(Ok(())),
+            marks if marks.has(Marks::WAITING) => self.poll_waiting(cx),
+            marks if marks.has(Marks::DONE) => Poll::Ready(Ok(())),
             _ => self.poll_idle(cx),
         });
         self.spans = spans;
@@ -422,12 +387,11 @@ impl Sleep {
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
-        if lease.has_fired(deadline) {
-            return self.complete();
-        }
-        if lease.has_come(deadline) && (!lease.rounds() || lease.has_come_rounded(deadline)) {
-            lease.remove(key);
-            return self.complete();
+        if lease.has_fired(deadline)
+            || lease.has_come(deadline) && (!lease.rounds() || lease.has_come_rounded(deadline))
+        {
+            self.leave(Marks::DONE);
+            return Poll::Ready(Ok(()));
         }
         match lease.set_waker(key, cx.waker()) {
             EntryState::Waiting => Poll::Pending,
@@ -441,7 +405,7 @@ impl Sleep {
 
     #[inline]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let timer = if self.marks.is_chosen() {
+        let timer = if self.marks.has(Marks::CHOSEN) {
             self.timer().expect("it was chosen")
         } else {
             registry::shard_of_runtime().unwrap_or_else(|| last_or_own(self.timer()))
@@ -456,11 +420,11 @@ impl Sleep {
         }
         // With a resolution other tasks go first, so here only a turn can have ended it.
         if timer.has_come(self.deadline) && !timer.rounds() {
-            return self.complete_on(timer);
+            return Poll::Ready(Ok(()));
         }
         match timer.insert(self.deadline, cx.waker().clone()) {
             Ok(key) => self.wait_on(timer, key),
-            Err(InsertError::Closed) if !self.marks.is_chosen() => self.poll_anew(cx),
+            Err(InsertError::Closed) if !self.marks.has(Marks::CHOSEN) => self.poll_anew(cx),
             Err(refusal) => self.refused(timer, &refusal),
         }
     }
@@ -478,7 +442,7 @@ impl Sleep {
     #[cold]
     fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if own.has_come(self.deadline) {
-            return self.complete_on(own);
+            return Poll::Ready(Ok(()));
         }
         let until = match registry::may_wait() {
             None => self.deadline,
@@ -497,23 +461,18 @@ impl Sleep {
         seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.marks = self.marks.with_epoch(timer.epoch()).with_stage(Marks::WAITING);
+        self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
         match *refusal {
-            _ if timer.has_come_rounded(self.deadline) => self.complete_on(timer),
-            InsertError::AlreadyDue => self.complete_on(timer),
+            _ if timer.has_come_rounded(self.deadline) => Poll::Ready(Ok(())),
+            InsertError::AlreadyDue => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
         }
-    }
-
-    fn complete_on(&mut self, timer: ShardLease) -> Poll<Result<(), Error>> {
-        self.set_timer(timer);
-        Poll::Ready(Ok(()))
     }
 
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
@@ -524,21 +483,6 @@ impl Sleep {
     /// Whether a tick has come on the timer's clock. Reads no clock if it is far ahead.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
-    }
-
-    fn complete(&mut self) -> Poll<Result<(), Error>> {
-        self.leave(Marks::DONE);
-        Poll::Ready(Ok(()))
-    }
-
-    /// The timer that the caller chose may end, if this was the last that kept it.
-    // Not inlined, so that others save no registers for it.
-    #[inline(never)]
-    fn leave_timer(&self) {
-        self.cancel();
-        if let Some(timer) = self.timer() {
-            timer.leave();
-        }
     }
 
     /// Panics with an error for which what this is a part of has no result.
@@ -567,7 +511,7 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match ready!(self.poll_elapsed(cx)) {
+        match ready!(self.poll_elapsed(cx, false)) {
             Ok(()) => Poll::Ready(()),
             Err(error) => self.panic_with(error),
         }
@@ -577,10 +521,10 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if self.marks.is_chosen() {
-            self.leave_timer();
-        } else {
-            self.cancel();
+        self.cancel();
+        if self.marks.has(Marks::CHOSEN) {
+            // The timer may end, if this was the last that kept it.
+            self.timer().expect("it was chosen").leave();
         }
     }
 }
@@ -589,7 +533,7 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.marks {
             _ if self.is_elapsed() => "elapsed",
-            marks if marks.is_waiting() => "waiting",
+            marks if marks.has(Marks::WAITING) => "waiting",
             _ => "idle",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("stage", &stage).finish_non_exhaustive()
@@ -620,7 +564,7 @@ mod tests {
             let mut sleep = sleep(Duration::from_secs(3_600));
             let found = sleep.register(timer, &mut Context::from_waker(std::task::Waker::noop()));
             assert!(found.is_pending());
-            futures::executor::block_on(std::future::poll_fn(|cx| sleep.poll_elapsed(cx)))
+            futures::executor::block_on(std::future::poll_fn(|cx| sleep.poll_elapsed(cx, false)))
         });
         is_found.recv().unwrap();
         drop(runtime);

@@ -64,29 +64,27 @@ mod on {
             Spans(Some(Box::new(Open { poll: Span::none(), operation: Span::none(), resource })))
         }
 
-        /// The spans of an operation on the same timer, which ends when they are dropped.
-        pub(crate) fn operation(&self, source: &'static str) -> Self {
+        /// The spans of an operation on the same timer, which ends when they are dropped. Records how long the timer
+        /// has to wait from `now` on, unless it is never due.
+        pub(crate) fn operation(&self, source: &'static str, deadline: Tick, now: impl FnOnce() -> Tick) -> Self {
             let Some(open) = &self.0 else { return Spans::default() };
             let resource = open.resource.clone();
             // Entered, not only named as the parent: tokio-console looks at what is entered.
             let operation =
                 resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
             let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");
+            if deadline != Tick::MAX {
+                let Ticks(to_go) = deadline - now();
+                resource.in_scope(|| {
+                    trace!(
+                        target: "runtime::resource::state_update",
+                        duration = to_go.div_ceil(NANOS_PER_MILLI),
+                        duration.unit = "ms",
+                        duration.op = "override",
+                    );
+                });
+            }
             Spans(Some(Box::new(Open { poll, operation, resource })))
-        }
-
-        /// Records how long a timer has to wait from `now` on. Records nothing if it is never due.
-        pub(crate) fn due(&self, deadline: Tick, now: impl FnOnce() -> Tick) {
-            let Some(open) = self.0.as_ref().filter(|_| deadline != Tick::MAX) else { return };
-            let Ticks(to_go) = deadline - now();
-            open.resource.in_scope(|| {
-                trace!(
-                    target: "runtime::resource::state_update",
-                    duration = to_go.div_ceil(NANOS_PER_MILLI),
-                    duration.unit = "ms",
-                    duration.op = "override",
-                );
-            });
         }
 
         /// Records a poll and whether it was ready.
@@ -120,12 +118,9 @@ mod off {
         }
 
         #[inline]
-        pub(crate) fn operation(&self, _: &'static str) -> Self {
+        pub(crate) fn operation(&self, _: &'static str, _: Tick, _: impl FnOnce() -> Tick) -> Self {
             Spans
         }
-
-        #[inline]
-        pub(crate) fn due(&self, _: Tick, _: impl FnOnce() -> Tick) {}
 
         #[inline]
         pub(crate) fn poll<T>(&self, _: &'static str, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {

@@ -15,8 +15,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -67,13 +66,13 @@ fn before(tick: Tick) -> Instant {
 
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// Whether a thread is to take a step.
-    steps: Arc<AtomicBool>,
+    /// There as long as a thread is to take a step.
+    step: Weak<()>,
 }
 
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { steps: Arc::default() }
+        Approach { step: Weak::new() }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -96,10 +95,12 @@ impl Approach {
         true
     }
 
-    fn begin_step(&self, timer: TimerLease) {
-        let Some(timer) = timer.try_hold().filter(|_| !self.steps.swap(true, SeqCst)) else { return };
+    fn begin_step(&mut self, timer: TimerLease) {
+        let Some(timer) = timer.try_hold().filter(|_| self.step.strong_count() == 0) else { return };
         let watch = Watch::of(&Handle::current());
-        let step = TakeStep { timer, is_needed: self.steps.clone(), watch: watch.clone() };
+        let is_needed = Arc::new(());
+        self.step = Arc::downgrade(&is_needed);
+        let step = TakeStep { timer, is_needed: Some(is_needed), watch: watch.clone() };
         let held = Some(watch.clone().hold(None));
         WhenIdle { held, patience: Duration::MAX, ..WhenIdle::new(watch, step) }.start();
     }
@@ -137,14 +138,14 @@ fn align(timer: &Shards, now: Tick) {
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
-    is_needed: Arc<AtomicBool>,
+    is_needed: Option<Arc<()>>,
     watch: Arc<Watch>,
 }
 
 impl Action for TakeStep {
     fn state(&mut self) -> State {
         match () {
-            () if !self.is_needed.load(SeqCst) => State::Over,
+            () if self.is_needed.is_none() => State::Over,
             () if self.watch.settles() => State::Settles,
             () if !self.watch.holds().is_empty() => State::Waits,
             () => State::Ready,
@@ -161,20 +162,13 @@ impl Action for TakeStep {
                     move_by(to - now);
                 }
             }
-            self.is_needed.store(false, SeqCst);
+            self.is_needed = None;
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }
 
     fn report(&self, _: Duration, _: Option<&str>) -> Option<String> {
         None
-    }
-}
-
-/// If it ends without a step, because the runtime ends, another is not needed.
-impl Drop for TakeStep {
-    fn drop(&mut self) {
-        self.is_needed.store(false, SeqCst);
     }
 }
 

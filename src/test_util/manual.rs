@@ -19,6 +19,7 @@ use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::ShowsTime;
+use crate::test_util::idle::remove;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
@@ -222,9 +223,7 @@ impl ManualClock {
     }
 
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
-        let mut state = self.lock();
-        let at = state.holds.iter().position(|held| *held == place);
-        at.map(|at| state.holds.swap_remove(at));
+        remove(&mut self.lock().holds, place);
     }
 
     /// Where tests took hold of it.

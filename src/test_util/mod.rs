@@ -11,6 +11,7 @@
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::future::Future;
+use std::panic::Location;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -36,6 +37,7 @@ pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
+use idle::Watch;
 use pause::IfPaused;
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
@@ -207,9 +209,9 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let hold = paused::here().and_then(|runtime| paused::clock(&runtime)).map(|clock| clock.hold());
+    let work = Watch::of(&Handle::current()).begin_work(Location::caller());
     tokio::task::spawn_blocking(move || {
-        let _hold = hold;
+        let _work = work;
         code()
     })
 }

@@ -115,10 +115,9 @@ impl<A: Action> WhenIdle<A> {
             if may_look && rests_since.elapsed() >= grace && self.is_idle(&mut still) {
                 if self.action.act() {
                     (waits_since, has_reported) = (Instant::now(), false);
-                    (steps, nap) = (self.watch.steps(), Nap::new());
-                    continue;
+                    nap = Nap::new();
                 }
-                rests_since = Instant::now();
+                (steps, rests_since) = (self.watch.steps(), Instant::now());
             }
             // As long as anything goes on in the runtime, there may be no reason to act.
             let goes_on = steps != before && (state == State::Waits || !self.grace.is_zero());

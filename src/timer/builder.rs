@@ -48,7 +48,7 @@ pub struct Builder {
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
-/// The error of a [`Builder`] that has a setting out of range, or that cannot build here.
+/// The error of a [`Builder`], or of a map's, that has a setting out of range, or that cannot build here.
 ///
 /// ```
 /// use hairspring::Timer;
@@ -56,7 +56,7 @@ pub struct Builder {
 /// assert_eq!(error.to_string(), "shards is 0: a timer has from 1 to 1024");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildError(String);
+pub struct BuildError(pub(crate) String);
 
 impl BuildError {
     fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {

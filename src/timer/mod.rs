@@ -276,7 +276,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.snapshot.counts.pending
+        self.snapshot.pending
     }
 
     /// Returns the number of timers registered so far. An interval counts once for each tick that it waits for. A sleep
@@ -295,7 +295,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn registered(&self) -> u64 {
-        self.snapshot.counts.registered
+        self.snapshot.registered
     }
 
     /// Returns the number of timers fired so far.
@@ -310,7 +310,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn fired(&self) -> u64 {
-        self.snapshot.counts.fired
+        self.lateness().count()
     }
 
     /// Returns the number of timers cancelled so far: those that were dropped, that a poll or a reset found past their
@@ -361,7 +361,7 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn cascaded(&self) -> u64 {
-        self.snapshot.counts.cascaded
+        self.snapshot.cascaded
     }
 
     /// Returns how long after their deadlines timers fired.

@@ -5,14 +5,16 @@
 //! Invariants
 //! 1. A generation is given out once in the life of a wheel, so a stale [`Key`] matches no later entry.
 //! 2. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
-//! 3. A page never holds more than it was made for, so it is never copied to grow. Its memory is not written before it
-//!    is used.
-//! 4. `open` has the bit of every page with room, and of no other but `current`. No word before `first_open` has any.
+//! 3. A page is made for all that it ever holds, so it is never copied to grow, except in a clone of its wheel, where it
+//!    has just what it needs. Its memory is not written before it is used.
+//! 4. `open` has every page with room but `current`, once, and else only pages that are not in the table any more.
 //! 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
 //! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
 //!
 //! Must not know: levels, slots, time.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::{Index, IndexMut};
 
 use slab::Slab;
@@ -88,12 +90,11 @@ pub(super) type Cells<T> = Pages<Cell<T>, 128>;
 type Page<T> = Slab<T>;
 
 /// Pages of `PAGE` cells each. A small page is short work under a lock when it comes and when it goes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pages<T, const PAGE: usize> {
     table: Vec<Page<T>>,
-    /// One bit a page: has it room?
-    open: Vec<u64>,
-    first_open: usize,
+    /// The other pages with room, the lowest first.
+    open: BinaryHeap<Reverse<usize>>,
     /// The page that takes inserts until it is full.
     current: usize,
 }
@@ -103,7 +104,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
-        Pages { table: Vec::new(), open: Vec::new(), first_open: 0, current: 0 }
+        Pages { table: Vec::new(), open: BinaryHeap::new(), current: 0 }
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -114,7 +115,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     #[inline]
     pub(super) fn next_index(&mut self) -> u32 {
         let cell = match self.table.get(self.current) {
-            Some(page) if page.len() < page.capacity() => page.vacant_key(),
+            Some(page) if page.len() < PAGE => page.vacant_key(),
             _ => self.next_page(),
         };
         // `push_page` keeps every index within `u32`.
@@ -162,7 +163,8 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     // The rare paths are apart so that the compiler keeps the common one short.
     #[cold]
     fn next_page(&mut self) -> usize {
-        self.current = self.lowest_open().unwrap_or_else(|| self.push_page());
+        let lowest = self.open.pop().filter(|open| open.0 < self.table.len());
+        self.current = lowest.map_or_else(|| self.push_page(), |open| open.0);
         let page = &mut self.table[self.current];
         if page.capacity() == 0 {
             *page = Page::with_capacity(PAGE);
@@ -172,26 +174,17 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
 
     #[cold]
     fn mark_open(&mut self, page: usize) {
-        self.open[page / 64] |= 1 << (page % 64);
-        self.first_open = self.first_open.min(page / 64);
-    }
-
-    fn lowest_open(&mut self) -> Option<usize> {
-        if self.table.get(self.current).is_some_and(|page| page.len() == PAGE) {
-            self.open[self.current / 64] &= !(1 << (self.current % 64));
+        if page != self.current {
+            self.open.push(Reverse(page));
         }
-        let ahead = self.open[self.first_open..].iter().position(|&word| word != 0);
-        self.first_open = ahead.map_or(self.open.len(), |ahead| self.first_open + ahead);
-        let word = self.open.get(self.first_open)?;
-        Some(self.first_open * 64 + word.trailing_zeros() as usize)
     }
 
     fn push_page(&mut self) -> usize {
         let page = self.table.len();
         assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
         self.table.push(Page::new());
-        self.open.resize(self.table.len().div_ceil(64), 0);
-        self.mark_open(page);
+        // Those that are left were given back.
+        self.open.clear();
         page
     }
 
@@ -201,6 +194,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     fn release(&mut self, page: usize) {
         let before = self.current;
         if self.table[before].is_empty() {
+            self.open.push(Reverse(before));
             self.next_page();
         }
         for empty in [page, before] {
@@ -216,15 +210,11 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(TRIMMED).count();
         let len = (self.table.len() - trailing).max(self.current + 1);
         self.table.truncate(len);
-        self.open.truncate(len.div_ceil(64));
-        if let Some(last) = self.open.last_mut() {
-            *last &= u64::MAX >> (64 * len.div_ceil(64) - len);
-        }
-        self.first_open = self.first_open.min(self.open.len());
         let table = self.table.capacity();
         if table > 64 && table / 4 > len {
             self.table.shrink_to(len * 2);
-            self.open.shrink_to_fit();
+            self.open.retain(|open| open.0 < len);
+            self.open.shrink_to(len * 2);
         }
     }
 
@@ -258,17 +248,6 @@ impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
     }
 }
 
-impl<T: Clone, const PAGE: usize> Clone for Pages<T, PAGE> {
-    fn clone(&self) -> Self {
-        let pages = self.table.iter().map(|page| {
-            let mut copy = page.clone();
-            copy.reserve_exact(page.capacity() - page.len());
-            copy
-        });
-        Pages { table: pages.collect(), open: self.open.clone(), ..*self }
-    }
-}
-
 /// A page's number, and that of a cell in it.
 #[inline]
 fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
@@ -288,12 +267,10 @@ mod tests {
         /// Panics if the pages and their bookkeeping disagree.
         pub(in crate::wheel) fn check(&self, len: usize) {
             assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
-            assert_eq!(self.open.len(), self.table.len().div_ceil(64), "one bit a page");
-            assert!(self.open.iter().take(self.first_open).all(|&word| word == 0), "nothing is open before the first");
             for (number, page) in self.table.iter().enumerate() {
-                assert!([0, PAGE].contains(&page.capacity()), "page {number} has room for {}", page.capacity());
-                let open = self.open[number / 64] & (1 << (number % 64)) != 0;
-                assert!(open == (page.len() < PAGE) || number == self.current, "page {number} is open if it has room");
+                let open = self.open.iter().filter(|open| open.0 == number).count();
+                let has_room = page.len() < PAGE && number != self.current;
+                assert_eq!(open, usize::from(has_room), "page {number} is open once if it has room");
                 assert!(
                     number == 0 || number == self.current || page.capacity() == 0 || !page.is_empty(),
                     "page {number} is empty and holds memory"
@@ -353,6 +330,7 @@ mod tests {
     fn full(count: usize) -> (Pages, Vec<u32>) {
         let mut pages = Pages::new();
         let keys = (0..count * PAGE).map(|_| insert(&mut pages)).collect();
+        assert_eq!(pages.capacity(), count * PAGE, "each was made for all that it has");
         (pages, keys)
     }
 
@@ -395,14 +373,14 @@ mod tests {
         shrink_to(&mut pages, 250);
         assert!((400..1_024).contains(&pages.table.capacity()), "{}", pages.table.capacity());
         shrink_to(&mut pages, 0);
-        assert!(pages.table.len() <= 2 && pages.open.len() == 1 && pages.table.capacity() <= 64);
+        assert!(pages.table.len() <= 2 && pages.open.capacity() <= 64 && pages.table.capacity() <= 64);
         let numbers = (0..3 * PAGE).map(|_| page_of(insert(&mut pages)));
         assert_eq!(numbers.max(), Some(2));
         check(&pages);
     }
 
     #[test]
-    fn a_copy_has_pages_of_the_same_size() {
+    fn a_copy_goes_on_where_the_original_was() {
         let (mut pages, keys) = full(2);
         take(&mut pages, keys[7]);
         let mut copy = pages.clone();

@@ -230,6 +230,24 @@ impl Random {
     }
 }
 
+/// Runs `round` with seeds from 0 up: `rounds` of them, or as many as `HAIRSPRING_ROUNDS` says, or only the one that
+/// `HAIRSPRING_SEED` names. A round that panics prints its seed.
+pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
+    let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
+    let seeds = match number("HAIRSPRING_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("HAIRSPRING_ROUNDS").unwrap_or(rounds),
+    };
+    for seed in seeds {
+        let _named = OnDrop(|| {
+            if thread::panicking() {
+                eprintln!("HAIRSPRING_SEED={seed} runs the failing round again");
+            }
+        });
+        round(seed);
+    }
+}
+
 /// Whether the clock of a paused multi-thread runtime sees what a thread in `block_on` does, and blocking work: on Linux,
 /// but not under an emulator of another processor, which shows system calls of the real one.
 pub(crate) fn threads_are_seen() -> bool {

@@ -1,4 +1,4 @@
-//! [`Builder`]: makes a map with settings of your own, and the errors of settings: [`BuildError`], [`TryInsertError`].
+//! [`Builder`]: makes a map with settings of your own, and the error of a map that is full: [`TryInsertError`].
 
 use std::fmt;
 use std::hash::RandomState;
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use super::{DeadlineMap, Expirations};
-use crate::timer::Timer;
+use crate::timer::{BuildError, Timer};
 
 /// The maximum number of shards of a map.
 pub(super) const MOST_SHARDS: usize = 64;
@@ -58,16 +58,6 @@ impl Default for Wanted {
         Wanted { shards: default_shards(), capacity: None, timer: None, name: None }
     }
 }
-
-/// The error of a [`Builder`] with a setting out of range.
-///
-/// ```
-/// use hairspring::DeadlineMap;
-/// let error = DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
-/// assert_eq!(error.to_string(), "shards is 0: a map has from 1 to 64");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildError(String);
 
 impl<K, V> Builder<K, V> {
     pub(super) fn new() -> Self {
@@ -172,6 +162,9 @@ impl<K, V, S> Builder<K, V, S> {
     /// If the number of shards or the capacity is out of range.
     ///
     /// ```
+    /// let error = hairspring::DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "shards is 0: a map has from 1 to 64");
+    ///
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
     /// assert!(map.is_empty());
     /// ```
@@ -207,14 +200,6 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
         Builder { wanted: self.wanted.clone(), hasher: self.hasher.clone(), of: PhantomData }
     }
 }
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BuildError {}
 
 /// The error of [`DeadlineMap::try_insert`]: the map is at its
 /// [capacity](Builder::capacity). It has the key and the value that were refused.

@@ -8,7 +8,7 @@
 
 use std::task::Waker;
 
-use crate::core::parker::{Found, Locked, Parker};
+use crate::core::parker::{Locked, Parker};
 use crate::future::LazySleep;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
@@ -37,7 +37,7 @@ impl Consumer {
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
-            if left.registered(deadline) == Found::Late {
+            if left.registered(deadline) {
                 wake(left, None);
             }
         }

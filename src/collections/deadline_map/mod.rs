@@ -37,11 +37,13 @@ use std::time::Duration;
 
 pub use super::Metrics;
 use builder::Wanted;
-pub use builder::{BuildError, Builder, TryInsertError};
+pub use builder::{Builder, TryInsertError};
 pub use expirations::Expirations;
-use shard::{Shared, Term};
+use shard::Shared;
+use state::Entry;
 
 use crate::clock::{self, Instant};
+pub use crate::timer::BuildError;
 use crate::timer::Timer;
 use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
@@ -199,7 +201,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
         let hash = self.hash(&key);
         let now = self.shared.now();
-        expect_room(self.insert_hashed(hash, key, value, Term::until(clock::tick_of(deadline)), now))
+        expect_room(self.insert_hashed(hash, key, value, clock::tick_of(deadline), now))
     }
 
     /// The same as [`insert`](DeadlineMap::insert), but with an error instead of a panic if the map is full.
@@ -223,8 +225,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
         let hash = self.hash(&key);
-        let term = self.term(duration);
-        self.insert_hashed(hash, key, value, term, term.now)
+        let now = self.shared.now();
+        self.insert_hashed(hash, key, value, clock::later(now, duration), now)
     }
 
     /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
@@ -290,7 +292,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), None, |value| look(value))
+        self.visit(key, self.shared.now(), None, |entry| look(&entry.value))
     }
 
     /// Returns a clone of an entry's value. Returns `None` if the map does not have the key, or if its deadline has
@@ -356,7 +358,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), None, change)
+        self.visit(key, self.shared.now(), None, |entry| change(&mut entry.value))
     }
 
     /// The same as [`update`](DeadlineMap::update), and then sets the entry's deadline to `duration` from now: one
@@ -379,8 +381,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let term = self.term(duration);
-        self.visit(key, term.now, Some(term), change)
+        let now = self.shared.now();
+        self.visit(key, now, Some(clock::later(now, duration)), |entry| change(&mut entry.value))
     }
 
     /// Sets an entry's deadline to an instant, whether that is later or earlier than before. If the instant has passed,
@@ -399,7 +401,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), Some(Term::until(clock::tick_of(deadline))), |_| ()).is_some()
+        self.visit(key, self.shared.now(), Some(clock::tick_of(deadline)), |_| ()).is_some()
     }
 
     /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its
@@ -419,10 +421,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.hash(key);
         let now = self.shared.now();
-        let deadline = self.shared.of(hash).deadline(hash, key, now)?;
-        Some(clock::duration_of(deadline - now))
+        self.visit(key, now, None, |entry| clock::duration_of(entry.deadline - now))
     }
 
     #[inline]
@@ -431,13 +431,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         hash: u64,
         key: K,
         value: V,
-        term: Term,
+        deadline: Tick,
         now: Tick,
     ) -> Result<Option<V>, TryInsertError<K, V>> {
         if self.shared.consumer.is_gone() {
-            return self.insert_without_consumer(hash, key, value, term, now);
+            return self.insert_without_consumer(hash, key, value, deadline, now);
         }
-        self.shared.of(hash).insert(hash, key, value, term, now)
+        self.shared.of(hash).insert(hash, key, value, deadline, now)
     }
 
     /// Inserts an entry, and drops some that have expired, as nobody takes them.
@@ -447,15 +447,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         hash: u64,
         key: K,
         value: V,
-        term: Term,
+        deadline: Tick,
         now: Tick,
     ) -> Result<Option<V>, TryInsertError<K, V>> {
         let shard = self.shared.of(hash);
-        let mut inserted = shard.insert(hash, key, value, term, now);
+        let mut inserted = shard.insert(hash, key, value, deadline, now);
         if let Err(full) = inserted {
             self.make_room(now);
             let (key, value) = full.into_inner();
-            inserted = shard.insert(hash, key, value, term, now);
+            inserted = shard.insert(hash, key, value, deadline, now);
         }
         for _ in 0..DISCARDED {
             drop(shard.take_due(now));
@@ -476,21 +476,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     #[inline]
-    fn visit<Q, R>(&self, key: &Q, now: Tick, term: Option<Term>, code: impl FnOnce(&mut V) -> R) -> Option<R>
+    fn visit<Q, R>(
+        &self,
+        key: &Q,
+        now: Tick,
+        deadline: Option<Tick>,
+        code: impl FnOnce(&mut Entry<K, V>) -> R,
+    ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.of(hash).visit(hash, key, now, term, code)
+        self.shared.of(hash).visit(hash, key, now, deadline, code)
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
         self.hasher.hash_one(key)
-    }
-
-    fn term(&self, duration: Duration) -> Term {
-        Term { now: self.shared.now(), duration }
     }
 }
 

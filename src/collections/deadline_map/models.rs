@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{DeadlineMap, Expirations, Term};
+use super::{DeadlineMap, Expirations};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
@@ -52,15 +52,14 @@ impl Map {
     /// The same as `insert`, with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let inserted = self.shared.of(hash).insert(hash, key, (), Term::until(deadline), Tick::ZERO);
+        let inserted = self.shared.of(hash).insert(hash, key, (), deadline, Tick::ZERO);
         assert!(inserted.is_ok());
     }
 
     /// The same as `touch`.
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let term = Some(Term::until(deadline));
-        assert!(self.shared.of(hash).visit(hash, &key, Tick::ZERO, term, |()| ()).is_some());
+        assert!(self.shared.of(hash).visit(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
     }
 
     /// The same as `remove`, by a thread that has read the clock before any deadline. Returns whether it got the entry.

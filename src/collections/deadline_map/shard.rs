@@ -25,13 +25,12 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::time::Duration;
 
 use super::builder::{TryInsertError, Wanted};
 use super::consumer::Consumer;
 use super::state::{Entry, MapState};
 use crate::clock;
-use crate::clock::source::any_is_held;
+use crate::clock::source::{LAST, any_is_held};
 use crate::collections::Metrics;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
@@ -45,9 +44,6 @@ use crate::wheel::Tick;
 /// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those that they
 /// compare.
 const SHARD_BITS_FROM: u32 = 32;
-
-/// The latest deadline. The tick after it means "none".
-const LAST: Tick = Tick(u64::MAX - 1);
 
 /// What the handles of a map and its stream share. A shard that never had an entry takes 24 bytes.
 pub(super) struct Shared<K, V> {
@@ -69,35 +65,16 @@ pub(super) struct Shared<K, V> {
 
 type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
 
-/// A shard, by its number.
+/// A shard, and the map that it is of.
 pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
-    number: usize,
+    next: &'a Next,
+    state: &'a Made<K, V>,
 }
 
 // On a cache line of its own, with the next one, which processors fetch along with it.
 #[repr(align(128))]
 struct LockedState<K, V>(Mutex<MapState<K, V>>);
-
-/// How long an entry lives, and from when.
-#[derive(Clone, Copy)]
-pub(super) struct Term {
-    pub(super) now: Tick,
-    pub(super) duration: Duration,
-}
-
-impl Term {
-    /// The term of an entry that expires at `deadline`.
-    pub(super) fn until(deadline: Tick) -> Term {
-        Term { now: deadline, duration: Duration::ZERO }
-    }
-
-    /// The deadline. Counted from `elapsed` if that is later, so that a clock that was behind ends nothing early.
-    #[inline]
-    fn end(self, elapsed: Tick) -> Tick {
-        clock::later(self.now.max(elapsed), self.duration).min(LAST)
-    }
-}
 
 impl<K, V> Shared<K, V> {
     /// A map with one handle. The number of shards is a power of two.
@@ -145,7 +122,8 @@ impl<K, V> Shared<K, V> {
     /// The shard that a hash leads to.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
-        MapShard { map: self, number: self.number_of(hash) }
+        let number = self.number_of(hash);
+        MapShard { map: self, next: &self.next[number], state: &self.states[number] }
     }
 
     #[inline]
@@ -154,7 +132,7 @@ impl<K, V> Shared<K, V> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = MapShard<'_, K, V>> {
-        (0..self.next.len()).map(|number| MapShard { map: self, number })
+        self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
     }
 
     /// Moves all timers to the deadlines that were only written to their entries.
@@ -186,16 +164,6 @@ impl<K, V> LockedState<K, V> {
 }
 
 impl<'a, K, V> MapShard<'a, K, V> {
-    #[inline]
-    fn state(&self) -> &'a Made<K, V> {
-        &self.map.states[self.number]
-    }
-
-    #[inline]
-    fn published(&self) -> &Next {
-        &self.map.next[self.number]
-    }
-
     /// `None` if there never was an entry.
     ///
     /// # Panics
@@ -203,7 +171,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
         check(self.id());
-        Some(self.state().get()?.lock())
+        Some(self.state.get()?.lock())
     }
 
     /// What tells this map from others.
@@ -216,12 +184,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn make(&self) -> &'a LockedState<K, V> {
         // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
         let made = Box::new(LockedState(Mutex::new(MapState::new())));
-        self.state().get_or_init(|| made)
+        self.state.get_or_init(|| made)
     }
 
     /// When there is work here: never too late, and `Tick::MAX` if there is no entry. Takes no lock.
     pub(super) fn next(&self) -> Tick {
-        self.published().get()
+        self.next.get()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -242,16 +210,16 @@ impl<'a, K, V> MapShard<'a, K, V> {
         hash: u64,
         key: K,
         value: V,
-        term: Term,
+        deadline: Tick,
         now: Tick,
     ) -> Result<Option<V>, TryInsertError<K, V>>
     where
         K: Eq,
     {
         check(self.id());
-        let mut guard = self.state().get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let MapState { table, timers, displaced, inserted, elapsed, .. } = &mut *guard;
-        let deadline = term.end(*elapsed);
+        let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
+        let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
+        let deadline = deadline.min(LAST);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
                 let registered = entry.move_to(deadline, timers);
@@ -297,43 +265,31 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(entry.value)
     }
 
-    /// The deadline of an entry that has not expired at `now`.
-    pub(super) fn deadline<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<Tick>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let guard = self.lock()?;
-        let found = guard.table.find(hash, |entry| entry.key.borrow() == key)?;
-        (!found.has_expired(now)).then_some(found.deadline)
-    }
-
-    /// Runs `code` on the value of an entry that has not expired at `now`, then gives the entry another deadline if
-    /// there is a `term`.
+    /// Runs `code` on an entry that has not expired at `now`, then gives it another deadline if there is one.
     pub(super) fn visit<Q, R>(
         &self,
         hash: u64,
         key: &Q,
         now: Tick,
-        term: Option<Term>,
-        code: impl FnOnce(&mut V) -> R,
+        deadline: Option<Tick>,
+        code: impl FnOnce(&mut Entry<K, V>) -> R,
     ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
-        let MapState { table, timers, elapsed, .. } = &mut *guard;
+        let MapState { table, timers, .. } = &mut *guard;
         let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
         if entry.has_expired(now) {
             return None;
         }
         let result = {
             let _inside = Inside::enter(self.id());
-            code(&mut entry.value)
+            code(entry)
         };
-        let Some(term) = term else { return Some(result) };
-        let deadline = term.end(*elapsed);
+        let Some(deadline) = deadline else { return Some(result) };
+        let deadline = deadline.min(LAST);
         let registered = entry.move_to(deadline, timers);
         self.unlock(guard, registered.then_some(deadline));
         Some(result)
@@ -399,7 +355,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         if any_is_held() {
             self.unlock_exactly(guard);
         } else if guard.is_empty() {
-            self.published().publish(None);
+            self.next.publish(None);
         }
     }
 
@@ -408,7 +364,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
             _ if any_is_held() => self.unlock_exactly(guard),
-            Some(deadline) if self.published().registered(deadline) => {
+            Some(deadline) if self.next.registered(deadline) => {
                 drop(guard);
                 self.map.consumer.registered(deadline);
             }
@@ -431,7 +387,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
 
     /// Publishes when there is work here.
     fn publish(&self, state: &MapState<K, V>) -> Tick {
-        self.published().publish(state.next())
+        self.next.publish(state.next())
     }
 }
 
@@ -498,8 +454,7 @@ mod tests {
         let shard = map.of(0);
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
-            let term = Term { now: Tick(first + n * 7_919 % COUNT), duration: Duration::ZERO };
-            assert_eq!(shard.insert(n, n, (), term, Tick::ZERO), Ok(None));
+            assert_eq!(shard.insert(n, n, (), Tick(first + n * 7_919 % COUNT), Tick::ZERO), Ok(None));
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));

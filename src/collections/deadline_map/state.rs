@@ -33,8 +33,6 @@ pub(super) struct MapState<K, V> {
     /// What the shard has done, as the map's metrics count it.
     pub(super) inserted: u64,
     pub(super) expired: u64,
-    /// The latest time at which the stream has looked here.
-    pub(super) elapsed: Tick,
 }
 
 /// The hashes of the entries, by when they may be due.
@@ -70,14 +68,7 @@ impl Timed {
 
 impl<K, V> MapState<K, V> {
     pub(super) fn new() -> Self {
-        MapState {
-            table: HashTable::new(),
-            timers: None,
-            displaced: VecDeque::new(),
-            inserted: 0,
-            expired: 0,
-            elapsed: wheels_begin(),
-        }
+        MapState { table: HashTable::new(), timers: None, displaced: VecDeque::new(), inserted: 0, expired: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -120,8 +111,8 @@ impl<K, V> MapState<K, V> {
     #[cold]
     fn make_wheel(&mut self) {
         // Entries that are due come out in order, so the wheel must not have gone by the first.
-        let first = self.earliest().map_or(self.elapsed, |entry| entry.deadline.min(self.elapsed));
-        let mut wheel = Box::new(Wheel::starting_at(first));
+        let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin());
+        let mut wheel = Box::new(Wheel::starting_at(begin));
         for entry in &mut self.table {
             entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
         }
@@ -145,7 +136,6 @@ impl<K, V> MapState<K, V> {
     /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps. No
     /// entry is due before `next`.
     pub(super) fn take_due(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
-        self.elapsed = self.elapsed.max(now);
         let taken = match self.displaced.pop_front() {
             Some(displaced) => {
                 if self.displaced.is_empty() {

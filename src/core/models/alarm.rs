@@ -9,7 +9,6 @@ use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, Booker, BookerId, booked};
 use crate::core::helpers::Helpers;
-use crate::core::schedule::Begun;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -159,7 +158,7 @@ fn an_interrupted_turn_against_the_alarm() {
         let due = world.register(near(1));
         let schedule = world.timer.schedule;
         let begin_and_interrupt = move || {
-            if schedule.begin_turn(None) == Begun::Turn {
+            if schedule.begin_turn(None) {
                 schedule.interrupt_turn(false);
             }
         };

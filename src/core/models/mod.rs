@@ -317,7 +317,7 @@ impl Task {
 
 /// Polls a sleep, and returns an error instead of a panic.
 pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
-    sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())))
+    sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())), false)
 }
 
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F, woken: &Arc<Woken>) -> Poll<F::Output> {

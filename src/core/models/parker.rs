@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::{Woken, check, far, race, race_three};
 use crate::core::parker::Next;
-use crate::core::parker::{Found, Parker, Phase};
+use crate::core::parker::{Parker, Phase};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -25,7 +25,7 @@ impl Place {
         assert!(self.wheels[wheel].registered(deadline));
         if self.parker.is_too_late_for(deadline) {
             let mut locked = self.parker.lock();
-            if locked.registered(deadline) == Found::Late {
+            if locked.registered(deadline) {
                 let waker = locked.take();
                 locked.leave();
                 drop(locked);

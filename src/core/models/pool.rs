@@ -21,7 +21,7 @@ fn settings() -> Settings {
 }
 
 fn open() -> TimerLease {
-    TimerLease::open(&settings())
+    TimerLease::open(false, &settings())
 }
 
 fn shares_memory(one: TimerLease, other: TimerLease) -> bool {
@@ -67,7 +67,7 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
 
 /// A timer without a driver, as the process's own is.
 fn driverless() -> TimerLease {
-    TimerLease::open_driverless(&settings())
+    TimerLease::open(true, &settings())
 }
 
 fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {

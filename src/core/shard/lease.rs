@@ -7,6 +7,7 @@ use super::{EntryState, InsertError, Key, Shard};
 use crate::clock;
 use crate::core::epoch::Epoch;
 use crate::core::schedule::Schedule;
+use crate::core::statistics::Snapshot;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
@@ -42,10 +43,17 @@ impl ShardLease {
         self.epoch
     }
 
-    /// Whether the timer is still its runtime's. See [`Shard::is_default`].
+    /// Whether the timer is still its runtime's. For a timer that was never a runtime's: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
-        self.shard.is_default(self.epoch)
+        self.default.load(Ordering::SeqCst) == self.epoch.0
+    }
+
+    /// Another timer was installed in place of this one, or it has ended.
+    pub(crate) fn replace(self) {
+        // If the shard serves another timer by now, nothing changes.
+        let (epoch, next) = (self.epoch.0, self.epoch.next().0);
+        let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Whether this is a shard of the timer with this schedule and epoch.
@@ -58,7 +66,7 @@ impl ShardLease {
     pub(crate) fn name(self) -> Option<&'static str> {
         let name = self.schedule.name();
         // Checked last: see where it is set.
-        if self.shard.was_opened_for(self.epoch) { name } else { None }
+        if self.serves() { name } else { None }
     }
 
     /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
@@ -109,15 +117,35 @@ impl ShardLease {
 
     /// Removes a user. The timer ends if it was the last and nothing waits.
     pub(crate) fn leave(self) {
-        if self.shard.leave(self.epoch) {
+        if self.users.leave(self.epoch) {
             self.schedule.unused(self.epoch);
         }
     }
 
-    /// Whether the shard serves the timer.
+    /// Whether the timer has users or entries here.
+    pub(crate) fn is_used(self) -> bool {
+        self.users.are_any(self.epoch) || !self.lock().wheel.is_empty()
+    }
+
+    /// Whether no later timer has the shard.
     #[inline]
-    fn serves(self) -> bool {
+    pub(crate) fn serves(self) -> bool {
         self.serves.load(Ordering::Acquire) == self.epoch.0
+    }
+
+    /// Adds the counts of the timer; nothing if another timer has the shard by now.
+    pub(crate) fn add_to(self, sum: &mut Snapshot) {
+        let state = self.lock();
+        if !self.serves() {
+            return;
+        }
+        sum.registered += state.wheel.inserted() - state.inserted_before;
+        sum.cascaded += state.wheel.cascaded() - state.cascaded_before;
+        sum.pending += state.wheel.len() as u64;
+        sum.lateness.add(&state.lateness);
+        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
+            *sum |= slots;
+        }
     }
 
     /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
@@ -149,7 +177,7 @@ impl ShardLease {
     pub(crate) fn insert(self, deadline: Tick, waker: Waker) -> Result<Key, InsertError> {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
-        let admitted = if !state.serves(self.epoch) {
+        let admitted = if state.open_for != self.epoch {
             Err(InsertError::Closed)
         } else if self.is_past(&state, deadline) {
             Err(InsertError::AlreadyDue)
@@ -178,7 +206,7 @@ impl ShardLease {
     fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let entry = if state.serves(self.epoch) { EntryState::Fired } else { EntryState::Gone };
+            let entry = if state.open_for == self.epoch { EntryState::Fired } else { EntryState::Gone };
             drop(state);
             drop(clone);
             return Ok(entry);

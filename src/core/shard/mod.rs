@@ -20,7 +20,7 @@ use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::schedule::Schedule;
-use crate::core::statistics::{Counts, Lateness, Snapshot};
+use crate::core::statistics::Lateness;
 use crate::seam;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -45,25 +45,25 @@ pub(crate) struct Shard {
     fired_through: AtomicU64,
     /// Deadlines are rounded up to multiples of so many ticks.
     resolution: AtomicU64,
-    /// The epoch of `fired_through`; stored after that was set back.
+    /// The epoch of the timer served now, or of the last one if the shard is closed. Changes only under the lock, after
+    /// `fired_through` was set back.
     serves: AtomicU32,
     /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
     default: AtomicU32,
     /// Whether the driver hears of removals. Changes only under the lock.
     publishes_removals: AtomicBool,
     /// Who may yet register with the timer: all its owners together, and each sleep that was made on it by a handle.
-    users: Holders,
+    pub(crate) users: Holders,
 }
 
 pub(crate) struct ShardState {
     pub(crate) wheel: Wheel<Waker>,
-    /// The epoch of the timer served now, or of the last one if the shard is closed.
-    epoch: Epoch,
-    open: bool,
-    fired: u64,
+    /// The timer that takes entries here, until it ends.
+    open_for: Epoch,
     lateness: Lateness,
-    /// What the wheel had counted when the shard was opened.
-    before: Counts,
+    /// How many entries the wheel had inserted, and how many it had moved, when the shard was opened.
+    inserted_before: u64,
+    cascaded_before: u64,
 }
 
 /// Why an entry was not inserted.
@@ -97,11 +97,10 @@ impl Shard {
         Shard {
             state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
-                epoch: Epoch(0),
-                open: false,
-                fired: 0,
+                open_for: Epoch::NONE,
                 lateness: Lateness::new(),
-                before: Counts::default(),
+                inserted_before: 0,
+                cascaded_before: 0,
             }),
             next: Next::never(),
             fired_through: AtomicU64::new(0),
@@ -239,7 +238,7 @@ impl Shard {
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         self.state.give_way();
         let mut state = self.lock();
-        if !state.open {
+        if state.open_for == Epoch::NONE {
             // `close`, which has moved the wheel beyond any time, wakes what is left.
             self.next.publish(None);
             return 0;
@@ -247,23 +246,16 @@ impl Shard {
         let address = self.address();
         let ShardState { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
-        let taken = take_due(wheel, now, &mut wakes.wakers, |deadline| {
+        let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             seam::fires(address, deadline);
         });
         seam::arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
-        match taken {
-            Taken::All => {
-                self.look(&state);
-                self.fired_through.fetch_max(now.0, Ordering::Release);
-            }
-            // Entries come out in order of deadlines, and others of this tick may be left.
-            Taken::Through(last) => {
-                self.fired_through.fetch_max(last.0.saturating_sub(1), Ordering::Release);
-            }
+        if through.is_none() {
+            self.look(&state);
         }
-        state.fired += wakes.wakers.len() as u64;
+        self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
         drop(state);
         wakes.wake_all()
     }
@@ -274,37 +266,15 @@ impl Shard {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(crate) fn was_opened_for(&self, epoch: Epoch) -> bool {
-        self.lock().epoch == epoch
-    }
-
-    /// Adds the counts of a timer; nothing if the shard serves another by now.
-    pub(crate) fn add_to(&self, sum: &mut Snapshot, epoch: Epoch) {
-        let state = self.lock();
-        if state.epoch != epoch {
-            return;
-        }
-        let counts = state.count();
-        sum.counts.registered += counts.registered - state.before.registered;
-        sum.counts.cascaded += counts.cascaded - state.before.cascaded;
-        sum.counts.fired += counts.fired;
-        sum.counts.pending += counts.pending;
-        sum.lateness.add(&state.lateness);
-        for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
-            *sum |= slots;
-        }
-    }
-
     /// Takes entries for a timer from now on.
     pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
         self.publishes_removals.store(false, Ordering::Relaxed);
         state.wheel.restart();
-        (state.epoch, state.open) = (epoch, true);
-        state.fired = 0;
+        state.open_for = epoch;
         state.lateness = Lateness::new();
-        state.before = state.count();
+        (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
         self.users.begin(epoch);
@@ -317,28 +287,6 @@ impl Shard {
         self.lock().wheel.skip_to(tick);
     }
 
-    /// Removes a user of a timer. Returns whether it was the last here.
-    pub(crate) fn leave(&self, epoch: Epoch) -> bool {
-        self.users.leave(epoch)
-    }
-
-    /// Whether a timer has users or entries here.
-    pub(crate) fn is_used(&self, epoch: Epoch) -> bool {
-        self.users.are_any(epoch) || !self.lock().wheel.is_empty()
-    }
-
-    /// Another timer was installed in place of the one with this epoch, or it has ended.
-    pub(crate) fn replace(&self, epoch: Epoch) {
-        // If the shard serves another timer by now, nothing changes.
-        let _ = self.default.compare_exchange(epoch.0, epoch.next().0, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    /// Whether a timer is still its runtime's. For a timer that was never a runtime's: whether it has not ended.
-    #[inline]
-    pub(crate) fn is_default(&self, epoch: Epoch) -> bool {
-        self.default.load(Ordering::SeqCst) == epoch.0
-    }
-
     /// Takes no more entries, and wakes those it has, whose next poll finds that the timer has ended. Returns how many
     /// there were.
     pub(crate) fn close(&self) -> usize {
@@ -346,60 +294,44 @@ impl Shard {
         let mut pending = 0;
         loop {
             let mut state = self.lock();
-            state.open = false;
+            state.open_for = Epoch::NONE;
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
             // Stepping to the last tick empties the wheel, which this timer uses no more.
-            let taken = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
+            let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
             self.capacity.give(wakes.wakers.len());
             drop(state);
             pending += wakes.wake_all();
-            if let Taken::All = taken {
+            if rest.is_none() {
                 return pending;
             }
         }
     }
 }
 
-/// How far a hold of the lock got.
-enum Taken {
-    /// Nothing due is left.
-    All,
-    /// Everything before this deadline was taken out.
-    Through(Tick),
-}
-
-/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each.
-fn take_due(wheel: &mut Wheel<Waker>, now: Tick, wakers: &mut Vec<Waker>, mut record: impl FnMut(Tick)) -> Taken {
+/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each. Returns `None` if nothing
+/// due is left, and otherwise the tick through which all were taken out.
+fn take_due(
+    wheel: &mut Wheel<Waker>,
+    now: Tick,
+    wakers: &mut Vec<Waker>,
+    mut record: impl FnMut(Tick),
+) -> Option<Tick> {
     let mut through = Tick::ZERO;
     let before = wheel.cascaded();
     while wakers.len() < WAKES && wheel.cascaded() - before < MOVES {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
-                through = deadline;
+                // Entries come out in order of deadlines, and others of this one may be left.
+                through = Tick(deadline.0.saturating_sub(1));
                 record(deadline);
                 wakers.push(value);
             }
             Step::Cascaded => {}
-            Step::Done => return Taken::All,
+            Step::Done => return None,
         }
     }
-    Taken::Through(through)
-}
-
-impl ShardState {
-    fn serves(&self, epoch: Epoch) -> bool {
-        self.open && self.epoch == epoch
-    }
-
-    fn count(&self) -> Counts {
-        Counts {
-            registered: self.wheel.inserted(),
-            fired: self.fired,
-            pending: self.wheel.len() as u64,
-            cascaded: self.wheel.cascaded(),
-        }
-    }
+    Some(through)
 }
 
 impl WakeList {

@@ -29,7 +29,7 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
 use block_on::Blocking;
 use canary::Canary;
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
-pub(crate) use watch::{Held, Settling, Still, Watch};
+pub(crate) use watch::{Held, Settling, Still, Watch, remove};
 
 use crate::core::registry;
 use crate::util::waits;

@@ -34,6 +34,8 @@ pub(crate) struct Watch {
     /// How many threads wait until it is idle, and need tokio not to wake it meanwhile for alarms of ours.
     still: AtomicUsize,
     holds: Mutex<Holds>,
+    /// Where blocking work was begun that has not ended, as far as it lets itself be seen.
+    work: Mutex<Vec<&'static Location<'static>>>,
     /// How often the clock was paused or resumed, or the runtime ended.
     pauses: Counter,
     has_ended: AtomicBool,
@@ -60,6 +62,9 @@ pub(crate) struct Held {
 /// Keeps the clocks that follow a runtime from moving by themselves.
 pub(crate) struct Settling(Arc<Watch>);
 
+/// Blocking work on a runtime.
+pub(crate) struct Work(Arc<Watch>, &'static Location<'static>);
+
 /// Keeps alarms of ours from waking a runtime whose clock tokio has paused.
 pub(crate) struct Still(Arc<Watch>);
 
@@ -79,6 +84,7 @@ impl Watch {
             settling: AtomicUsize::new(0),
             still: AtomicUsize::new(0),
             holds: Mutex::default(),
+            work: Mutex::default(),
             pauses: Counter::new(0),
             has_ended: AtomicBool::new(false),
         });
@@ -136,7 +142,19 @@ impl Watch {
         let own = self.own();
         let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
         let before = waits();
-        before.is_some() && self.detector().is_idle(&self.blocking, own.as_deref(), self.own_work()) && waits() == before
+        let is_idle = |own| self.detector().is_idle(&self.blocking, own, self.own_work());
+        // The work first: if it has ended, it has woken what waited for it.
+        before.is_some() && !self.works() && is_idle(own.as_deref()) && waits() == before && !self.works()
+    }
+
+    fn works(&self) -> bool {
+        !lock(&self.work).is_empty()
+    }
+
+    /// Blocking work is begun at `place`.
+    pub(crate) fn begin_work(self: Arc<Self>, place: &'static Location<'static>) -> Work {
+        lock(&self.work).push(place);
+        Work(self, place)
     }
 
     /// How much blocking work of the runtime is ours.
@@ -211,8 +229,9 @@ impl Watch {
         let runs = own.as_ref().is_some_and(|own| own.waits().is_none());
         let described = self.detector().describe(&self.blocking);
         described.or_else(|| runs.then(|| "the bubble's future runs".into())).or_else(|| {
-            let works = own.is_some_and(|own| !own.has_no_blocking_work(&self.runtime, self.own_work()));
-            works.then(|| "blocking work runs".into())
+            let work = lock(&self.work).first().map(|place| format!("blocking work runs that was begun at {place}"));
+            let unknown = || own.is_some_and(|own| !own.has_no_blocking_work(&self.runtime, self.own_work()));
+            work.or_else(|| unknown().then(|| "blocking work runs".into()))
         })
     }
 
@@ -255,6 +274,12 @@ impl Drop for Settling {
     }
 }
 
+impl Drop for Work {
+    fn drop(&mut self) {
+        remove(&mut lock(&self.0.work), self.1);
+    }
+}
+
 impl Drop for Still {
     fn drop(&mut self) {
         if self.0.still.fetch_sub(1, SeqCst) == 1 {
@@ -267,10 +292,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut holds = lock(&self.watch.holds);
         match self.by {
-            Some(place) => {
-                let at = holds.tests.iter().position(|held| *held == place);
-                at.map(|at| holds.tests.swap_remove(at));
-            }
+            Some(place) => remove(&mut holds.tests, place),
             None => holds.movers -= 1,
         }
         let task = if holds.tests.is_empty() && holds.movers == 0 { holds.task.take() } else { None };
@@ -283,6 +305,12 @@ impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("by", &self.by).finish_non_exhaustive()
     }
+}
+
+/// Removes one of those that were begun at a place.
+pub(crate) fn remove(places: &mut Vec<&'static Location<'static>>, place: &'static Location<'static>) {
+    let at = places.iter().position(|begun| *begun == place);
+    at.map(|at| places.swap_remove(at));
 }
 
 fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
