@@ -431,7 +431,7 @@ fn messages_through_sockets() {
         let connect = TcpStream::connect(listener.local_addr().unwrap());
         let connected = no_time_passes_during(async { tokio::try_join!(connect, listener.accept()) }).await;
         let (near, (far, _)) = connected.unwrap();
-        [&near, &far].map(|end| end.set_nodelay(true).unwrap());
+        [&near, &far].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
         echoes(near, far).await;
         #[cfg(unix)]
         {
