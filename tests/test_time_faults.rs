@@ -539,7 +539,8 @@ mod left {
 
     #[test]
     fn a_server_answers_a_client_on_the_thread_that_started_it() {
-        let clients: [(&str, fn(std::net::SocketAddr)); 5] = [
+        type Client = (&'static str, fn(std::net::SocketAddr));
+        let clients: [Client; 5] = [
             ("a current-thread runtime", |address| current_thread().block_on(requests(address))),
             ("a multi-thread runtime", |address| multi_thread(2).block_on(requests(address))),
             ("a task of a multi-thread runtime", |address| {
@@ -828,11 +829,11 @@ mod in_force {
             let hold = runs.clock.hold();
             let begun = std::time::Instant::now();
             moment(&mut runs.random);
-            let held = begun.elapsed();
+            let length = begun.elapsed();
             drop(hold);
             moment(&mut runs.random);
             // A number of 53 bits is a rounded one.
-            runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(held).mul_f64(rate)
+            runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(length).mul_f64(rate)
         });
     }
 
@@ -845,15 +846,15 @@ mod in_force {
                     step();
                     let clock = ManualClock::new();
                     let timer = Timer::builder().clock(&clock).build().unwrap();
-                    let (held, shown) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
-                    let (holds, shows, stops) = (held.clone(), shown.clone(), clock.clone());
+                    let (kept, shown) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+                    let (keeps, looks, stops) = (kept.clone(), shown.clone(), clock.clone());
                     let waker = on_wake(move || {
                         if asks_for_rate {
                             stops.rate(0.0);
                         } else {
-                            *holds.lock().unwrap() = Some(stops.hold());
+                            *keeps.lock().unwrap() = Some(stops.hold());
                         }
-                        *shows.lock().unwrap() = Some(stops.now());
+                        *looks.lock().unwrap() = Some(stops.now());
                     });
                     let mut sleep = timer.sleep(ms(1));
                     assert!(poll_with(&mut sleep, &waker).is_pending());

@@ -29,7 +29,7 @@ use tokio::sync::{Barrier, Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet, yield_now};
 
 /// How many programs run on each kind of runtime.
-const ROUNDS: u64 = 25;
+const ROUNDS: u64 = 30;
 
 /// A kind of runtime, and where on it a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,11 @@ impl Task {
     async fn check(&self, after: impl fmt::Display + Send) {
         let shown = self.start.elapsed();
         if shown != self.at {
-            let (what, by) = if shown < self.at { ("early", self.at - shown) } else { ("late", shown - self.at) };
+            let (what, by) = if shown < self.at {
+                ("early", self.at.saturating_sub(shown))
+            } else {
+                ("late", shown.saturating_sub(self.at))
+            };
             self.fail(format!("{by:?} {what} at {:?}, after {after}", self.at)).await;
         }
         step();
@@ -356,7 +360,7 @@ impl Task {
     async fn ticks(&mut self) {
         let (period, first) = (self.length().max(Duration::from_nanos(1)), self.at);
         let mut every = interval(period);
-        for n in 0..1 + u32::try_from(self.random.below(8)).unwrap() {
+        for n in 0..=u32::try_from(self.random.below(8)).unwrap() {
             let due = first + n * period;
             let tick = every.tick().await;
             self.fail_unless(tick == self.start + due, format!("tick {n} says {:?}", tick - self.start)).await;
@@ -369,7 +373,7 @@ impl Task {
 
     async fn queues(&mut self) {
         let (mut queue, mut due) = (DelayQueue::new(), Vec::new());
-        for n in 0..1 + self.random.below(6) {
+        for n in 0..=self.random.below(6) {
             let length = self.length();
             let key = queue.insert(n, length);
             match self.random.below(5) {
@@ -436,7 +440,7 @@ impl Task {
     async fn aborts(&mut self) {
         let sleeps = 1_000 * HOUR + self.length();
         let mut tasks = JoinSet::new();
-        for _ in 0..1 + self.random.below(3) {
+        for _ in 0..=self.random.below(3) {
             if self.kind.is_local() {
                 tasks.spawn_local(sleep(sleeps));
             } else {
@@ -519,7 +523,7 @@ impl Task {
             }
             task
         });
-        let receives = self.child("receives", move |mut task| async move {
+        let other = self.child("receives", move |mut task| async move {
             // Nothing was sent before this, or it would have come.
             let mut not_before = Duration::ZERO;
             for _ in 0..messages {
@@ -548,7 +552,7 @@ impl Task {
             }
             task
         });
-        self.join(vec![sends, receives]).await;
+        self.join(vec![sends, other]).await;
     }
 
     /// Two tasks that wait for each other in turn.
@@ -584,20 +588,20 @@ impl Task {
     async fn notifies(&mut self) {
         let (notify, at) = (Arc::new(Notify::new()), Arc::<Mutex<Option<Duration>>>::default());
         let (notified, notified_at) = (notify.clone(), at.clone());
-        let notifies = self.child("notifies", move |mut task| async move {
+        let one = self.child("notifies", move |mut task| async move {
             task.maybe_nap().await;
             *at.lock().unwrap() = Some(task.at);
             notify.notify_one();
             task
         });
-        let waits = self.child("waits", move |mut task| async move {
+        let other = self.child("waits", move |mut task| async move {
             task.maybe_nap().await;
             notified.notified().await;
             let at = *notified_at.lock().unwrap();
             task.received(at.unwrap(), "a notification").await;
             task
         });
-        self.join(vec![notifies, waits]).await;
+        self.join(vec![one, other]).await;
     }
 
     /// Several wait for versions of one value.
@@ -611,7 +615,7 @@ impl Task {
             }
             task
         })];
-        for _ in 0..1 + self.random.below(3) {
+        for _ in 0..=self.random.below(3) {
             let mut receiver = receiver.clone();
             tasks.push(self.child("watches", move |mut task| async move {
                 for version in 0..versions {
@@ -691,7 +695,9 @@ impl Task {
         let (near, (far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
         self.check("a connection").await;
         // Without this the system waits for some real time before it sends, which nothing shows.
-        [&near, &far].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
+        for end in [&near, &far] {
+            end.set_nodelay(true).unwrap();
+        }
         self.talks_through(near, far).await;
     }
 
@@ -749,10 +755,10 @@ impl Task {
             }
             task
         })];
-        for _ in 0..1 + self.random.below(4) {
+        for _ in 0..=self.random.below(4) {
             let requests = requests.clone();
             tasks.push(self.child("asks", move |mut task| async move {
-                for _ in 0..1 + task.random.below(4) {
+                for _ in 0..=task.random.below(4) {
                     task.maybe_nap().await;
                     let (answer, answered) = oneshot::channel();
                     let takes = task.length();
@@ -772,7 +778,7 @@ impl Task {
     /// A `JoinSet` whose tasks end in the order of their sleeps.
     async fn joins_as_they_end(&mut self) {
         let (mut set, mut ends) = (JoinSet::new(), Vec::new());
-        for _ in 0..1 + self.random.below(6) {
+        for _ in 0..=self.random.below(6) {
             let length = self.length();
             ends.push(self.at + length);
             if self.kind.is_local() {
