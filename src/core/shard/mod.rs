@@ -43,6 +43,8 @@ pub(crate) struct Shard {
     state: FairMutex<ShardState>,
     next: Next,
     fired_through: AtomicU64,
+    /// Whether the driver hears of removals. Changes only under the lock.
+    publishes_removals: AtomicBool,
     /// Deadlines are rounded up to multiples of so many ticks.
     resolution: AtomicU64,
     /// The epoch of the timer served now, or of the last one if the shard is closed. Changes only under the lock, after
@@ -50,8 +52,6 @@ pub(crate) struct Shard {
     serves: AtomicU32,
     /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
     default: AtomicU32,
-    /// Whether the driver hears of removals. Changes only under the lock.
-    publishes_removals: AtomicBool,
     /// Who may yet register with the timer: all its owners together, and each sleep that was made on it by a handle.
     pub(crate) users: Holders,
 }
