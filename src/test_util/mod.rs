@@ -11,11 +11,12 @@
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::future::Future;
-use std::panic::Location;
+use std::panic::{Location, resume_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 mod auto_advance;
 mod bubble;
@@ -209,9 +210,27 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let work = Watch::of(&Handle::current()).begin_work(Location::caller());
-    tokio::task::spawn_blocking(move || {
-        let _work = work;
+    /// Cancels work that has not begun.
+    struct Abort(AbortHandle);
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+
+    let work = Arc::new(Watch::of(&Handle::current()).begin_work(Location::caller()));
+    let until_it_ends = work.clone();
+    let blocking = tokio::task::spawn_blocking(move || {
+        let _work = until_it_ends;
         code()
+    });
+    let abort = Abort(blocking.abort_handle());
+    // The work ends in a task, which is seen until it has woken what waits for it.
+    tokio::spawn(async move {
+        let (_work, _abort) = (work, abort);
+        blocking.await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => panic!("the runtime is shut down"),
+        })
     })
 }

@@ -103,7 +103,7 @@ impl<A: Action> WhenIdle<A> {
         while !stopped.load(SeqCst) && !self.watch.has_ended() {
             let state = self.action.state();
             let before = std::mem::replace(&mut steps, self.watch.steps());
-            let rests = steps == before && steps.all_rest();
+            let rests = steps == before && steps.all_rest() && !self.watch.any_blocking_runs();
             if !rests {
                 rests_since = Instant::now();
             }

@@ -84,11 +84,11 @@ impl IdleDetector {
         })
     }
 
-    /// Whether the runtime is idle. `own` is what we know of one that we have built.
-    fn is_idle(&mut self, blocking: &Blocking, own: Option<&OwnRuntime>, own_work: usize) -> bool {
+    /// Whether the runtime is idle. Blocking work is seen by its `threads`, if we have built it.
+    fn is_idle(&mut self, blocking: &Blocking, threads: Option<&OwnThreads>, own_work: usize) -> bool {
         let Some(mut count) = self.rests(blocking) else { return false };
-        if let Some(own) = own {
-            if !own.has_no_blocking_work(&self.runtime, own_work) {
+        if let Some(threads) = threads {
+            if !threads.have_no_work(&self.runtime, own_work) {
                 return false;
             }
             // The end of blocking work unparks the thread of a current-thread runtime.

@@ -45,6 +45,14 @@ impl OwnThreads {
         builder.on_thread_stop(move || _ = ends.fetch_sub(1, SeqCst));
         OwnThreads { live, workers }
     }
+
+    /// Whether no blocking work runs, or waits to run, but `own` work of ours.
+    pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
+        let live = self.live.clone();
+        let (sender, ran) = mpsc::channel();
+        runtime.spawn_blocking(move || sender.send(live.load(SeqCst)));
+        ran.recv_timeout(LONGEST_LOOK) == Ok(self.workers + own + 1)
+    }
 }
 
 impl OwnRuntime {
@@ -68,12 +76,8 @@ impl OwnRuntime {
         (self.begins.load(SeqCst) == waits).then_some(waits)
     }
 
-    /// Whether no blocking work runs, or waits to run, but `own` work of ours.
-    pub(super) fn has_no_blocking_work(&self, runtime: &Handle, own: usize) -> bool {
-        let Some(OwnThreads { live, workers }) = self.threads.clone() else { return true };
-        let (sender, ran) = mpsc::channel();
-        runtime.spawn_blocking(move || sender.send(live.load(SeqCst)));
-        ran.recv_timeout(LONGEST_LOOK) == Ok(workers + own + 1)
+    pub(super) fn threads(&self) -> Option<&OwnThreads> {
+        self.threads.as_ref()
     }
 }
 
@@ -137,8 +141,7 @@ mod tests {
             let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
             let threads = OwnThreads::of(builder.worker_threads(workers.max(1)), workers);
             let runtime = builder.build().unwrap();
-            let own = OwnRuntime::new(Waker::noop().clone(), Some(threads));
-            let is_free = || own.has_no_blocking_work(runtime.handle(), 0);
+            let is_free = || threads.have_no_work(runtime.handle(), 0);
             let becomes_free = || while !is_free() {};
             becomes_free();
             let (release, released) = mpsc::channel::<()>();

@@ -133,6 +133,11 @@ impl Watch {
         self.detector().steps()
     }
 
+    /// Whether a thread that blocks on the runtime is seen to run.
+    pub(crate) fn any_blocking_runs(&self) -> bool {
+        self.blocking.any_runs()
+    }
+
     /// For how long nothing may run until nothing runs, as far as can be seen.
     pub(crate) fn grace(&self) -> Duration {
         self.blocking.grace()
@@ -142,9 +147,10 @@ impl Watch {
         let own = self.own();
         let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
         let before = waits();
-        let is_idle = |own| self.detector().is_idle(&self.blocking, own, self.own_work());
+        let threads = own.as_ref().and_then(|own| own.threads());
+        let is_idle = || self.detector().is_idle(&self.blocking, threads, self.own_work());
         // The work first: if it has ended, it has woken what waited for it.
-        before.is_some() && !self.works() && is_idle(own.as_deref()) && waits() == before && !self.works()
+        before.is_some() && !self.works() && is_idle() && waits() == before && !self.works()
     }
 
     fn works(&self) -> bool {
@@ -230,7 +236,8 @@ impl Watch {
         let described = self.detector().describe(&self.blocking);
         described.or_else(|| runs.then(|| "the bubble's future runs".into())).or_else(|| {
             let work = lock(&self.work).first().map(|place| format!("blocking work runs that was begun at {place}"));
-            let unknown = || own.is_some_and(|own| !own.has_no_blocking_work(&self.runtime, self.own_work()));
+            let threads = own.as_ref().and_then(|own| own.threads());
+            let unknown = || threads.is_some_and(|threads| !threads.have_no_work(&self.runtime, self.own_work()));
             work.or_else(|| unknown().then(|| "blocking work runs".into()))
         })
     }
