@@ -238,11 +238,6 @@ mod left {
     }
 
     #[test]
-    fn it_computes() {
-        after_each_way(|| Then::repeats(std::hint::spin_loop));
-    }
-
-    #[test]
     fn it_ends() {
         after_each_way(|| Then::new(|| (), || ()));
     }
@@ -416,7 +411,7 @@ mod left {
     fn it_sleeps_in_other_runtimes() {
         for other in [current_thread, || multi_thread(1)] {
             after_each_way(|| Then::repeats(move || other().block_on(sleep(ms(20)))));
-            after_each_way(|| Then::repeats(move || other().block_on(tokio::time::sleep(ms(20)))));
+            after_each_way(|| Then::repeats(move || other().block_on(async { tokio::time::sleep(ms(20)).await })));
         }
     }
 
@@ -428,10 +423,9 @@ mod left {
     }
 
     /// Things that look different to the system.
-    fn a_few() -> [fn() -> Then; 4] {
+    fn a_few() -> [fn() -> Then; 3] {
         [
             || Then::repeats(|| thread::sleep(ms(100))),
-            || Then::repeats(std::hint::spin_loop),
             || {
                 let (sender, receiver) = mpsc::channel();
                 Then::new(move || receiver.recv().unwrap(), move || sender.send(()).unwrap())
@@ -450,7 +444,7 @@ mod left {
     #[test]
     fn a_worker_of_another_runtime() {
         // It cannot be in two runtimes.
-        for then in &a_few()[..3] {
+        for then in &a_few()[..2] {
             goes_on_after(&[(Host::WorkerOfAnother, LET_GO)], then);
         }
         goes_on_after(&[(Host::IdleWorkerOfAnother, LET_GO)], || Then::repeats(|| thread::sleep(ms(100))));
@@ -710,7 +704,6 @@ mod in_force {
     struct Runs {
         clock: ManualClock,
         timer: Timer,
-        fired: Arc<AtomicUsize>,
         sleeps: Vec<hairspring::Sleep>,
         random: Random,
     }
@@ -719,30 +712,26 @@ mod in_force {
         fn new() -> Runs {
             let clock = ManualClock::new();
             let timer = Timer::builder().clock(&clock).build().unwrap();
-            Runs { clock, timer, fired: Arc::default(), sleeps: Vec::new(), random: Random::new(1) }
+            Runs { clock, timer, sleeps: Vec::new(), random: Random::new(1) }
         }
 
         /// Runs for a moment.
         fn run_at(&mut self, rate: f64) {
-            let fired = self.fired.clone();
-            let waker = on_wake(move || {
-                fired.fetch_add(1, SeqCst);
-            });
             self.sleeps.clear();
             for _ in 0..100 {
                 let mut sleep = self.timer.sleep(self.random.duration(ms(3)).mul_f64(rate));
-                let _ = poll_with(&mut sleep, &waker);
+                let _ = poll_with(&mut sleep, std::task::Waker::noop());
                 self.sleeps.push(sleep);
             }
             self.clock.rate(rate);
             moment(&mut self.random);
         }
 
-        /// How far it moves in a moment, and how many timers fire.
-        fn moves(&mut self) -> (Duration, usize) {
-            let (before, fired) = (self.clock.now(), self.fired.load(SeqCst));
+        /// How far it moves in a moment.
+        fn moves(&mut self) -> Duration {
+            let before = self.clock.now();
             moment(&mut self.random);
-            (self.clock.now() - before, self.fired.load(SeqCst) - fired)
+            self.clock.now() - before
         }
 
         fn waits_until_it_moves(&self) {
@@ -754,7 +743,6 @@ mod in_force {
     }
 
     const RATES: [f64; 2] = [1_000.0, 1e6];
-    const STILL: (Duration, usize) = (Duration::ZERO, 0);
 
     /// Fails if any of many tries of one rate or the other failed, with their number.
     fn never_fails(test: impl Fn(&mut Runs, f64) -> bool + Send + Sync + Clone + 'static) {
@@ -777,7 +765,7 @@ mod in_force {
         never_fails(|runs, rate| {
             runs.run_at(rate);
             let hold = runs.clock.hold();
-            let is_still = runs.moves() == STILL;
+            let is_still = runs.moves().is_zero();
             drop(hold);
             runs.waits_until_it_moves();
             is_still
@@ -789,7 +777,7 @@ mod in_force {
         never_fails(|runs, rate| {
             runs.run_at(rate);
             runs.clock.rate(0.0);
-            runs.moves() == STILL
+            runs.moves().is_zero()
         });
     }
 
@@ -799,7 +787,7 @@ mod in_force {
             runs.run_at(rate);
             let real = std::time::Instant::now();
             runs.clock.rate(1.0);
-            let (moved, _) = runs.moves();
+            let moved = runs.moves();
             moved <= real.elapsed()
         });
     }
@@ -812,9 +800,9 @@ mod in_force {
             moment(&mut runs.random);
             let real = std::time::Instant::now();
             runs.clock.rate(1.0);
-            let is_still = runs.moves() == STILL;
+            let is_still = runs.moves().is_zero();
             drop(hold);
-            let (moved, _) = runs.moves();
+            let moved = runs.moves();
             is_still && moved <= real.elapsed()
         });
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
@@ -53,7 +53,7 @@ impl ManualClock {
     ///
     /// Give the nodes of a cluster in one process clocks that run at 1.0 and 1.01, and they drift apart. You can still
     /// advance the clock. A [`hold`](Self::hold) stops it as long as it lives. Both a hold and a new rate are in force
-    /// when their call returns. When the last handle is dropped, the clock stops.
+    /// when their call returns: only timers that are due at what the clock shows may still fire. When the last handle is dropped, the clock stops.
     ///
     /// # Panics
     /// If `rate` is negative or not finite, or if the system refuses a thread for this.
@@ -77,18 +77,16 @@ impl ManualClock {
         const STEP: Duration = Duration::from_millis(1);
 
         assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock is zero or more, and finite, not {rate}");
-        let by = By::Rate(self.next_rate());
+        let number = self.next_rate();
         if rate == 0.0 {
             return;
         }
         let weak = self.downgrade();
         let run = move || {
-            let mut last = Instant::now();
-            while let Some(clock) = weak.upgrade().filter(|clock| clock.has_rate(by)) {
-                let passed = last.elapsed();
-                last += passed;
+            while let Some(clock) = weak.upgrade() {
+                let Some(passed) = clock.passed(number) else { break };
                 let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
-                clock.advance_by(passed, by);
+                clock.advance_by(passed, By::Rate(number));
                 drop(clock);
                 thread::sleep(STEP);
             }

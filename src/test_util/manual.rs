@@ -77,6 +77,8 @@ struct State {
     auto_advances: bool,
     /// How often it was given a rate.
     rate: u64,
+    /// The real time from which on it is to move by its rate.
+    runs_since: std::time::Instant,
 }
 
 /// Who moves a clock.
@@ -123,6 +125,7 @@ impl ManualClock {
             holds: Vec::new(),
             auto_advances: false,
             rate: 0,
+            runs_since: std::time::Instant::now(),
         };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
@@ -210,12 +213,19 @@ impl ManualClock {
     pub(super) fn next_rate(&self) -> u64 {
         let mut state = self.lock();
         state.rate += 1;
+        state.runs_since = std::time::Instant::now();
         state.rate
     }
 
-    /// Whether it was given no other rate since.
-    pub(super) fn has_rate(&self, by: By) -> bool {
-        by == By::Rate(self.lock().rate)
+    /// How much real time has passed in which it was to move by a rate; `None` if it was given another since.
+    pub(super) fn passed(&self, rate: u64) -> Option<Duration> {
+        let mut state = self.lock();
+        if state.rate != rate {
+            return None;
+        }
+        let passed = state.runs_since.elapsed();
+        state.runs_since += passed;
+        Some(if state.holds.is_empty() { passed } else { Duration::ZERO })
     }
 
     pub(super) fn begin_hold(&self, place: &'static Location<'static>) {
@@ -223,7 +233,11 @@ impl ManualClock {
     }
 
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
-        remove(&mut self.lock().holds, place);
+        let mut state = self.lock();
+        remove(&mut state.holds, place);
+        if state.holds.is_empty() {
+            state.runs_since = std::time::Instant::now();
+        }
     }
 
     /// Where tests took hold of it.

@@ -29,7 +29,6 @@ pub(crate) fn catch_panic(code: impl FnOnce()) {
 }
 
 /// Makes something that registers with the I/O driver of the current runtime.
-#[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
     if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
@@ -78,7 +77,6 @@ pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
 
 /// Whether no runtime of this process can have an I/O driver, as each has an epoll instance. `false` if the system does
 /// not say.
-#[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {
     use std::fs::{read_dir, read_link};

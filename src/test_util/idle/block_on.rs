@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::lock;
+use crate::util::panics;
 
 #[derive(Debug, Default)]
 pub(super) struct Blocking(Mutex<Vec<(ThreadId, Option<Seen>)>>);
@@ -34,16 +37,23 @@ impl Drop for BlocksOn {
     }
 }
 
-/// The calling thread blocks on a runtime from now on, or on none that is watched.
-pub(super) fn this_thread_blocks_on(on: Option<&Arc<Blocking>>) {
-    let new = on.map_or_else(Weak::new, Arc::downgrade);
+/// The calling thread is in a runtime, or in none that is watched.
+pub(super) fn this_thread_is_in(here: Option<(&Arc<Blocking>, &Handle)>) {
+    let new = here.map_or_else(Weak::new, |(blocking, _)| Arc::downgrade(blocking));
     let _ = BLOCKS_ON.try_with(|blocks_on| {
         if !blocks_on.borrow().0.ptr_eq(&new) {
-            let before = blocks_on.replace(BlocksOn(new));
+            let here = here.filter(|(_, runtime)| blocks_on_one(runtime));
+            let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
             drop(before);
-            on.inspect(|on| lock(&on.0).push((thread::current().id(), Seen::current())));
+            here.inspect(|(blocking, _)| lock(&blocking.0).push((thread::current().id(), Seen::current())));
         }
     });
+}
+
+/// Whether the calling thread is in `block_on`, and has not just entered a runtime. Tokio panics if it is.
+fn blocks_on_one(runtime: &Handle) -> bool {
+    let enters = || panics::silently(|| panics::if_enabled(|| runtime.block_on(async {})));
+    !panics::may_guess() || enters().is_err()
 }
 
 impl Blocking {
@@ -169,6 +179,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
 
+    use tokio::runtime::{Builder, Runtime};
+
     use super::*;
 
     /// Looks until the result is `runs`: a thread takes a moment before it waits.
@@ -179,15 +191,27 @@ mod tests {
         })
     }
 
-    /// A thread that blocks on a runtime, and then does something.
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().build().unwrap()
+    }
+
+    /// A thread that blocks on a runtime, and there does something.
     fn that_does(does: impl FnOnce() + Send + 'static) -> (Arc<Blocking>, thread::JoinHandle<()>) {
         let blocking = Arc::<Blocking>::default();
         let (on, (begins, begun)) = (blocking.clone(), mpsc::channel());
         let thread = thread::spawn(move || {
-            this_thread_blocks_on(Some(&on));
-            this_thread_blocks_on(Some(&on));
-            begins.send(()).unwrap();
-            does();
+            let runtime = runtime();
+            let here = Some((&on, runtime.handle()));
+            let entered = runtime.enter();
+            this_thread_is_in(here);
+            assert!(lock(&on.0).is_empty(), "it does not block");
+            drop(entered);
+            runtime.block_on(async {
+                this_thread_is_in(here);
+                this_thread_is_in(here);
+                begins.send(()).unwrap();
+                does();
+            });
         });
         begun.recv().unwrap();
         (blocking, thread)
@@ -249,7 +273,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         let (left, has_left) = mpsc::channel();
         let (blocking, thread) = that_does(move || {
-            this_thread_blocks_on(None);
+            this_thread_is_in(None);
             left.send(()).unwrap();
             let _ = wait.recv();
         });

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use super::block_on::{Blocking, this_thread_blocks_on};
+use super::block_on::{Blocking, this_thread_is_in};
 use super::{IdleDetector, LONGEST_LOOK, OwnRuntime, Steps, lock, wait_until};
 use crate::core::registry;
 use crate::test_util::held::{at_end_of, wake_drivers_on};
@@ -124,7 +124,7 @@ impl Watch {
             // bubble by its future.
             let observed =
                 |here: &&Watch| here.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread || here.own().is_some();
-            this_thread_blocks_on(here.filter(|here| !observed(here)).map(|here| &here.blocking));
+            this_thread_is_in(here.filter(|here| !observed(here)).map(|here| (&here.blocking, &here.runtime)));
         }
     }
 
