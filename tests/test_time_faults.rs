@@ -1135,8 +1135,8 @@ mod small_steps {
         });
     }
 
-    /// One task for each of tokio's timers and each of ours. Tokio's are up to two milliseconds late.
-    async fn both_kinds(naps: u32) {
+    /// One task for each of tokio's timers and each of ours. Tokio's are up to two milliseconds late, ours up to `late`.
+    async fn both_kinds(naps: u32, late: Duration) {
         let tasks = (0..12).map(|seed| async move {
             let mut random = Random::new(seed);
             for _ in 0..naps {
@@ -1145,8 +1145,9 @@ mod small_steps {
                 let end = Instant::now() + random.duration(nap);
                 if seed % 2 == 0 {
                     sleep_until(end).await;
-                    assert_eq!(Instant::now(), end);
-                    assert_eq!(tokio::time::Instant::now(), end.into());
+                    let now = Instant::now();
+                    assert!((end..=end + late).contains(&now), "{:?} late", now - end);
+                    assert_eq!(tokio::time::Instant::now(), now.into());
                 } else {
                     tokio::time::sleep_until(end.into()).await;
                     let now = Instant::now();
@@ -1161,13 +1162,13 @@ mod small_steps {
 
     #[test]
     fn beside_timers_of_tokios() {
-        on_tokios_clock(|| both_kinds(50));
+        on_tokios_clock(|| both_kinds(50, Duration::ZERO));
     }
 
     #[test]
     fn beside_timers_of_tokios_on_a_busy_machine() {
         let _busy = Busy::begin(6);
-        on_tokios_clock(|| both_kinds(8));
+        on_tokios_clock(|| both_kinds(2, ms(1)));
     }
 
     /// The next deadline is there as soon as the last has come, or is set back or forward.

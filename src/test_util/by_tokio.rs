@@ -12,9 +12,12 @@
 // Invariants
 // 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
 // 2. It moves to no deadline before tokio's own timers of an earlier millisecond have fired.
+// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up. As long as the clock is
+//    held, tokio's own timers wake the runtime in real time, which on a busy machine is more often than we can look.
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -64,15 +67,20 @@ fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
 
+/// How often, and for how long, the runtime is not found idle before a step is left to tokio.
+const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
+
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
     /// There as long as a thread is to take a step.
     step: Weak<()>,
+    /// What the clock showed when a step was last left to tokio.
+    left: Arc<AtomicU64>,
 }
 
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { step: Weak::new() }
+        Approach { step: Weak::new(), left: Arc::new(AtomicU64::new(u64::MAX)) }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -96,11 +104,19 @@ impl Approach {
     }
 
     fn begin_step(&mut self, timer: TimerLease) {
-        let Some(timer) = timer.try_hold().filter(|_| self.step.strong_count() == 0) else { return };
+        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
+        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
         let watch = Watch::of(&Handle::current());
         let is_needed = Arc::new(());
         self.step = Arc::downgrade(&is_needed);
-        let step = TakeStep { timer, is_needed: Some(is_needed), watch: watch.clone() };
+        let step = TakeStep {
+            timer,
+            is_needed: Some(is_needed),
+            failed: 0,
+            since: std::time::Instant::now(),
+            left: self.left.clone(),
+            watch: watch.clone(),
+        };
         let held = Some(watch.clone().hold(None));
         WhenIdle { held, patience: Duration::MAX, ..WhenIdle::new(watch, step) }.start();
     }
@@ -139,6 +155,10 @@ fn align(timer: &Shards, now: Tick) {
 struct TakeStep {
     timer: TimerHold,
     is_needed: Option<Arc<()>>,
+    /// How many looks have not found the runtime idle.
+    failed: u32,
+    since: std::time::Instant,
+    left: Arc<AtomicU64>,
     watch: Arc<Watch>,
 }
 
@@ -149,6 +169,15 @@ impl Action for TakeStep {
             () if self.watch.settles() => State::Settles,
             () if !self.watch.holds().is_empty() => State::Waits,
             () => State::Ready,
+        }
+    }
+
+    fn was_not_idle(&mut self) {
+        self.failed += 1;
+        if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
+            let _entered = self.watch.runtime().enter();
+            self.left.store(clock::now().0, SeqCst);
+            self.is_needed = None;
         }
     }
 

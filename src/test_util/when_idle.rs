@@ -28,6 +28,9 @@ pub(super) trait Action: Send + 'static {
     /// The runtime is idle. Returns whether this acted.
     fn act(&mut self) -> bool;
 
+    /// The runtime had seemed idle, and was not.
+    fn was_not_idle(&mut self) {}
+
     /// What to say if it did not act for `patience`, since the runtime does `what` or nothing.
     fn report(&self, patience: Duration, what: Option<&str>) -> Option<String>;
 }
@@ -112,8 +115,10 @@ impl<A: Action> WhenIdle<A> {
                 State::Ready => (rests, self.grace.max(self.watch.grace())),
                 State::Waits | State::Settles => (false, self.grace),
             };
-            if may_look && rests_since.elapsed() >= grace && self.is_idle(&mut still) {
-                if self.action.act() {
+            if may_look && rests_since.elapsed() >= grace {
+                if !self.is_idle(&mut still) {
+                    self.action.was_not_idle();
+                } else if self.action.act() {
                     (waits_since, has_reported) = (Instant::now(), false);
                     nap = Nap::new();
                 }
