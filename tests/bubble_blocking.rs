@@ -26,14 +26,16 @@ const MICRO: Duration = Duration::from_micros(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     OneThread,
+    Workers(usize),
 }
 
-const KINDS: [Kind; 1] = [Kind::OneThread];
+const KINDS: [Kind; 3] = [Kind::OneThread, Kind::Workers(1), Kind::Workers(3)];
 
 impl Kind {
     fn run<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
         match self {
             Kind::OneThread => bubble.run(code),
+            Kind::Workers(workers) => bubble.workers(workers).run(code),
         }
     }
 }

@@ -179,12 +179,10 @@ pub fn hold() -> Hold {
 /// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
 /// by itself until `code` has returned.
 ///
-/// The [`JoinHandle`] is tokio's. Work that was aborted before it began is cancelled, and holds the clock until tokio
-/// has dropped it; other work goes on and holds the clock until it ends, whether or not it is aborted or its handle
-/// dropped.
+/// Work that was aborted before it began never runs. Work that has begun goes on and holds the clock until it ends, even
+/// if its handle is aborted, which then reports it as cancelled, or dropped.
 ///
-/// Tokio's own function does this too on a current-thread runtime, and in a [`bubble`](bubble()). The work must not wait
-/// for time to pass.
+/// In a [`bubble`](bubble()) tokio's own function does this too. The work must not wait for time to pass.
 ///
 /// # Panics
 /// Outside a runtime, as tokio's does.
