@@ -1135,7 +1135,7 @@ mod small_steps {
         });
     }
 
-    /// One task for each of tokio's timers and each of ours. Tokio's are up to two milliseconds late, ours up to `late`.
+    /// One task for each of tokio's timers and each of ours. Tokio's are less than three milliseconds late, ours up to `late`.
     async fn both_kinds(naps: u32, late: Duration) {
         let tasks = (0..12).map(|seed| async move {
             let mut random = Random::new(seed);
@@ -1151,7 +1151,7 @@ mod small_steps {
                 } else {
                     tokio::time::sleep_until(end.into()).await;
                     let now = Instant::now();
-                    assert!((end..=end + ms(2)).contains(&now), "{:?} late", now - end);
+                    assert!((end..=end + ms(3)).contains(&now), "{:?} late", now - end);
                 }
             }
         });

@@ -44,9 +44,10 @@ enum Kind {
     /// The same on a multi-thread runtime.
     LocalOfWorkers,
     Bubble,
+    BubbleOfWorkers,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::StartPaused,
     Kind::PausedLater,
     Kind::Workers(1),
@@ -55,6 +56,7 @@ const KINDS: [Kind; 8] = [
     Kind::Local,
     Kind::LocalOfWorkers,
     Kind::Bubble,
+    Kind::BubbleOfWorkers,
 ];
 
 impl Kind {
@@ -64,12 +66,12 @@ impl Kind {
             Kind::Workers(workers) => multi_thread(workers),
             Kind::LocalOfWorkers => multi_thread(2),
             Kind::StartPaused | Kind::Local => paused(),
-            Kind::PausedLater | Kind::Bubble => current_thread(),
+            Kind::PausedLater | Kind::Bubble | Kind::BubbleOfWorkers => current_thread(),
         }
     }
 
     fn is_bubble(self) -> bool {
-        self == Kind::Bubble
+        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers)
     }
 
     fn is_local(self) -> bool {
@@ -83,7 +85,7 @@ impl Kind {
 
     /// Whether plain blocking work and files hold its clock.
     fn sees_blocking_work(self) -> bool {
-        self.is_bubble() || self.has_tokios_clock()
+        self.is_bubble()
     }
 
     /// Whether the clock sees the tasks of a program of this kind.
@@ -115,6 +117,7 @@ impl Kind {
     fn run(self, seed: u64) -> Result<(), String> {
         match self {
             Kind::Bubble => in_bubble(Bubble::new().seed(seed), self, seed),
+            Kind::BubbleOfWorkers => in_bubble(Bubble::new().seed(seed).workers(2), self, seed),
             _ => self.run_on(&self.make(), true, seed),
         }
     }
@@ -453,7 +456,7 @@ impl Task {
         self.check("tasks were aborted").await;
     }
 
-    /// Tokio's timers end in whole milliseconds of its clock, and up to two late.
+    /// Tokio's timers end in whole milliseconds of its clock, and less than three late.
     async fn waits_for_tokio(&mut self) {
         if !self.kind.has_tokios_clock() {
             return self.nap().await;
@@ -462,7 +465,7 @@ impl Task {
         tokio::time::sleep(length).await;
         let (due, shown) = (self.at + length, self.start.elapsed());
         let what = format!("a sleep of tokio's, due at {due:?}, ends at {shown:?}");
-        self.fail_unless((due..=due + ms(2)).contains(&shown), what).await;
+        self.fail_unless((due..=due + ms(3)).contains(&shown), what).await;
         self.at = shown;
     }
 
@@ -862,6 +865,11 @@ fn in_a_local_set_on_two_workers() {
 #[test]
 fn in_a_bubble() {
     on(Kind::Bubble);
+}
+
+#[test]
+fn in_a_bubble_of_workers() {
+    on(Kind::BubbleOfWorkers);
 }
 
 /// Kinds that run here.
