@@ -242,9 +242,9 @@ impl Action for MoveOn {
 
     fn act(&mut self) -> bool {
         let _entered = self.watch.runtime().enter();
-        let moves = || self.watch.is_pause(self.pause) && instant::is_paused();
+        let may_move = || self.watch.is_pause(self.pause) && instant::is_paused();
         while let Some((timer, next)) = next_deadline(LAST) {
-            let moved = self.watch.unless_held(|| moves().then(|| move_by(next - clock::now())));
+            let moved = self.watch.unless_held(|| may_move().then(|| move_by(next - clock::now())));
             if moved.flatten().is_none() {
                 return false;
             }

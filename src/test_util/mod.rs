@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 mod auto_advance;
 mod bubble;
@@ -36,9 +36,9 @@ mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
+use idle::Watch;
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
-use idle::Watch;
 use pause::IfPaused;
 pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
@@ -226,9 +226,7 @@ where
     // The work ends in a task, which is seen until it has woken what waits for it.
     tokio::spawn(async move {
         let (_work, _abort) = (work, abort);
-        blocking.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => panic!("the runtime is shut down"),
-        })
+        let ended = blocking.await.map_err(JoinError::into_panic);
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }

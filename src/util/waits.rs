@@ -136,9 +136,9 @@ mod linux {
             assert_eq!(wait_in(epoll(SYS_epoll_pwait)), Some(Wait::ForFiles));
             assert_eq!(wait_in(epoll(EPOLL_WAIT)), Some(Wait::ForFiles));
             let reads = format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n");
-            assert_eq!(wait_in(reads), Some(Wait::In(SYS_read, 0x7ffd10)));
+            assert_eq!(wait_in(reads), Some(Wait::In(SYS_read, 0x007f_fd10)));
             assert_eq!(wait_in("running\n".into()), None);
-            assert_eq!(wait_in("-1 0x7ffd10 0x7f22\n".into()), None);
+            assert_eq!(wait_in("-1 0x007f_fd10 0x7f22\n".into()), None);
         }
 
         /// Under an emulator a clock waited for ever: each thread seemed to run.

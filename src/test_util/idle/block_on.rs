@@ -68,7 +68,8 @@ impl Blocking {
     pub(super) fn any_runs(&self) -> bool {
         let mut threads = lock(&self.0);
         // Each is looked at, to see how long it has been where it is.
-        threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).fold(false, |runs, seen| seen.runs() || runs)
+        threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).filter_map(|seen| seen.runs().then_some(())).count()
+            > 0
     }
 }
 
