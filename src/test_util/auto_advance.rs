@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use crate::clock::source::LAST;
 use crate::test_util::idle::Watch;
 use crate::test_util::manual::{By, ManualClock, WeakClock};
-use crate::test_util::when_idle::{self, Action, Running, State, WhenIdle};
+use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
 impl ManualClock {
     /// From now on advances the clock whenever the current runtime is idle. It moves to the next deadline and fires
@@ -40,9 +40,8 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn auto_advance(&self) {
-        let runtime = Handle::current();
-        assert!(self.begin_auto_advance(), "this clock moves by itself already");
-        let watch = Watch::of(&runtime);
+        let watch = Watch::of(&Handle::current());
+        assert!(!self.auto_advances(), "this clock moves by itself already");
         Watch::note_this_thread(Some(&watch));
         start(self, watch, Duration::ZERO);
     }
@@ -102,41 +101,44 @@ impl ManualClock {
 /// # Panics
 /// If the system refuses a thread.
 #[track_caller]
-pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) -> Running {
-    let advance = Advance { clock: clock.downgrade(), watch: watch.clone() };
-    WhenIdle { grace, ..WhenIdle::new(watch, advance) }.start()
+pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
+    WhenIdle { grace, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
 }
 
 /// Advances a clock to its next deadline.
 struct Advance {
     clock: WeakClock,
-    watch: Arc<Watch>,
+}
+
+impl Advance {
+    fn new(clock: &ManualClock) -> Advance {
+        clock.set_auto_advance(true);
+        Advance { clock: clock.downgrade() }
+    }
 }
 
 impl Action for Advance {
-    fn state(&mut self) -> State {
-        let Some(clock) = self.clock.upgrade() else { return State::Over };
-        match () {
-            () if self.watch.settles() => State::Settles,
-            () if clock.next().is_none() || !clock.holds().is_empty() => State::Waits,
-            () => State::Ready,
+    fn state(&mut self, _: &Watch) -> State {
+        match self.clock.upgrade().filter(ManualClock::auto_advances) {
+            None => State::Over,
+            Some(clock) if clock.next().is_none() || !clock.holds().is_empty() => State::Waits,
+            Some(_) => State::Ready,
         }
     }
 
-    fn act(&mut self) -> bool {
-        // A task that settles has run after the look.
-        !self.watch.settles() && self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself))
+    fn act(&mut self, _: &Watch) -> bool {
+        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself))
     }
 
-    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String> {
+    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         let clock = self.clock.upgrade()?;
-        Some(when_idle::report(patience, what, &clock.holds(), &clock.waiting()))
+        Some(when_idle::report(patience, watch, &clock.holds(), &clock.waiting()))
     }
 }
 
 impl Drop for Advance {
     fn drop(&mut self) {
-        self.clock.upgrade().inspect(ManualClock::end_auto_advance);
+        self.clock.upgrade().inspect(|clock| clock.set_auto_advance(false));
     }
 }
 
@@ -161,12 +163,12 @@ mod tests {
         runtime.block_on(runtime.spawn(async {})).unwrap();
         does(runtime.handle());
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
-        let advance = Advance { clock: clock.downgrade(), watch: watch.clone() };
         let before = clock.now();
-        let advancer = WhenIdle { grace, patience: SOON, print, ..WhenIdle::new(watch, advance) }.start();
+        let advancer = WhenIdle { grace, patience: SOON, print, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
         let report = reports.recv().unwrap();
         thread::sleep(2 * SOON);
-        advancer.end();
+        clock.set_auto_advance(false);
+        advancer.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
         assert_eq!(clock.now(), before);
         runtime.shutdown_background();

@@ -14,11 +14,10 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::clock::instant;
 use crate::core::registry;
 use crate::test_util::chance::Random;
 use crate::test_util::deadlock::{self, Spawned, Waiting};
-use crate::test_util::idle::{OwnRuntime, OwnThreads, Watch};
+use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
 use crate::test_util::settle::settle;
@@ -300,17 +299,17 @@ impl Bubble {
         let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
         let own = Arc::new(own);
         watch.set_own(Some(own.clone()));
-        let is_paused = paused::here().map_or_else(instant::is_paused, |runtime| paused::clock(&runtime).is_some());
-        if !is_paused {
+        if !paused::is_paused() {
             Pause::new().begin();
         }
         registry::timer_of(&runtime).leave_order_to_chance(seed);
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
         let output = unless_given_up(&own, code(), given_up, spawned).await;
         // No clock has moved since the future ended, and from now on none does.
-        let _still = watch.clone().settle();
+        let _still = watch.want(Want::Settle);
         watch.set_own(None);
-        looks.end();
+        looks.thread().unpark();
+        let _ = looks.join();
         let output =
             output.map_err(|waiting| Failure(format!("deadlock: nothing is left to wake the bubble\n{waiting}")))?;
         if !Waiting::here(spawned).is_nothing() {

@@ -30,7 +30,7 @@ use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::shards::Shards;
 use crate::test_util::held;
-use crate::test_util::idle::{Still, Watch};
+use crate::test_util::idle::{Time, Want, Wanted, Watch};
 use crate::test_util::pending::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 use crate::util::waits;
@@ -91,7 +91,7 @@ impl Approach {
         }
         let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
         alarm.set_tokio(match next {
-            _ if Watch::existing().is_some_and(|watch| watch.is_still()) => None,
+            _ if Watch::existing().is_some_and(|watch| watch.any(Want::NoAlarm)) => None,
             Some(Next::Jump(to)) => Some(before(to)),
             // A test may move the clock meanwhile.
             Some(Next::Step(_)) => Some(instant_of(at)),
@@ -115,10 +115,9 @@ impl Approach {
             failed: 0,
             since: std::time::Instant::now(),
             left: self.left.clone(),
-            watch: watch.clone(),
         };
-        let held = Some(watch.clone().hold(None));
-        WhenIdle { held, patience: Duration::MAX, ..WhenIdle::new(watch, step) }.start();
+        let held = Some(watch.want(Want::Move));
+        WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
 }
 
@@ -159,32 +158,30 @@ struct TakeStep {
     failed: u32,
     since: std::time::Instant,
     left: Arc<AtomicU64>,
-    watch: Arc<Watch>,
 }
 
 impl Action for TakeStep {
-    fn state(&mut self) -> State {
+    fn state(&mut self, watch: &Watch) -> State {
         match () {
             () if self.is_needed.is_none() => State::Over,
-            () if self.watch.settles() => State::Settles,
-            () if !self.watch.holds().is_empty() => State::Waits,
+            () if watch.any(Want::Hold) => State::Waits,
             () => State::Ready,
         }
     }
 
-    fn was_not_idle(&mut self) {
+    fn was_not_idle(&mut self, watch: &Watch) {
         self.failed += 1;
         if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
-            let _entered = self.watch.runtime().enter();
+            let _entered = watch.runtime().enter();
             self.left.store(clock::now().0, SeqCst);
             self.is_needed = None;
         }
     }
 
-    fn act(&mut self) -> bool {
-        let _entered = self.watch.runtime().enter();
+    fn act(&mut self, watch: &Watch) -> bool {
+        let _entered = watch.runtime().enter();
         let timer = self.timer.lease();
-        let acted = self.watch.unless_held(|| {
+        let acted = watch.unless_held(|| {
             let now = clock::now();
             if let Next::Step(to) = next(now, timer.first_deadline()) {
                 if instant::is_paused() {
@@ -195,10 +192,6 @@ impl Action for TakeStep {
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }
-
-    fn report(&self, _: Duration, _: Option<&str>) -> Option<String> {
-        None
-    }
 }
 
 /// Pauses the clock of the current runtime. A thread moves it, if nothing has run for the `grace`.
@@ -208,43 +201,36 @@ impl Action for TakeStep {
 #[track_caller]
 pub(super) fn pause(grace: Duration) {
     let watch = Watch::of(&Handle::current());
-    let held = Some(watch.clone().hold(None));
+    let held = Some(watch.want(Want::Move));
     tokio::time::pause();
-    let action = MoveOn { watch: watch.clone(), pause: watch.next_pause(), _still: watch.clone().keep_still() };
+    let pause = Arc::new(());
+    let action = MoveOn { pause: Arc::downgrade(&pause), _no_alarm: watch.want(Want::NoAlarm) };
+    *watch.time_to_change() = Some(Time::Tokios { _pause: pause });
     WhenIdle { grace, held, ..WhenIdle::new(watch, action) }.start();
-}
-
-/// Ends what moves the clock of the current runtime.
-pub(super) fn end_pause() {
-    if let Some(watch) = Watch::existing() {
-        watch.next_pause();
-    }
 }
 
 /// Moves the clock to the next deadline when the runtime is idle.
 struct MoveOn {
-    watch: Arc<Watch>,
-    /// The number of this pause.
-    pause: u64,
-    _still: Still,
+    /// There as long as the clock is paused.
+    pause: Weak<()>,
+    _no_alarm: Wanted,
 }
 
 impl Action for MoveOn {
-    fn state(&mut self) -> State {
-        let _entered = self.watch.runtime().enter();
+    fn state(&mut self, watch: &Watch) -> State {
+        let _entered = watch.runtime().enter();
         match () {
-            () if !self.watch.is_pause(self.pause) => State::Over,
-            () if self.watch.settles() => State::Settles,
-            () if !self.watch.holds().is_empty() || next_deadline(LAST).is_none() => State::Waits,
+            () if self.pause.strong_count() == 0 => State::Over,
+            () if watch.any(Want::Hold) || next_deadline(LAST).is_none() => State::Waits,
             () => State::Ready,
         }
     }
 
-    fn act(&mut self) -> bool {
-        let _entered = self.watch.runtime().enter();
-        let may_move = || self.watch.is_pause(self.pause) && instant::is_paused();
+    fn act(&mut self, watch: &Watch) -> bool {
+        let _entered = watch.runtime().enter();
+        let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
         while let Some((timer, next)) = next_deadline(LAST) {
-            let moved = self.watch.unless_held(|| may_move().then(|| move_by(next - clock::now())));
+            let moved = watch.unless_held(|| may_move().then(|| move_by(next - clock::now())));
             if moved.flatten().is_none() {
                 return false;
             }
@@ -256,9 +242,9 @@ impl Action for MoveOn {
         false
     }
 
-    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String> {
-        let _entered = self.watch.runtime().enter();
-        let report = when_idle::report(patience, what, &self.watch.holds(), &pending());
+    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+        let _entered = watch.runtime().enter();
+        let report = when_idle::report(patience, watch, &watch.places(Want::Hold), &pending());
         Some(report + "  a clock that has a grace moves to timers of this crate only, not to tokio's own\n")
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
 use crate::core::shards::Shards;
+use crate::test_util::lock;
 use crate::wheel::Tick;
 
 /// The chance that tests asked for, by the address of the shard.
@@ -30,14 +31,14 @@ impl Shards {
     /// For the next timer in this memory nothing is left to chance.
     pub(super) fn leave_nothing_to_chance(&self) {
         if ANY.load(Relaxed) {
-            let mut chances = lock();
+            let mut chances = lock(&CHANCES);
             self.all().iter().for_each(|shard| _ = chances.remove(&shard.address()));
         }
     }
 }
 
 fn leave_to_chance(shard: usize, seed: u64) {
-    lock().insert(shard, Chance { random: Random::new(seed), deadlines: Vec::new() });
+    lock(&CHANCES).insert(shard, Chance { random: Random::new(seed), deadlines: Vec::new() });
     ANY.store(true, Relaxed);
 }
 
@@ -45,7 +46,7 @@ fn leave_to_chance(shard: usize, seed: u64) {
 #[inline]
 pub(crate) fn fires(shard: usize, deadline: Tick) {
     if ANY.load(Relaxed) {
-        lock().get_mut(&shard).into_iter().for_each(|chance| chance.deadlines.push(deadline));
+        lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.deadlines.push(deadline));
     }
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn fires(shard: usize, deadline: Tick) {
 #[inline]
 pub(crate) fn arrange<T>(shard: usize, wakers: &mut [T]) {
     if ANY.load(Relaxed) {
-        lock().get_mut(&shard).into_iter().for_each(|chance| chance.shuffle(wakers));
+        lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.shuffle(wakers));
     }
 }
 
@@ -68,10 +69,6 @@ impl Chance {
         }
         self.deadlines.clear();
     }
-}
-
-fn lock() -> MutexGuard<'static, HashMap<usize, Chance>> {
-    CHANCES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Random numbers that a seed repeats. This is `SplitMix64`: its whole state is one number.

@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{self, Builder, Handle, RuntimeFlavor};
@@ -17,77 +18,61 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::Watch;
-use crate::test_util::manual::ManualClock;
-use crate::test_util::paused;
+use crate::test_util::idle::{Want, Watch};
+use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
-use crate::test_util::when_idle::{Action, Running, State, WhenIdle};
+use crate::test_util::when_idle::{Action, State, WhenIdle};
 use crate::wheel::Tick;
 
 /// Gives the current runtime up, once nothing has run for `patience` and nothing can run any more. What is returned comes
-/// when it does.
+/// when it does. The thread that looks ends when that is dropped.
 ///
 /// # Panics
 /// If the system refuses a thread.
-pub(super) fn give_up_after(patience: Duration) -> (Running, oneshot::Receiver<()>) {
+pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
     let watch = Watch::of(&Handle::current());
     let (sender, given_up) = oneshot::channel();
-    let action = GiveUp { watch: watch.clone(), given_up: Some(sender), now: None };
-    let looks = WhenIdle { grace: patience, patience: Duration::MAX, ..WhenIdle::new(watch, action) };
+    let action = GiveUp { given_up: Some(sender), now: None };
+    let looks = WhenIdle { grace: patience, ..WhenIdle::new(watch, action) };
     (looks.start(), given_up)
 }
 
 struct GiveUp {
-    watch: Arc<Watch>,
     given_up: Option<oneshot::Sender<()>>,
     /// The time before the look.
     now: Option<Tick>,
 }
 
 impl Action for GiveUp {
-    fn state(&mut self) -> State {
-        self.now = self.now();
-        match () {
-            () if self.given_up.is_none() => State::Over,
-            () if self.watch.settles() => State::Settles,
-            () if self.now.is_none() || self.is_held() => State::Waits,
-            () => State::Ready,
+    fn state(&mut self, watch: &Watch) -> State {
+        self.now = now(watch);
+        match &self.given_up {
+            None => State::Over,
+            Some(given_up) if given_up.is_closed() => State::Over,
+            _ if self.now.is_none() || is_held(watch) => State::Waits,
+            _ => State::Ready,
         }
     }
 
-    fn act(&mut self) -> bool {
-        let is_stuck = !self.is_held() && !self.has_timers() && self.now() == self.now;
+    fn act(&mut self, watch: &Watch) -> bool {
+        // Timers on tokio's clock have moved it when the runtime is idle.
+        let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
+        let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;
         is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
-    }
-
-    fn report(&self, _: Duration, _: Option<&str>) -> Option<String> {
-        None
     }
 }
 
-impl GiveUp {
-    fn is_held(&self) -> bool {
-        !self.watch.holds().is_empty() || self.clock().is_some_and(|clock| !clock.holds().is_empty())
-    }
+fn is_held(watch: &Watch) -> bool {
+    watch.any(Want::Hold) || watch.clock().is_some_and(|clock| !clock.holds().is_empty())
+}
 
-    /// Whether a timer waits that moves the clock. Those on tokio's clock have moved it when the runtime is idle.
-    fn has_timers(&self) -> bool {
-        self.clock().is_some_and(|clock| clock.next().is_some())
+/// `None` if time goes on because a test has resumed it.
+fn now(watch: &Watch) -> Option<Tick> {
+    if watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        let _entered = watch.runtime().enter();
+        return Some(clock::now());
     }
-
-    /// `None` if time goes on because a test has resumed it.
-    fn now(&self) -> Option<Tick> {
-        if self.watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread {
-            let _entered = self.watch.runtime().enter();
-            return Some(clock::now());
-        }
-        self.clock().map(|clock| clock.tick())
-    }
-
-    /// The clock of a multi-thread runtime, if it is paused.
-    fn clock(&self) -> Option<ManualClock> {
-        paused::clock(self.watch.runtime())
-    }
+    watch.clock().map(|clock| clock.tick())
 }
 
 /// The tasks of a runtime that have not ended, as far as tokio tells.
@@ -101,10 +86,10 @@ impl Spawned {
         let spawned = Spawned::default();
         let (begins, ends) = (spawned.clone(), spawned.clone());
         builder.on_task_spawn(move |task| {
-            begins.lock().insert(task.id(), task.spawned_at());
+            lock(&begins.0).insert(task.id(), task.spawned_at());
         });
         builder.on_task_terminate(move |task| {
-            ends.lock().remove(&task.id());
+            lock(&ends.0).remove(&task.id());
         });
         spawned
     }
@@ -112,10 +97,6 @@ impl Spawned {
     #[cfg(not(tokio_unstable))]
     pub(super) fn on(_: &mut Builder) -> Spawned {
         Spawned::default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<task::Id, &'static Location<'static>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,8 +111,9 @@ impl Waiting {
     /// What waits on the current runtime.
     pub(super) fn here(spawned: &Spawned) -> Waiting {
         let runtime = Handle::current();
-        let ours = ours_on(runtime.id());
-        let theirs = spawned.lock().iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
+        let ours: Vec<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
+        let theirs =
+            lock(&spawned.0).iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
         let mut waiting = Waiting {
             tasks: runtime.metrics().num_alive_tasks().saturating_sub(ours.len()),
             places: theirs,
@@ -158,34 +140,18 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// This crate's tasks that have begun and not ended.
-static LIVE: LazyLock<Mutex<HashSet<Live>>> = LazyLock::new(Mutex::default);
-
-#[derive(PartialEq, Eq, Hash, Clone, Copy)]
-struct Live {
-    runtime: runtime::Id,
-    task: task::Id,
-}
+/// This crate's tasks that have begun and not ended, each with its runtime.
+static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
 
 /// A task of this crate's own, listed so that a test can tell it from its own.
 pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
-    struct Listed(Live);
+    struct Listed(runtime::Id, task::Id);
     impl Drop for Listed {
         fn drop(&mut self) {
-            live().remove(&self.0);
+            lock(&OURS).remove(&(self.0, self.1));
         }
     }
-    let listed = Listed(Live { runtime, task: task::id() });
-    live().insert(listed.0);
-    let _listed = listed;
+    let listed = Listed(runtime, task::id());
+    lock(&OURS).insert((listed.0, listed.1));
     task.await;
-}
-
-/// This crate's tasks on a runtime that have begun and not ended.
-fn ours_on(runtime: runtime::Id) -> Vec<task::Id> {
-    live().iter().filter(|live| live.runtime == runtime).map(|live| live.task).collect()
-}
-
-fn live() -> MutexGuard<'static, HashSet<Live>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }

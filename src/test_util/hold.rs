@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use tokio::runtime::Handle;
 
-use crate::test_util::idle::{Held, Watch};
+use crate::test_util::idle::{Want, Wanted, Watch};
 use crate::test_util::manual::ManualClock;
 
 /// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
@@ -35,7 +35,7 @@ pub struct Hold(Holds);
 #[allow(dead_code)] // The latter holds as long as it exists.
 enum Holds {
     Manual(ManualClock, &'static Location<'static>),
-    Tokios(Held),
+    Tokios(Wanted),
 }
 
 impl ManualClock {
@@ -65,7 +65,7 @@ impl Hold {
     /// Holds the clock of a current-thread runtime, which is tokio's.
     #[track_caller]
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        Hold(Holds::Tokios(Watch::of(runtime).hold(Some(Location::caller()))))
+        Hold(Holds::Tokios(Watch::of(runtime).want(Want::Hold)))
     }
 }
 

@@ -6,20 +6,15 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use tokio::runtime::{self, Handle};
+use tokio::runtime::Handle;
 
 use crate::clock::jumping::{ClockTime, Jumping, nanos_in};
 use crate::core::jumps;
-use crate::test_util::held::at_end_of;
+use crate::test_util::idle::Watch;
+use crate::test_util::lock;
 
-/// How far the clocks of a runtime are ahead, in nanoseconds. That without a runtime is for code outside all runtimes.
-struct Shifted {
-    runtime: Option<runtime::Id>,
-    boot: i128,
-    wall: i128,
-}
-
-static SHIFTED: RwLock<Vec<Shifted>> = RwLock::new(Vec::new());
+/// How far the clocks are ahead for code outside all runtimes, in nanoseconds. The watch over a runtime has its own.
+static OUTSIDE: RwLock<[i128; 2]> = RwLock::new([0; 2]);
 
 /// Sets the wall clock of the current runtime, forward or back. [`wall::now`](crate::wall::now) shows `time`, and goes
 /// on from there with the runtime's clock.
@@ -42,7 +37,7 @@ static SHIFTED: RwLock<Vec<Shifted>> = RwLock::new(Vec::new());
 /// ```
 pub fn set_wall(time: SystemTime) {
     let ahead = time.reading().0 - Jumping::Wall.now().0;
-    shift(|shifted| shifted.wall = shifted.wall.saturating_add(ahead));
+    shift(&[Jumping::Wall], ahead);
 }
 
 /// Suspends the machine for `duration`, as the current runtime sees it: [`boot`](crate::boot) and
@@ -63,42 +58,29 @@ pub fn set_wall(time: SystemTime) {
 /// # }
 /// ```
 pub fn suspend(duration: Duration) {
-    let ahead = nanos_in(duration);
-    shift(|shifted| {
-        shifted.boot = shifted.boot.saturating_add(ahead);
-        shifted.wall = shifted.wall.saturating_add(ahead);
-    });
+    shift(&[Jumping::Boot, Jumping::Wall], nanos_in(duration));
 }
 
-/// Changes the clocks of the current runtime.
-fn shift(change: impl FnOnce(&mut Shifted)) {
+/// Moves clocks of the current runtime.
+fn shift(clocks: &[Jumping], by: i128) {
+    let move_all = |ahead: &mut [i128; 2]| {
+        for &clock in clocks {
+            ahead[clock as usize] = ahead[clock as usize].saturating_add(by);
+        }
+    };
     let runtime = Handle::try_current().ok();
-    let id = runtime.as_ref().map(Handle::id);
-    let mut all = SHIFTED.write().unwrap_or_else(PoisonError::into_inner);
-    let known = all.iter().position(|shifted| shifted.runtime == id);
-    let at = known.unwrap_or_else(|| {
-        all.push(Shifted { runtime: id, boot: 0, wall: 0 });
-        all.len() - 1
-    });
-    change(&mut all[at]);
-    drop(all);
-    if let (None, Some(runtime)) = (known, runtime) {
-        at_end_of(&runtime, move || forget(id));
+    match &runtime {
+        Some(runtime) => move_all(&mut lock(&Watch::of(runtime).ahead)),
+        None => move_all(&mut OUTSIDE.write().unwrap_or_else(PoisonError::into_inner)),
     }
+    let id = runtime.map(|runtime| runtime.id());
     jumps::wake(|runtime| runtime == id);
 }
 
 /// How far a test has put a clock ahead on the current runtime, in nanoseconds.
 pub(crate) fn ahead(clock: Jumping) -> i128 {
-    let id = jumps::here();
-    let all = SHIFTED.read().unwrap_or_else(PoisonError::into_inner);
-    all.iter().find(|shifted| shifted.runtime == id).map_or(0, |shifted| match clock {
-        Jumping::Boot => shifted.boot,
-        Jumping::Wall => shifted.wall,
-    })
-}
-
-/// A runtime has ended, and another may get its number.
-fn forget(id: Option<runtime::Id>) {
-    SHIFTED.write().unwrap_or_else(PoisonError::into_inner).retain(|shifted| shifted.runtime != id);
+    match jumps::here() {
+        Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),
+        None => OUTSIDE.read().unwrap_or_else(PoisonError::into_inner)[clock as usize],
+    }
 }

@@ -19,8 +19,8 @@ use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::ShowsTime;
-use crate::test_util::idle::remove;
 use crate::test_util::pending::{self, Pending};
+use crate::test_util::{lock, remove};
 use crate::timer;
 use crate::wheel::{Tick, Wheel};
 
@@ -57,7 +57,7 @@ struct Inner {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// How many sleeps wait.
@@ -73,7 +73,7 @@ struct State {
     timers: Vec<TimerHold>,
     /// Where tests took hold of it.
     holds: Vec<&'static Location<'static>>,
-    /// Whether a thread advances it.
+    /// Whether a thread is to advance it.
     auto_advances: bool,
     /// How often it was given a rate.
     rate: u64,
@@ -199,14 +199,13 @@ impl ManualClock {
         self.inner.pending()
     }
 
-    /// A thread advances this from now on. Returns `false` if one does already.
-    pub(super) fn begin_auto_advance(&self) -> bool {
-        !std::mem::replace(&mut self.lock().auto_advances, true)
+    /// Whether a thread is to advance this.
+    pub(super) fn auto_advances(&self) -> bool {
+        self.lock().auto_advances
     }
 
-    /// No thread advances this any more.
-    pub(crate) fn end_auto_advance(&self) {
-        self.lock().auto_advances = false;
+    pub(super) fn set_auto_advance(&self, auto_advances: bool) {
+        self.lock().auto_advances = auto_advances;
     }
 
     /// It is given a rate. Returns the number of that.
@@ -234,7 +233,7 @@ impl ManualClock {
 
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
         let mut state = self.lock();
-        remove(&mut state.holds, place);
+        remove(&mut state.holds, &place);
         if state.holds.is_empty() {
             state.runs_since = std::time::Instant::now();
         }
@@ -305,9 +304,10 @@ impl ManualClock {
         false
     }
 
-    /// Gives all timers away, to a clock that shows the same time.
+    /// Gives all timers away, to a clock that shows the same time. No thread is to advance this one any more.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.lock();
+        state.auto_advances = false;
         (state.now, std::mem::take(&mut state.timers))
     }
 

@@ -11,8 +11,8 @@
 //! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
 
 use std::future::Future;
-use std::panic::{Location, resume_unwind};
-use std::sync::Arc;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -36,7 +36,7 @@ mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
-use idle::Watch;
+use idle::{Want, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::IfPaused;
@@ -89,13 +89,10 @@ pub fn pause() {
 #[track_caller]
 pub fn resume() {
     pause::check();
-    if let Some(runtime) = paused::here() {
-        assert!(paused::resume(&runtime), "{}", pause::NOT_PAUSED);
-        return;
+    if !paused::resume() {
+        tokio::time::resume();
+        by_tokio::look_at_the_clock();
     }
-    by_tokio::end_pause();
-    tokio::time::resume();
-    by_tokio::look_at_the_clock();
 }
 
 /// Advances the paused clock of the current runtime by exactly `duration`. More than 500 years are treated as 500
@@ -129,7 +126,7 @@ pub fn resume() {
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
     IfPaused::new("advance", async move {
         let duration = duration.min(FAR);
-        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+        if let Some(clock) = paused::clock_here() {
             let _hold = clock.hold();
             clock.advance(duration);
             tokio::task::yield_now().await;
@@ -169,10 +166,10 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
-    let Some(runtime) = paused::here() else { return Hold::of_tokio(&Handle::current()) };
-    match paused::clock(&runtime) {
+    match paused::clock_here() {
         Some(clock) => clock.hold(),
-        None => panic!("{}", pause::NOT_PAUSED),
+        None if paused::here().is_some() => panic!("{}", pause::NOT_PAUSED),
+        None => Hold::of_tokio(&Handle::current()),
     }
 }
 
@@ -216,7 +213,7 @@ where
         }
     }
 
-    let work = Arc::new(Watch::of(&Handle::current()).begin_work(Location::caller()));
+    let work = Arc::new(Watch::of(&Handle::current()).want(Want::Work));
     let until_it_ends = work.clone();
     let blocking = tokio::task::spawn_blocking(move || {
         let _work = until_it_ends;
@@ -229,4 +226,14 @@ where
         let ended = blocking.await.map_err(JoinError::into_panic);
         ended.unwrap_or_else(|panic| resume_unwind(panic))
     })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes one of those that are equal to `item`.
+fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
+    let at = items.iter().position(|known| known == item);
+    at.map(|at| items.swap_remove(at));
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use pin_project::pin_project;
 use tokio::runtime::Handle;
 
+use crate::clock::Instant;
 use crate::clock::source::one_is_held;
-use crate::clock::{Instant, instant};
 use crate::core::registry;
 use crate::test_util::{by_tokio, held, paused};
 
@@ -114,8 +114,7 @@ fn refusal() -> Option<&'static str> {
     if Handle::try_current().is_err() {
         return Some("time cannot be frozen from outside the Tokio runtime");
     }
-    let is_paused = paused::here().map_or_else(instant::is_paused, |runtime| paused::clock(&runtime).is_some());
-    (!is_paused).then_some(NOT_PAUSED)
+    (!paused::is_paused()).then_some(NOT_PAUSED)
 }
 
 /// Panics if the clock of the current runtime is not paused, or outside a runtime.

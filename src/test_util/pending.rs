@@ -153,7 +153,7 @@ impl fmt::Display for Pending {
 pub fn pending() -> Vec<Pending> {
     source::one_is_held();
     let runtime = Handle::current();
-    if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+    if let Some(clock) = paused::clock_here() {
         return clock.waiting();
     }
     let Some(timer) = held::existing(runtime.id()) else { return Vec::new() };

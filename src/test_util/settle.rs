@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::clock::{duration_of, instant};
-use crate::test_util::idle::{Held, Settling, Watch};
+use crate::test_util::idle::{Want, Wanted, Watch};
 use crate::test_util::manual::By;
 use crate::test_util::pause::IfPaused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
@@ -99,7 +99,7 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
     IfPaused::new("advance_and_settle", async move {
         let settle = Settle::begin();
         settle.wait().await;
-        if let Some(clock) = paused::here().and_then(|runtime| paused::clock(&runtime)) {
+        if let Some(clock) = paused::clock_here() {
             let target = clock.after(duration);
             while clock.move_to_next(target, By::Test) {
                 settle.wait().await;
@@ -118,10 +118,9 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
 
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
 struct Settle {
-    settling: Settling,
-    /// Whether tokio moves the clock, and not we.
-    is_tokios: bool,
-    _held: Option<Held>,
+    settles: Wanted,
+    /// If tokio moves the clock, and not we.
+    held: Option<Wanted>,
 }
 
 impl Settle {
@@ -130,15 +129,14 @@ impl Settle {
         let watch = Watch::of(&runtime);
         Watch::note_this_thread(Some(&watch));
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        let held = is_tokios.then(|| watch.clone().hold(None));
-        Settle { settling: watch.settle(), is_tokios, _held: held }
+        Settle { settles: watch.want(Want::Settle), held: is_tokios.then(|| watch.want(Want::Move)) }
     }
 
     /// Waits until the runtime is idle.
     async fn wait(&self) {
-        let watch = self.settling.watch();
+        let watch = self.settles.watch.clone();
         let (idle, is_idle) = oneshot::channel();
-        let held = self.is_tokios.then(|| watch.clone().hold(None));
+        let held = self.held.as_ref().map(|_| watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell(Some(idle))) }.start();
         is_idle.await.expect("it looks until the runtime is idle");
     }
@@ -148,16 +146,18 @@ impl Settle {
 struct Tell(Option<oneshot::Sender<()>>);
 
 impl Action for Tell {
-    fn state(&mut self) -> State {
+    const SETTLES: bool = true;
+
+    fn state(&mut self, _: &Watch) -> State {
         if self.0.as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
 
-    fn act(&mut self) -> bool {
+    fn act(&mut self, _: &Watch) -> bool {
         self.0.take().is_some_and(|idle| idle.send(()).is_ok())
     }
 
-    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String> {
-        let what = what.unwrap_or("tasks go on being woken");
+    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+        let what = watch.describe().unwrap_or_else(|| "tasks go on being woken".into());
         Some(format!("hairspring: the runtime has not settled for {patience:?}: {what}\n"))
     }
 }
@@ -191,7 +191,7 @@ mod tests {
         thread::sleep(Duration::from_millis(20));
         stop();
         is_idle.blocking_recv().unwrap();
-        looks.end();
+        looks.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
         report
     }

@@ -10,11 +10,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::test_util::idle::{Held, Nap, Still, Watch};
+use crate::test_util::idle::{Nap, Want, Wanted, Watch};
 use crate::test_util::pending::{self, Pending};
 
 /// How long nothing may go on before it is reported, in real time.
@@ -22,17 +21,22 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a thread does when the runtime is idle.
 pub(super) trait Action: Send + 'static {
+    /// Whether it is for a test that settles. Any other waits until none does.
+    const SETTLES: bool = false;
+
     /// What there is to be done. Called before each look at the runtime.
-    fn state(&mut self) -> State;
+    fn state(&mut self, watch: &Watch) -> State;
 
     /// The runtime is idle. Returns whether this acted.
-    fn act(&mut self) -> bool;
+    fn act(&mut self, watch: &Watch) -> bool;
 
     /// The runtime had seemed idle, and was not.
-    fn was_not_idle(&mut self) {}
+    fn was_not_idle(&mut self, _: &Watch) {}
 
-    /// What to say if it did not act for `patience`, since the runtime does `what` or nothing.
-    fn report(&self, patience: Duration, what: Option<&str>) -> Option<String>;
+    /// What to say if it did not act for `patience`.
+    fn report(&self, _patience: Duration, _: &Watch) -> Option<String> {
+        None
+    }
 }
 
 /// What there is to be done.
@@ -42,8 +46,6 @@ pub(super) enum State {
     Ready,
     /// Nothing, since somebody holds it, or since nothing waits.
     Waits,
-    /// Nothing, since another waits until the runtime is idle.
-    Settles,
     /// Nothing any more.
     Over,
 }
@@ -56,69 +58,52 @@ pub(super) struct WhenIdle<A> {
     /// How long it may not act until it says so.
     pub(super) patience: Duration,
     /// If tokio moves the clock of the runtime, what keeps it from that meanwhile.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<Wanted>,
     pub(super) print: Box<dyn Fn(&str) + Send>,
 }
 
-/// The thread. It does not end with this.
-#[derive(Debug)]
-pub(super) struct Running {
-    stopped: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Running {
-    /// Ends the thread soon.
-    pub(super) fn stop(&self) {
-        self.stopped.store(true, SeqCst);
-        self.thread.thread().unpark();
-    }
-
-    /// Ends the thread, and waits until it has ended.
-    pub(super) fn end(self) {
-        self.stop();
-        let _ = self.thread.join();
-    }
-}
-
 impl<A: Action> WhenIdle<A> {
+    /// # Panics
+    /// As [`Watch::assert_it_counts`] does.
+    #[track_caller]
     pub(super) fn new(watch: Arc<Watch>, action: A) -> WhenIdle<A> {
+        Watch::assert_it_counts();
         let (grace, patience, print) = (Duration::ZERO, PATIENCE, Box::new(print));
         WhenIdle { watch, action, grace, patience, held: None, print }
     }
 
+    /// Starts the thread, which ends when the action is over, or with the runtime.
+    ///
     /// # Panics
     /// If the system refuses the thread.
     #[track_caller]
-    pub(super) fn start(self) -> Running {
-        let stopped = Arc::<AtomicBool>::default();
-        let is_stopped = stopped.clone();
-        match thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run(&is_stopped)) {
-            Ok(thread) => Running { stopped, thread },
+    pub(super) fn start(self) -> JoinHandle<()> {
+        match thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run()) {
+            Ok(thread) => thread,
             Err(error) => panic!("hairspring could not start the thread that looks whether a runtime is idle: {error}"),
         }
     }
 
-    pub(super) fn run(mut self, stopped: &AtomicBool) {
-        let (mut nap, mut still) = (Nap::new(), None);
+    fn run(mut self) {
+        let (mut nap, mut no_alarm) = (Nap::new(), None);
         let (mut steps, mut rests_since) = (self.watch.steps(), Instant::now());
         let (mut waits_since, mut has_reported) = (Instant::now(), false);
-        while !stopped.load(SeqCst) && !self.watch.has_ended() {
-            let state = self.action.state();
+        while !self.watch.has_ended() {
+            let state = self.action.state(&self.watch);
             let before = std::mem::replace(&mut steps, self.watch.steps());
-            let rests = steps == before && steps.all_rest() && !self.watch.any_blocking_runs();
+            let rests = steps == before && steps.all_rest && !self.watch.any_blocking_runs();
             if !rests {
                 rests_since = Instant::now();
             }
             let (may_look, grace) = match state {
                 State::Over => return,
-                State::Ready => (rests, self.grace.max(self.watch.grace())),
-                State::Waits | State::Settles => (false, self.grace),
+                State::Ready if self.may_act() => (rests, self.grace.max(self.watch.grace())),
+                _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {
-                if !self.is_idle(&mut still) {
-                    self.action.was_not_idle();
-                } else if self.action.act() {
+                if !self.is_idle(&mut no_alarm) {
+                    self.action.was_not_idle(&self.watch);
+                } else if self.may_act() && self.action.act(&self.watch) {
                     (waits_since, has_reported) = (Instant::now(), false);
                     nap = Nap::new();
                 }
@@ -126,30 +111,34 @@ impl<A: Action> WhenIdle<A> {
             }
             // As long as anything goes on in the runtime, there may be no reason to act.
             let goes_on = steps != before && (state == State::Waits || !self.grace.is_zero());
-            if state == State::Settles || goes_on {
+            if goes_on || !self.may_act() {
                 waits_since = Instant::now();
             }
             if !has_reported && waits_since.elapsed() >= self.patience.saturating_add(self.grace) {
                 has_reported = true;
-                let report = self.action.report(self.patience, self.watch.describe().as_deref());
-                report.inspect(|text| (self.print)(text));
+                self.action.report(self.patience, &self.watch).inspect(|text| (self.print)(text));
             }
             nap.take();
         }
     }
 
+    /// Whether no other waits until the runtime is idle.
+    fn may_act(&self) -> bool {
+        A::SETTLES || !self.watch.any(Want::Settle)
+    }
+
     /// Whether the runtime is idle. On a clock that tokio has paused and we hold, tokio sleeps until its next timer in real
     /// time: it is to have none of ours then.
-    fn is_idle(&self, still: &mut Option<Still>) -> bool {
-        if self.held.is_some() && still.is_none() {
+    fn is_idle(&self, no_alarm: &mut Option<Wanted>) -> bool {
+        if self.held.is_some() && no_alarm.is_none() {
             // Its drivers are woken by this, and the runtime is idle again after that.
-            *still = Some(self.watch.clone().keep_still());
+            *no_alarm = Some(self.watch.want(Want::NoAlarm));
             return false;
         }
         let is_idle = self.watch.is_idle();
-        if !is_idle && !self.watch.steps().all_rest() {
+        if !is_idle && !self.watch.steps().all_rest {
             // A task that runs may move the clock by tokio's function, which fires tokio's timers.
-            *still = None;
+            *no_alarm = None;
         }
         is_idle
     }
@@ -158,15 +147,15 @@ impl<A: Action> WhenIdle<A> {
 /// Says why a clock does not move.
 pub(super) fn report(
     patience: Duration,
-    what: Option<&str>,
+    watch: &Watch,
     holds: &[&'static Location<'static>],
     waiting: &[Pending],
 ) -> String {
-    let why = match what {
-        _ if !holds.is_empty() => "it is held",
+    let why = match watch.describe() {
+        _ if !holds.is_empty() => "it is held".into(),
         Some(what) => what,
-        None if !waiting.is_empty() => "tasks go on being woken",
-        None => "every task waits or blocks, and no timer is left to wake one",
+        None if !waiting.is_empty() => "tasks go on being woken".into(),
+        None => "every task waits or blocks, and no timer is left to wake one".into(),
     };
     let mut text = format!("hairspring: the paused clock has not moved for {patience:?}: {why}.\n");
     for place in holds {

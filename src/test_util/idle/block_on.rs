@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::lock;
+use crate::test_util::lock;
 use crate::util::panics;
 
 #[derive(Debug, Default)]

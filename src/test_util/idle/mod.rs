@@ -1,5 +1,4 @@
-//! [`IdleDetector`]: finds whether a runtime is idle, so that nothing runs in it until a clock moves or something comes
-//! from outside.
+//! Finds whether a runtime is idle, so that nothing runs in it until a clock moves or something comes from outside.
 //!
 //! A runtime is idle if every worker is parked, no task is queued, and no thread that blocks on the runtime runs.
 //! Another thread reads all this, so it may change meanwhile. But each worker counts how often it parks and unparks. If
@@ -21,15 +20,14 @@ mod canary;
 mod own_runtime;
 mod watch;
 
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics};
+use tokio::runtime::RuntimeFlavor;
 
-use block_on::Blocking;
 use canary::Canary;
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
-pub(crate) use watch::{Held, Settling, Still, Watch, remove};
+pub(crate) use watch::{Time, Want, Wanted, Watch};
 
 use crate::core::registry;
 use crate::util::waits;
@@ -42,62 +40,67 @@ const ROUNDS: u32 = 2;
 /// How long a runtime may take to come back from a round trip, before the look is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
-/// Watches one runtime.
-struct IdleDetector {
-    runtime: Handle,
-    metrics: RuntimeMetrics,
-    canary: Option<Canary>,
-}
-
 /// What the counts of a runtime's workers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
     /// How often workers parked and unparked so far.
     count: u64,
     /// Whether all are parked.
-    all_rest: bool,
+    pub(crate) all_rest: bool,
 }
 
-impl Steps {
-    pub(crate) fn all_rest(self) -> bool {
-        self.all_rest
-    }
-}
-
-impl IdleDetector {
-    /// # Panics
-    /// If the processor has no 64-bit atomics: tokio counts nothing there.
-    #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
-    fn of(runtime: &Handle) -> IdleDetector {
-        assert!(
-            waits::PARKS_ARE_COUNTED,
-            "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
-        );
-        IdleDetector { runtime: runtime.clone(), metrics: runtime.metrics(), canary: Canary::new(runtime) }
-    }
-
-    fn steps(&self) -> Steps {
-        let counts = (0..self.metrics.num_workers()).map(|worker| waits::parks(&self.metrics, worker));
-        counts.fold(Steps { count: 0, all_rest: true }, |steps, count| Steps {
+impl Watch {
+    pub(crate) fn steps(&self) -> Steps {
+        self.parks().fold(Steps { count: 0, all_rest: true }, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,
         })
     }
 
-    /// Whether the runtime is idle. Blocking work is seen by its `threads`, if we have built it.
-    fn is_idle(&mut self, blocking: &Blocking, threads: Option<&OwnThreads>, own_work: usize) -> bool {
-        let Some(mut count) = self.rests(blocking) else { return false };
-        if let Some(threads) = threads {
-            if !threads.have_no_work(&self.runtime, own_work) {
+    /// How often each worker parked and unparked so far.
+    fn parks(&self) -> impl Iterator<Item = u64> {
+        (0..self.metrics.num_workers()).map(|worker| waits::parks(&self.metrics, worker))
+    }
+
+    /// Whether a thread that blocks on the runtime is seen to run.
+    pub(crate) fn any_blocking_runs(&self) -> bool {
+        self.blocking.any_runs()
+    }
+
+    /// For how long nothing may run until nothing runs, as far as can be seen.
+    pub(crate) fn grace(&self) -> Duration {
+        self.blocking.grace()
+    }
+
+    /// Whether the runtime is idle.
+    pub(crate) fn is_idle(&self) -> bool {
+        let own = self.own();
+        let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
+        let before = waits();
+        // The work first: if it has ended, it has woken what waited for it.
+        before.is_some()
+            && !self.any(Want::Work)
+            && self.stays_at_rest(own.as_deref())
+            && waits() == before
+            && !self.any(Want::Work)
+    }
+
+    /// Whether the runtime rests, and still does when it has handled all that there is to handle.
+    fn stays_at_rest(&self, own: Option<&OwnRuntime>) -> bool {
+        // Locked, since two that look would take each other's round trips for work.
+        let mut canary = self.canary();
+        let Some(mut count) = self.rests() else { return false };
+        if let Some(threads) = own.and_then(OwnRuntime::threads) {
+            if !threads.have_no_work(&self.runtime, self.own_work()) {
                 return false;
             }
             // The end of blocking work unparks the thread of a current-thread runtime.
             if self.is_one_thread() {
-                let Some(after) = self.comes_to_rest(blocking, count + 2) else { return false };
+                let Some(after) = self.comes_to_rest(count + 2) else { return false };
                 count = after;
             }
         }
-        (0..ROUNDS).all(|_| match self.flush(blocking, count) {
+        (0..ROUNDS).all(|_| match self.flush(&mut canary, count) {
             Some(after) => {
                 count = after;
                 true
@@ -111,34 +114,36 @@ impl IdleDetector {
     }
 
     /// How often workers parked and unparked so far; `None` if there is anything to do.
-    fn rests(&self, blocking: &Blocking) -> Option<u64> {
+    fn rests(&self) -> Option<u64> {
         let steps = self.steps();
         // The threads first: what one queued before it waited is still in the queue, or a worker has it.
-        let rests =
-            steps.all_rest && !blocking.any_runs() && self.metrics.global_queue_depth() == 0 && self.steps() == steps;
+        let rests = steps.all_rest
+            && !self.blocking.any_runs()
+            && self.metrics.global_queue_depth() == 0
+            && self.steps() == steps;
         rests.then_some(steps.count)
     }
 
     /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
-    fn flush(&mut self, blocking: &Blocking, before: u64) -> Option<u64> {
+    fn flush(&self, canary: &mut Option<Canary>, before: u64) -> Option<u64> {
         let start = Instant::now();
-        if !self.round_trip()? {
+        if !self.round_trip(canary)? {
             return Some(before);
         }
         // That unparks one worker, the one that waits for sockets, which then parks again.
-        let after = self.comes_to_rest(blocking, before + 2)?;
+        let after = self.comes_to_rest(before + 2)?;
         // Wait, in case a socket was handled along with the canary: the worker that handles it may count as parked for
         // a part of the time that the round trip took.
         let took = start.elapsed();
         wait_until(took, || false);
-        (self.rests(blocking) == Some(after)).then_some(after)
+        (self.rests() == Some(after)).then_some(after)
     }
 
     /// Waits until the runtime rests, and returns its count if that is `expected`.
-    fn comes_to_rest(&self, blocking: &Blocking, expected: u64) -> Option<u64> {
+    fn comes_to_rest(&self, expected: u64) -> Option<u64> {
         let mut rests = None;
         wait_until(LONGEST_LOOK, || {
-            rests = self.rests(blocking).filter(|&count| count >= expected);
+            rests = self.rests().filter(|&count| count >= expected);
             rests.is_some()
         });
         rests.filter(|&count| count == expected)
@@ -146,8 +151,8 @@ impl IdleDetector {
 
     /// Sends something through the runtime. Returns `false` if there is no way for it, and `None` if it has not come
     /// back in time.
-    fn round_trip(&mut self) -> Option<bool> {
-        if let Some(canary) = &mut self.canary {
+    fn round_trip(&self, canary: &mut Option<Canary>) -> Option<bool> {
+        if let Some(canary) = canary {
             return canary.round_trip().then_some(true);
         }
         // Workers of a runtime without sockets have nothing to look at, but for the one that also fires timers.
@@ -161,18 +166,23 @@ impl IdleDetector {
         came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
     }
 
-    /// What the runtime does; `None` if that is nothing.
-    fn describe(&self, blocking: &Blocking) -> Option<String> {
-        let runs = (0..self.metrics.num_workers()).filter(|&worker| waits::parks(&self.metrics, worker) % 2 == 0);
-        let runs = runs.map(|worker| worker.to_string()).collect::<Vec<_>>().join(", ");
-        if !runs.is_empty() {
-            return Some(format!("a task runs on worker {runs}, or blocks it"));
-        }
-        let queued = self.metrics.global_queue_depth();
-        if queued > 0 {
-            return Some(format!("{queued} tasks are ready to run"));
-        }
-        blocking.any_runs().then(|| "the thread in `block_on` runs".into())
+    /// What the runtime does, as far as can be seen; `None` if that is nothing.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let runs = self.parks().enumerate().filter(|(_, parks)| parks % 2 == 0).map(|(worker, _)| worker.to_string());
+        let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own());
+        let threads = own.as_ref().and_then(|own| own.threads());
+        let has_no_work = |threads: &OwnThreads| threads.have_no_work(&self.runtime, self.own_work());
+        Some(match self.metrics.global_queue_depth() {
+            _ if !runs.is_empty() => format!("a task runs on worker {runs}, or blocks it"),
+            queued @ 1.. => format!("{queued} tasks are ready to run"),
+            0 if self.blocking.any_runs() => "the thread in `block_on` runs".into(),
+            0 if own.as_ref().is_some_and(|own| own.waits().is_none()) => "the bubble's future runs".into(),
+            0 => match self.places(Want::Work).first() {
+                Some(place) => format!("blocking work runs that was begun at {place}"),
+                None if threads.is_none_or(has_no_work) => return None,
+                None => "blocking work runs".into(),
+            },
+        })
     }
 }
 
@@ -208,8 +218,4 @@ impl Nap {
             std::thread::park_timeout((looking / 4).min(Nap::LONGEST));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

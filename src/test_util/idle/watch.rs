@@ -1,120 +1,132 @@
-//! [`Watch`]: the idle detector of a runtime, shared by all that wait until that runtime is idle, and who holds its clock
-//! meanwhile.
+//! [`Watch`]: all that is known of a runtime on which tests control time: what time it has, how far its clocks that jump
+//! are ahead, and who wants what of it.
 //
 // Invariants
-// 1. A runtime has one detector, used by one thread at a time: two would take each other's round trips for work.
-// 2. While anything settles, no clock that follows the runtime moves by itself.
-// 3. As long as anybody holds tokio's clock, a blocking task of ours waits on the runtime: tokio moves no clock then. It
-//    ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
-// 4. A clock of tokio's that one of our threads moves, it moves under the lock of the holds.
+// 1. While anything settles, no clock that follows the runtime moves by itself.
+// 2. As long as anybody holds or moves tokio's clock, a blocking task of ours waits on the runtime: tokio moves no clock
+//    then. It ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
+// 3. A clock of tokio's that one of our threads moves, it moves under the lock of the wants.
+// 4. The time of a runtime changes only under its lock.
 
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics};
 
 use super::block_on::{Blocking, this_thread_is_in};
-use super::{IdleDetector, LONGEST_LOOK, OwnRuntime, Steps, lock, wait_until};
+use super::canary::Canary;
+use super::{LONGEST_LOOK, OwnRuntime, wait_until};
+use crate::clock::source::Course;
 use crate::core::registry;
-use crate::test_util::held::{at_end_of, wake_drivers_on};
-use crate::util::sync::Counter;
+use crate::test_util::held::wake_drivers_on;
+use crate::test_util::manual::ManualClock;
+use crate::test_util::{lock, remove};
+use crate::util::waits;
 
-static WATCHES: Mutex<Vec<(runtime::Id, Arc<Watch>)>> = Mutex::new(Vec::new());
+static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
 
 pub(crate) struct Watch {
-    runtime: Handle,
-    blocking: Arc<Blocking>,
+    pub(super) runtime: Handle,
+    pub(super) metrics: RuntimeMetrics,
+    pub(super) blocking: Arc<Blocking>,
     /// If a bubble runs on it.
     own: Mutex<Option<Arc<OwnRuntime>>>,
-    detector: Mutex<IdleDetector>,
-    settling: AtomicUsize,
-    /// How many threads wait until it is idle, and need tokio not to wake it meanwhile for alarms of ours.
-    still: AtomicUsize,
-    holds: Mutex<Holds>,
-    /// Where blocking work was begun that has not ended, as far as it lets itself be seen.
-    work: Mutex<Vec<&'static Location<'static>>>,
-    /// How often the clock was paused or resumed, or the runtime ended.
-    pauses: Counter,
+    canary: OnceLock<Mutex<Option<Canary>>>,
+    wants: Mutex<Wants>,
+    time: RwLock<Option<Time>>,
+    /// How far a test has put the clocks that jump ahead, in nanoseconds.
+    pub(crate) ahead: Mutex<[i128; 2]>,
     has_ended: AtomicBool,
 }
 
-/// Who holds tokio's clock of the runtime.
+/// What time a runtime has whose clock was paused once.
+pub(crate) enum Time {
+    /// That of a clock of ours, which tokio cannot pause.
+    Paused(ManualClock),
+    /// It runs with the system's clock.
+    Runs(Course),
+    /// That of tokio's clock, which a thread of ours moves as long as this is there.
+    Tokios { _pause: Arc<()> },
+}
+
+/// What somebody wants of a runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// A test wants tokio's paused clock not to move.
+    Hold,
+    /// A thread of ours wants to move that clock, in place of tokio.
+    Move,
+    /// A thread that waits until the runtime is idle wants tokio, whose clock is held, not to wake it for alarms of ours.
+    NoAlarm,
+    /// A test settles: it wants no clock to move by itself.
+    Settle,
+    /// Blocking work wants to end before a clock moves by itself.
+    Work,
+}
+
+/// Those that somebody wants now, with the places where they began.
 #[derive(Default)]
-struct Holds {
-    /// Where tests took hold of it.
-    tests: Vec<&'static Location<'static>>,
-    /// How many of our threads move it, in place of tokio.
-    movers: usize,
-    /// Ends what keeps tokio from moving it.
+struct Wants {
+    all: Vec<(Want, &'static Location<'static>)>,
+    /// Ends what keeps tokio from moving its clock.
     task: Option<mpsc::Sender<()>>,
 }
 
-/// Keeps tokio from moving the clock of a runtime.
-pub(crate) struct Held {
-    watch: Arc<Watch>,
-    /// Where a test took hold of it; `None` for a thread of ours that moves it.
-    by: Option<&'static Location<'static>>,
+impl Wants {
+    fn any(&self, want: Want) -> bool {
+        self.all.iter().any(|(wanted, _)| *wanted == want)
+    }
 }
 
-/// Keeps the clocks that follow a runtime from moving by themselves.
-pub(crate) struct Settling(Arc<Watch>);
-
-/// Blocking work on a runtime.
-pub(crate) struct Work(Arc<Watch>, &'static Location<'static>);
-
-/// Keeps alarms of ours from waking a runtime whose clock tokio has paused.
-pub(crate) struct Still(Arc<Watch>);
+/// Wants something of a runtime as long as it lives.
+pub(crate) struct Wanted {
+    pub(crate) watch: Arc<Watch>,
+    want: (Want, &'static Location<'static>),
+}
 
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
     pub(crate) fn of(runtime: &Handle) -> Arc<Watch> {
-        let id = runtime.id();
-        if let Some(watch) = find(id) {
-            return watch;
+        let mut watches = WATCHES.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = watches.iter().find(|watch| watch.runtime.id() == runtime.id()) {
+            return watch.clone();
         }
-        // Made without the lock: this takes a while.
         let watch = Arc::new(Watch {
             runtime: runtime.clone(),
+            metrics: runtime.metrics(),
             blocking: Arc::default(),
             own: Mutex::default(),
-            detector: Mutex::new(IdleDetector::of(runtime)),
-            settling: AtomicUsize::new(0),
-            still: AtomicUsize::new(0),
-            holds: Mutex::default(),
-            work: Mutex::default(),
-            pauses: Counter::new(0),
+            canary: OnceLock::new(),
+            wants: Mutex::default(),
+            time: RwLock::default(),
+            ahead: Mutex::default(),
             has_ended: AtomicBool::new(false),
         });
-        let mut watches = lock(&WATCHES);
-        if let Some((_, first)) = watches.iter().find(|(known, _)| *known == id) {
-            return first.clone();
-        }
-        watches.push((id, watch.clone()));
+        watches.push(watch.clone());
         drop(watches);
-        at_end_of(runtime, move || forget(id));
+        let until_it_ends = Forget(watch.clone());
+        registry::spawn(runtime, "hairspring clock", async move {
+            let _until_it_ends = until_it_ends;
+            std::future::pending::<()>().await;
+        });
         watch
+    }
+
+    /// That over a runtime, if there is one already.
+    pub(crate) fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
+        let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+        watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
     }
 
     /// That over the current runtime, if there is one already.
     pub(crate) fn existing() -> Option<Arc<Watch>> {
-        find(Handle::try_current().ok()?.id())
+        Watch::find(Handle::try_current().ok()?.id())
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
-    }
-
-    /// The clock was paused or resumed, or the runtime has ended. Returns the number of that.
-    pub(crate) fn next_pause(&self) -> u64 {
-        self.pauses.fetch_add(1, SeqCst) + 1
-    }
-
-    /// Whether the clock was neither paused nor resumed since.
-    pub(crate) fn is_pause(&self, number: u64) -> bool {
-        self.pauses.load(SeqCst) == number
     }
 
     /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
@@ -128,92 +140,39 @@ impl Watch {
         }
     }
 
-    /// What the counts of the workers say.
-    pub(crate) fn steps(&self) -> Steps {
-        self.detector().steps()
-    }
-
-    /// Whether a thread that blocks on the runtime is seen to run.
-    pub(crate) fn any_blocking_runs(&self) -> bool {
-        self.blocking.any_runs()
-    }
-
-    /// For how long nothing may run until nothing runs, as far as can be seen.
-    pub(crate) fn grace(&self) -> Duration {
-        self.blocking.grace()
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        let own = self.own();
-        let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
-        let before = waits();
-        let threads = own.as_ref().and_then(|own| own.threads());
-        let is_idle = || self.detector().is_idle(&self.blocking, threads, self.own_work());
-        // The work first: if it has ended, it has woken what waited for it.
-        before.is_some() && !self.works() && is_idle() && waits() == before && !self.works()
-    }
-
-    fn works(&self) -> bool {
-        !lock(&self.work).is_empty()
-    }
-
-    /// Blocking work is begun at `place`.
-    pub(crate) fn begin_work(self: Arc<Self>, place: &'static Location<'static>) -> Work {
-        lock(&self.work).push(place);
-        Work(self, place)
-    }
-
-    /// How much blocking work of the runtime is ours.
-    fn own_work(&self) -> usize {
-        usize::from(lock(&self.holds).task.is_some())
-    }
-
     /// A bubble begins, or ends, on this runtime.
     pub(crate) fn set_own(&self, own: Option<Arc<OwnRuntime>>) {
         *lock(&self.own) = own;
     }
 
-    fn own(&self) -> Option<Arc<OwnRuntime>> {
+    pub(super) fn own(&self) -> Option<Arc<OwnRuntime>> {
         lock(&self.own).clone()
     }
 
-    /// Keeps tokio from moving the paused clock of a current-thread runtime, until what this returns is dropped or the
-    /// runtime ends. `by` is where a test took hold of it, or `None` for a thread of ours that moves it.
-    pub(crate) fn hold(self: Arc<Self>, by: Option<&'static Location<'static>>) -> Held {
-        let mut holds = lock(&self.holds);
-        if holds.task.is_none() && !self.has_ended() {
-            let (sender, gone) = mpsc::channel::<()>();
-            self.runtime.spawn_blocking(move || gone.recv());
-            holds.task = Some(sender);
-            self.wait_for_tokio();
-        }
-        match by {
-            Some(place) => holds.tests.push(place),
-            None => holds.movers += 1,
-        }
-        drop(holds);
-        Held { watch: self, by }
+    pub(super) fn canary(&self) -> MutexGuard<'_, Option<Canary>> {
+        lock(self.canary.get_or_init(|| Mutex::new(Canary::new(&self.runtime))))
     }
 
-    /// Waits until tokio, which may be about to move its clock, has noticed that something holds it. That takes a round of
-    /// its thread if this is another.
-    fn wait_for_tokio(&self) {
-        let before = self.steps();
-        if before.all_rest() {
-            registry::spawn(&self.runtime, "hairspring clock", async {});
-            wait_until(LONGEST_LOOK, || self.steps() != before);
+    /// The time, if the clock was paused once. It cannot change meanwhile.
+    pub(crate) fn time(&self) -> RwLockReadGuard<'_, Option<Time>> {
+        self.time.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn time_to_change(&self) -> RwLockWriteGuard<'_, Option<Time>> {
+        self.time.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clock, if it is paused and ours.
+    pub(crate) fn clock(&self) -> Option<ManualClock> {
+        match &*self.time() {
+            Some(Time::Paused(clock)) => Some(clock.clone()),
+            _ => None,
         }
     }
 
-    /// Calls `code` unless anything but the thread that asks holds tokio's clock. Nobody takes hold of it meanwhile.
-    pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
-        let holds = lock(&self.holds);
-        (holds.tests.is_empty() && !self.settles()).then(code)
-    }
-
-    /// Where tests took hold of tokio's clock.
-    pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
-        lock(&self.holds).tests.clone()
+    /// How much blocking work of the runtime is ours.
+    pub(super) fn own_work(&self) -> usize {
+        usize::from(lock(&self.wants).task.is_some())
     }
 
     /// Whether the runtime was shut down.
@@ -221,113 +180,102 @@ impl Watch {
         self.has_ended.load(SeqCst)
     }
 
-    /// The runtime is being shut down.
-    fn end(&self) {
-        self.has_ended.store(true, SeqCst);
-        self.next_pause();
-        let task = lock(&self.holds).task.take();
-        drop(task);
+    /// Whether anybody wants this.
+    pub(crate) fn any(&self, want: Want) -> bool {
+        lock(&self.wants).any(want)
     }
 
-    /// What the runtime does, as far as can be seen; `None` if that is nothing.
-    pub(crate) fn describe(&self) -> Option<String> {
-        let own = self.own();
-        let runs = own.as_ref().is_some_and(|own| own.waits().is_none());
-        let described = self.detector().describe(&self.blocking);
-        described.or_else(|| runs.then(|| "the bubble's future runs".into())).or_else(|| {
-            let work = lock(&self.work).first().map(|place| format!("blocking work runs that was begun at {place}"));
-            let threads = own.as_ref().and_then(|own| own.threads());
-            let unknown = || threads.is_some_and(|threads| !threads.have_no_work(&self.runtime, self.own_work()));
-            work.or_else(|| unknown().then(|| "blocking work runs".into()))
-        })
+    /// Where those began that want this.
+    pub(crate) fn places(&self, want: Want) -> Vec<&'static Location<'static>> {
+        lock(&self.wants).all.iter().filter(|(wanted, _)| *wanted == want).map(|(_, place)| *place).collect()
     }
 
-    /// Whether anything waits until the runtime is idle.
-    pub(crate) fn settles(&self) -> bool {
-        self.settling.load(SeqCst) > 0
-    }
-
-    pub(crate) fn settle(self: Arc<Self>) -> Settling {
-        self.settling.fetch_add(1, SeqCst);
-        Settling(self)
-    }
-
-    /// Whether a driver whose clock tokio has paused is to set no alarm.
-    pub(crate) fn is_still(&self) -> bool {
-        self.still.load(SeqCst) > 0
-    }
-
-    pub(crate) fn keep_still(self: Arc<Self>) -> Still {
-        if self.still.fetch_add(1, SeqCst) == 0 {
+    /// Begins to want something, until what this returns is dropped.
+    ///
+    /// # Panics
+    /// If tokio's clock is wanted, as [`Watch::assert_it_counts`] does.
+    #[track_caller]
+    pub(crate) fn want(self: &Arc<Self>, want: Want) -> Wanted {
+        let wanted = (want, Location::caller());
+        let mut wants = lock(&self.wants);
+        if matches!(want, Want::Hold | Want::Move) && wants.task.is_none() && !self.has_ended() {
+            Watch::assert_it_counts();
+            let (sender, gone) = mpsc::channel::<()>();
+            self.runtime.spawn_blocking(move || gone.recv());
+            wants.task = Some(sender);
+            self.wait_for_tokio();
+        }
+        let wakes = want == Want::NoAlarm && !wants.any(want);
+        wants.all.push(wanted);
+        drop(wants);
+        if wakes {
             wake_drivers_on(&self.runtime);
         }
-        Still(self)
+        Wanted { watch: self.clone(), want: wanted }
     }
 
-    fn detector(&self) -> MutexGuard<'_, IdleDetector> {
-        lock(&self.detector)
-    }
-}
-
-impl Settling {
-    pub(crate) fn watch(&self) -> Arc<Watch> {
-        self.0.clone()
-    }
-}
-
-impl Drop for Settling {
-    fn drop(&mut self) {
-        self.0.settling.fetch_sub(1, SeqCst);
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        remove(&mut lock(&self.0.work), self.1);
-    }
-}
-
-impl Drop for Still {
-    fn drop(&mut self) {
-        if self.0.still.fetch_sub(1, SeqCst) == 1 {
-            wake_drivers_on(&self.0.runtime);
+    /// Waits until tokio, which may be about to move its clock, has noticed that something holds it. That takes a round of
+    /// its thread if this is another.
+    fn wait_for_tokio(&self) {
+        let before = self.steps();
+        if before.all_rest {
+            registry::spawn(&self.runtime, "hairspring clock", async {});
+            wait_until(LONGEST_LOOK, || self.steps() != before);
         }
     }
+
+    /// Calls `code` unless anything but the thread that asks holds tokio's clock. Nobody takes hold of it meanwhile.
+    pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
+        let wants = lock(&self.wants);
+        let is_held = wants.any(Want::Hold) || wants.any(Want::Settle);
+        (!is_held).then(code)
+    }
+
+    /// # Panics
+    /// If the processor has no 64-bit atomics: tokio counts nothing there.
+    #[track_caller]
+    #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
+    pub(crate) fn assert_it_counts() {
+        assert!(
+            waits::PARKS_ARE_COUNTED,
+            "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
+        );
+    }
 }
 
-impl Drop for Held {
+impl Drop for Wanted {
     fn drop(&mut self) {
-        let mut holds = lock(&self.watch.holds);
-        match self.by {
-            Some(place) => remove(&mut holds.tests, place),
-            None => holds.movers -= 1,
-        }
-        let task = if holds.tests.is_empty() && holds.movers == 0 { holds.task.take() } else { None };
-        drop(holds);
+        let mut wants = lock(&self.watch.wants);
+        remove(&mut wants.all, &self.want);
+        let is_held = wants.any(Want::Hold) || wants.any(Want::Move);
+        let task = if is_held { None } else { wants.task.take() };
+        let wakes = self.want.0 == Want::NoAlarm && !wants.any(Want::NoAlarm);
+        drop(wants);
         drop(task);
+        if wakes {
+            wake_drivers_on(&self.watch.runtime);
+        }
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("by", &self.by).finish_non_exhaustive()
+        f.debug_tuple("Wanted").field(&self.want).finish()
     }
 }
 
-/// Removes one of those that were begun at a place.
-pub(crate) fn remove(places: &mut Vec<&'static Location<'static>>, place: &'static Location<'static>) {
-    let at = places.iter().position(|begun| *begun == place);
-    at.map(|at| places.swap_remove(at));
-}
+/// Ends a watch when its runtime is shut down: another may get its number.
+struct Forget(Arc<Watch>);
 
-fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
-    lock(&WATCHES).iter().find(|(id, _)| *id == runtime).map(|(_, watch)| watch.clone())
-}
-
-/// A runtime has ended.
-fn forget(runtime: runtime::Id) {
-    let mut watches = lock(&WATCHES);
-    let gone = watches.iter().position(|(id, _)| *id == runtime).map(|at| watches.swap_remove(at));
-    drop(watches);
-    gone.inspect(|(_, watch)| watch.end());
+impl Drop for Forget {
+    fn drop(&mut self) {
+        let Forget(watch) = self;
+        watch.has_ended.store(true, SeqCst);
+        WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
+        let task = lock(&watch.wants).task.take();
+        drop(task);
+        // Dropped outside the lock: the clock ends the timers that are left, which wakes tasks.
+        let time = watch.time_to_change().take();
+        drop(time);
+    }
 }
