@@ -15,6 +15,8 @@
 // 2. A parked worker may not know yet that a socket is ready. So a canary socket of our own goes round trip among the
 //    runtime's sockets: once it has arrived, everything ready before it was handed out. A runtime is found idle only
 //    after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and that once.
+// 3. Blocking work is looked for before the round trips, since it may send to a socket, and after them, since a task that
+//    went unnoticed along with the canary may have begun some.
 
 mod block_on;
 mod canary;
@@ -86,24 +88,25 @@ impl IdleDetector {
 
     /// Whether the runtime is idle. Blocking work is seen by its `threads`, if we have built it.
     fn is_idle(&mut self, blocking: &Blocking, threads: Option<&OwnThreads>, own_work: usize) -> bool {
-        let Some(mut count) = self.rests(blocking) else { return false };
-        if let Some(threads) = threads {
-            if !threads.have_no_work(&self.runtime, own_work) {
-                return false;
+        let mut look = || {
+            let mut count = self.rests(blocking)?;
+            count = self.probe(blocking, threads, own_work, count)?;
+            for _ in 0..ROUNDS {
+                count = self.flush(blocking, count)?;
             }
-            // The end of blocking work unparks the thread of a current-thread runtime.
-            if self.is_one_thread() {
-                let Some(after) = self.comes_to_rest(blocking, count + 2) else { return false };
-                count = after;
-            }
+            self.probe(blocking, threads, own_work, count)
+        };
+        look().is_some()
+    }
+
+    /// Returns `None` if blocking work runs, or has ended since the count was `before`.
+    fn probe(&self, blocking: &Blocking, threads: Option<&OwnThreads>, own_work: usize, before: u64) -> Option<u64> {
+        let Some(threads) = threads else { return Some(before) };
+        if !threads.have_no_work(&self.runtime, own_work) {
+            return None;
         }
-        (0..ROUNDS).all(|_| match self.flush(blocking, count) {
-            Some(after) => {
-                count = after;
-                true
-            }
-            None => false,
-        })
+        // The end of blocking work unparks the thread of a current-thread runtime.
+        self.comes_to_rest(blocking, if self.is_one_thread() { before + 2 } else { before })
     }
 
     fn is_one_thread(&self) -> bool {
