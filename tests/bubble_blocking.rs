@@ -29,7 +29,7 @@ enum Kind {
     Workers(usize),
 }
 
-const KINDS: [Kind; 3] = [Kind::OneThread, Kind::Workers(1), Kind::Workers(3)];
+const KINDS: [Kind; 2] = [Kind::OneThread, Kind::Workers(2)];
 
 impl Kind {
     fn run<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
@@ -491,6 +491,6 @@ fn none_of_this_reads_proc() {
         println!("this system does not let a program hide /proc from another");
         return;
     }
-    let output = without_proc("exec \"$0\"").output().unwrap();
+    let output = without_proc("exec \"$0\" --skip long --skip thousands --skip given_up").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

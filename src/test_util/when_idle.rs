@@ -91,13 +91,13 @@ impl<A: Action> WhenIdle<A> {
         while !self.watch.has_ended() {
             let state = self.action.state(&self.watch);
             let before = std::mem::replace(&mut steps, self.watch.steps());
-            let rests = steps == before && steps.all_rest && !self.watch.any_blocking_runs();
+            let rests = steps == before && steps.all_rest && !self.watch.blocking.any_runs();
             if !rests {
                 rests_since = Instant::now();
             }
             let (may_look, grace) = match state {
                 State::Over => return,
-                State::Ready if self.may_act() => (rests, self.grace.max(self.watch.grace())),
+                State::Ready if self.may_act() => (rests, self.grace.max(self.watch.blocking.grace())),
                 _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {

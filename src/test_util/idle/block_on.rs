@@ -19,7 +19,7 @@ use crate::test_util::lock;
 use crate::util::panics;
 
 #[derive(Debug, Default)]
-pub(super) struct Blocking(Mutex<Vec<(ThreadId, Option<Seen>)>>);
+pub(crate) struct Blocking(Mutex<Vec<(ThreadId, Option<Seen>)>>);
 
 thread_local! {
     static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
@@ -58,14 +58,14 @@ fn blocks_on_one(runtime: &Handle) -> bool {
 
 impl Blocking {
     /// For how long nothing may run until nothing runs, as far as can be seen.
-    pub(super) fn grace(&self) -> Duration {
+    pub(crate) fn grace(&self) -> Duration {
         const UNSEEN: Duration = Duration::from_millis(2);
         let any_is_unseen = lock(&self.0).iter().any(|(_, seen)| seen.is_none());
         if any_is_unseen { UNSEEN } else { Duration::ZERO }
     }
 
     /// Whether one of the threads is seen to do anything but wait.
-    pub(super) fn any_runs(&self) -> bool {
+    pub(crate) fn any_runs(&self) -> bool {
         let mut threads = lock(&self.0);
         // Each is looked at, to see how long it has been where it is.
         threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).filter_map(|seen| seen.runs().then_some(())).count()

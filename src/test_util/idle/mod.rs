@@ -14,6 +14,8 @@
 // 2. A parked worker may not know yet that a socket is ready. So a canary socket of our own goes round trip among the
 //    runtime's sockets: once it has arrived, everything ready before it was handed out. A runtime is found idle only
 //    after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and that once.
+// 3. Blocking work is looked for before the round trips, since it may send to a socket, and after them, since a task that
+//    went unnoticed along with the canary may have begun some.
 
 mod block_on;
 mod canary;
@@ -40,18 +42,21 @@ const ROUNDS: u32 = 2;
 /// How long a runtime may take to come back from a round trip, before the look is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
-/// What the counts of a runtime's workers say.
+/// What counts say of the workers of a runtime, and of the future of a bubble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// How often workers parked and unparked so far.
+    /// How often workers parked and unparked so far, and how often the future of a bubble began to run.
     count: u64,
-    /// Whether all are parked.
+    /// Whether all are parked or wait.
     pub(crate) all_rest: bool,
 }
 
 impl Watch {
+    /// What has run so far: the workers, and the future of a bubble, which runs on a thread of its own if there are some.
     pub(crate) fn steps(&self) -> Steps {
-        self.parks().fold(Steps { count: 0, all_rest: true }, |steps, count| Steps {
+        let own = self.own().map_or(Some(0), |own| own.waits());
+        let future = Steps { count: own.unwrap_or(0), all_rest: own.is_some() };
+        self.parks().fold(future, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,
         })
@@ -62,63 +67,44 @@ impl Watch {
         (0..self.metrics.num_workers()).map(|worker| waits::parks(&self.metrics, worker))
     }
 
-    /// Whether a thread that blocks on the runtime is seen to run.
-    pub(crate) fn any_blocking_runs(&self) -> bool {
-        self.blocking.any_runs()
-    }
-
-    /// For how long nothing may run until nothing runs, as far as can be seen.
-    pub(crate) fn grace(&self) -> Duration {
-        self.blocking.grace()
-    }
-
     /// Whether the runtime is idle.
     pub(crate) fn is_idle(&self) -> bool {
-        let own = self.own();
-        let waits = || own.as_ref().map_or(Some(0), |own| own.waits());
-        let before = waits();
-        // The work first: if it has ended, it has woken what waited for it.
-        before.is_some()
-            && !self.any(Want::Work)
-            && self.stays_at_rest(own.as_deref())
-            && waits() == before
-            && !self.any(Want::Work)
-    }
-
-    /// Whether the runtime rests, and still does when it has handled all that there is to handle.
-    fn stays_at_rest(&self, own: Option<&OwnRuntime>) -> bool {
         // Locked, since two that look would take each other's round trips for work.
         let mut canary = self.canary();
-        let Some(mut count) = self.rests() else { return false };
-        if let Some(threads) = own.and_then(OwnRuntime::threads) {
-            if !threads.have_no_work(&self.runtime, self.own_work()) {
-                return false;
+        let own = self.own();
+        let threads = own.as_ref().and_then(|own| own.threads());
+        let mut look = || {
+            let mut count = self.rests()?;
+            count = self.probe(threads, count)?;
+            for _ in 0..ROUNDS {
+                count = self.flush(&mut canary, count)?;
             }
-            // The end of blocking work unparks the thread of a current-thread runtime.
-            if self.is_one_thread() {
-                let Some(after) = self.comes_to_rest(count + 2) else { return false };
-                count = after;
-            }
+            self.probe(threads, count)
+        };
+        look().is_some()
+    }
+
+    /// Returns `None` if blocking work runs in the threads of a bubble, or has ended since the count was `before`.
+    fn probe(&self, threads: Option<&OwnThreads>, before: u64) -> Option<u64> {
+        let Some(threads) = threads else { return Some(before) };
+        if !threads.have_no_work(&self.runtime, self.own_work()) {
+            return None;
         }
-        (0..ROUNDS).all(|_| match self.flush(&mut canary, count) {
-            Some(after) => {
-                count = after;
-                true
-            }
-            None => false,
-        })
+        // The end of blocking work unparks the thread of a current-thread runtime.
+        self.comes_to_rest(if self.is_one_thread() { before + 2 } else { before })
     }
 
     fn is_one_thread(&self) -> bool {
         self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
     }
 
-    /// How often workers parked and unparked so far; `None` if there is anything to do.
+    /// The count of what has run so far; `None` if there is anything to do.
     fn rests(&self) -> Option<u64> {
         let steps = self.steps();
         // The threads first: what one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
+            && !self.any(Want::Work)
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
         rests.then_some(steps.count)

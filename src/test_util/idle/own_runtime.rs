@@ -16,14 +16,15 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 use super::LONGEST_LOOK;
+use crate::util::sync::Counter;
 
 pub(crate) struct OwnRuntime {
     /// Of the thread that blocks on the future.
     waker: Waker,
     /// How often the future was woken or polled.
-    begins: AtomicUsize,
+    begins: Counter,
     /// The same when it last began to wait.
-    waits: AtomicUsize,
+    waits: Counter,
     /// `None` if somebody else has built the runtime.
     threads: Option<OwnThreads>,
 }
@@ -58,7 +59,7 @@ impl OwnThreads {
 impl OwnRuntime {
     /// The future runs already.
     pub(crate) fn new(waker: Waker, threads: Option<OwnThreads>) -> OwnRuntime {
-        OwnRuntime { waker, begins: AtomicUsize::new(1), waits: AtomicUsize::new(0), threads }
+        OwnRuntime { waker, begins: Counter::new(1), waits: Counter::new(0), threads }
     }
 
     pub(crate) fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
@@ -71,7 +72,7 @@ impl OwnRuntime {
     }
 
     /// A number that changes when the future runs; `None` while it does.
-    pub(super) fn waits(&self) -> Option<usize> {
+    pub(super) fn waits(&self) -> Option<u64> {
         let waits = self.waits.load(SeqCst);
         (self.begins.load(SeqCst) == waits).then_some(waits)
     }

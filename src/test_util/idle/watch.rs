@@ -30,7 +30,7 @@ static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
 pub(crate) struct Watch {
     pub(super) runtime: Handle,
     pub(super) metrics: RuntimeMetrics,
-    pub(super) blocking: Arc<Blocking>,
+    pub(crate) blocking: Arc<Blocking>,
     /// If a bubble runs on it.
     own: Mutex<Option<Arc<OwnRuntime>>>,
     canary: OnceLock<Mutex<Option<Canary>>>,
