@@ -126,8 +126,8 @@ impl Action for Advance {
         }
     }
 
-    fn act(&mut self, _: &Watch) -> bool {
-        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself))
+    fn act(&mut self, watch: &Watch) -> bool {
+        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch)))
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {

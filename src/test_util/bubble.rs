@@ -307,7 +307,6 @@ impl Bubble {
         let output = unless_given_up(&own, code(), given_up, spawned).await;
         // No clock has moved since the future ended, and from now on none does.
         let _still = watch.want(Want::Settle);
-        watch.set_own(None);
         looks.thread().unpark();
         let _ = looks.join();
         let output =

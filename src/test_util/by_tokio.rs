@@ -154,7 +154,7 @@ fn align(timer: &Shards, now: Tick) {
 struct TakeStep {
     timer: TimerHold,
     is_needed: Option<Arc<()>>,
-    /// How many looks have not found the runtime idle.
+    /// How many looks have not found the runtime idle, though it did nothing that can be seen, and since when.
     failed: u32,
     since: std::time::Instant,
     left: Arc<AtomicU64>,
@@ -170,6 +170,12 @@ impl Action for TakeStep {
     }
 
     fn was_not_idle(&mut self, watch: &Watch) {
+        if watch.describe().is_some() {
+            return;
+        }
+        if self.failed == 0 {
+            self.since = std::time::Instant::now();
+        }
         self.failed += 1;
         if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
             let _entered = watch.runtime().enter();

@@ -93,7 +93,11 @@ pub(super) enum By {
 
 impl State {
     fn may_move(&self, by: By) -> bool {
-        by == By::Test || self.holds.is_empty() && (by == By::Itself || by == By::Rate(self.rate))
+        match by {
+            By::Test => true,
+            By::Itself(watch) => self.holds.is_empty() && !watch.any(Want::Settle),
+            By::Rate(rate) => self.holds.is_empty() && self.rate == rate,
+        }
     }
 
     /// The live timers, held so that no other timer reuses their memory meanwhile. Unlocks.

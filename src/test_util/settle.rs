@@ -129,7 +129,10 @@ impl Settle {
         let watch = Watch::of(&runtime);
         Watch::note_this_thread(Some(&watch));
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        Settle { settles: watch.want(Want::Settle), held: is_tokios.then(|| watch.want(Want::Move)) }
+        let settle = Settle { settles: watch.want(Want::Settle), held: is_tokios.then(|| watch.want(Want::Move)) };
+        // Takes the lock of a clock of ours: a move that was decided before is over.
+        let _ = Instant::now();
+        settle
     }
 
     /// Waits until the runtime is idle.

@@ -109,8 +109,10 @@ impl<A: Action> WhenIdle<A> {
                 }
                 (steps, rests_since) = (self.watch.steps(), Instant::now());
             }
-            // As long as anything goes on in the runtime, there may be no reason to act.
-            let goes_on = steps != before && (state == State::Waits || !self.grace.is_zero());
+            // As long as anything goes on in the runtime, there may be no reason to act. But if its clock is held, tokio
+            // wakes it again and again.
+            let may_go_on = state == State::Waits || !self.grace.is_zero();
+            let goes_on = steps != before && may_go_on && self.held.is_none();
             if goes_on || !self.may_act() {
                 waits_since = Instant::now();
             }

@@ -64,7 +64,7 @@ mod linux {
     /// Where a thread waits in the system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Wait {
-        /// To be woken by another, through the word in memory at this address.
+        /// To be woken by another of the process's threads, through the word in memory at this address.
         ForWord(u64),
         ForFiles,
         /// In any other call, by its number and where its stack ends.
@@ -115,9 +115,11 @@ mod linux {
     pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
         let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
         let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        let (first, stack) = (numbers.next()?, numbers.nth(5)?);
+        /// Of a futex that is the process's own. That of a thread that ends, for one, is not.
+        const PRIVATE: u64 = 128;
+        let (first, second, stack) = (numbers.next()?, numbers.next()?, numbers.nth(4)?);
         Some(match call {
-            FUTEX => Wait::ForWord(first),
+            FUTEX if second & PRIVATE != 0 => Wait::ForWord(first),
             _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => Wait::ForFiles,
             _ => Wait::In(call, stack),
         })

@@ -9,6 +9,7 @@
 //! tell, and it counts as waiting.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -17,9 +18,14 @@ use tokio::runtime::Handle;
 
 use crate::test_util::lock;
 use crate::util::panics;
+use crate::util::sync::Counter;
 
 #[derive(Debug, Default)]
-pub(crate) struct Blocking(Mutex<Vec<(ThreadId, Option<Seen>)>>);
+pub(crate) struct Blocking {
+    threads: Mutex<Vec<(ThreadId, Option<Seen>)>>,
+    /// How often one of them read the clock: then it runs, whether or not it is seen to.
+    readings: Counter,
+}
 
 thread_local! {
     static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
@@ -32,7 +38,7 @@ struct BlocksOn(Weak<Blocking>);
 impl Drop for BlocksOn {
     fn drop(&mut self) {
         if let Some(blocking) = self.0.upgrade() {
-            lock(&blocking.0).retain(|(id, _)| *id != thread::current().id());
+            lock(&blocking.threads).retain(|(id, _)| *id != thread::current().id());
         }
     }
 }
@@ -45,8 +51,9 @@ pub(super) fn this_thread_is_in(here: Option<(&Arc<Blocking>, &Handle)>) {
             let here = here.filter(|(_, runtime)| blocks_on_one(runtime));
             let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
             drop(before);
-            here.inspect(|(blocking, _)| lock(&blocking.0).push((thread::current().id(), Seen::current())));
+            here.inspect(|(blocking, _)| lock(&blocking.threads).push((thread::current().id(), Seen::current())));
         }
+        blocks_on.borrow().0.upgrade().inspect(|blocking| _ = blocking.readings.fetch_add(1, SeqCst));
     });
 }
 
@@ -60,16 +67,20 @@ impl Blocking {
     /// For how long nothing may run until nothing runs, as far as can be seen.
     pub(crate) fn grace(&self) -> Duration {
         const UNSEEN: Duration = Duration::from_millis(2);
-        let any_is_unseen = lock(&self.0).iter().any(|(_, seen)| seen.is_none());
+        let any_is_unseen = lock(&self.threads).iter().any(|(_, seen)| seen.is_none());
         if any_is_unseen { UNSEEN } else { Duration::ZERO }
     }
 
     /// Whether one of the threads is seen to do anything but wait.
     pub(crate) fn any_runs(&self) -> bool {
-        let mut threads = lock(&self.0);
+        let mut threads = lock(&self.threads);
         // Each is looked at, to see how long it has been where it is.
         threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).filter_map(|seen| seen.runs().then_some(())).count()
             > 0
+    }
+
+    pub(super) fn readings(&self) -> u64 {
+        self.readings.load(SeqCst)
     }
 }
 
@@ -87,9 +98,10 @@ mod linux {
     use crate::util::waits::{self, Wait};
 
     /// How long a thread waits for a word in memory before that counts as waiting to be woken, the first time. From then
-    /// on it does at once: `block_on` always waits for the same word, and a lock has another.
+    /// on it does at once: `block_on` always waits for the same word. It is one that other threads of the process use,
+    /// so it is not the end of a thread.
     const FIRST: Duration = Duration::from_millis(20);
-    /// How long it waits anywhere else before that counts as waiting.
+    /// How long it waits anywhere else before that counts as waiting. Another word is then taken for that of `block_on`.
     const ELSEWHERE: Duration = Duration::from_millis(100);
 
     /// What is known of a thread.
@@ -122,15 +134,17 @@ mod linux {
             };
             let since = self.at.filter(|(at, _)| *at == wait).map_or_else(Instant::now, |(_, since)| since);
             self.at = Some((wait, since));
-            match (wait, self.word) {
-                (Wait::ForFiles, _) => false,
-                (Wait::ForWord(word), Some(known)) if word == known => false,
-                (Wait::ForWord(word), None) if since.elapsed() >= FIRST => {
-                    self.word = Some(word);
-                    false
-                }
-                _ => since.elapsed() < ELSEWHERE,
+            let longest = match wait {
+                Wait::ForFiles => Duration::ZERO,
+                Wait::ForWord(word) if self.word == Some(word) => Duration::ZERO,
+                Wait::ForWord(_) if self.word.is_none() => FIRST,
+                _ => ELSEWHERE,
+            };
+            let waits = since.elapsed() >= longest;
+            if let (true, Wait::ForWord(word)) = (waits, wait) {
+                self.word = Some(word);
             }
+            !waits
         }
 
         /// Where the thread waits; `None` if it runs or is ready to run.
@@ -205,7 +219,7 @@ mod tests {
             let here = Some((&on, runtime.handle()));
             let entered = runtime.enter();
             this_thread_is_in(here);
-            assert!(lock(&on.0).is_empty(), "it does not block");
+            assert!(lock(&on.threads).is_empty(), "it does not block");
             drop(entered);
             runtime.block_on(async {
                 this_thread_is_in(here);
@@ -234,7 +248,7 @@ mod tests {
             }
             wait.recv().unwrap();
         });
-        assert_eq!(lock(&blocking.0).len(), 1);
+        assert_eq!(lock(&blocking.threads).len(), 1);
         assert!(becomes(&blocking, false), "it waits for a message");
         go.send(()).unwrap();
         running.recv().unwrap();
@@ -245,7 +259,7 @@ mod tests {
         assert!(becomes(&blocking, false), "it waits again");
         go.send(()).unwrap();
         thread.join().unwrap();
-        assert!(lock(&blocking.0).is_empty(), "it has ended");
+        assert!(lock(&blocking.threads).is_empty(), "it has ended");
     }
 
     #[test]
@@ -279,7 +293,7 @@ mod tests {
             let _ = wait.recv();
         });
         has_left.recv().unwrap();
-        assert!(lock(&blocking.0).is_empty());
+        assert!(lock(&blocking.threads).is_empty());
         drop(go);
         thread.join().unwrap();
     }

@@ -45,7 +45,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(200);
 /// What counts say of the workers of a runtime, and of the future of a bubble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// How often workers parked and unparked so far, and how often the future of a bubble began to run.
+    /// How often workers parked and unparked so far, how often the future of a bubble began to run, and how often a thread
+    /// that blocks on the runtime read its clock.
     count: u64,
     /// Whether all are parked or wait.
     pub(crate) all_rest: bool,
@@ -55,8 +56,8 @@ impl Watch {
     /// What has run so far: the workers, and the future of a bubble, which runs on a thread of its own if there are some.
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own().map_or(Some(0), |own| own.waits());
-        let future = Steps { count: own.unwrap_or(0), all_rest: own.is_some() };
-        self.parks().fold(future, |steps, count| Steps {
+        let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
+        self.parks().fold(others, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,
         })
@@ -87,7 +88,8 @@ impl Watch {
     /// Returns `None` if blocking work runs in the threads of a bubble, or has ended since the count was `before`.
     fn probe(&self, threads: Option<&OwnThreads>, before: u64) -> Option<u64> {
         let Some(threads) = threads else { return Some(before) };
-        if !threads.have_no_work(&self.runtime, self.own_work()) {
+        let own_work = self.own_work();
+        if !threads.have_no_work(&self.runtime, own_work) || self.own_work() != own_work {
             return None;
         }
         // The end of blocking work unparks the thread of a current-thread runtime.

@@ -2,7 +2,7 @@
 //! blocks on, by that future's waker, and its blocking work, by the threads that there are.
 //
 // Invariants
-// 1. The future runs from the moment in which it is woken until it waits again.
+// 1. The future runs from the moment in which it is woken until it waits again, or has ended.
 // 2. A thread of the pool ends as soon as it has nothing to do, and work begins in the order in which it was spawned. So
 //    if work of ours runs on the only thread, all work that was spawned before has ended.
 
@@ -18,6 +18,10 @@ use tokio::runtime::{Builder, Handle};
 use super::LONGEST_LOOK;
 use crate::util::sync::Counter;
 
+/// In place of the number of the last poll.
+const ENDED: u64 = u64::MAX / 2;
+
+/// What is known of the runtime of a bubble.
 pub(crate) struct OwnRuntime {
     /// Of the thread that blocks on the future.
     waker: Waker,
@@ -65,16 +69,14 @@ impl OwnRuntime {
     pub(crate) fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
         let begins = self.begins.fetch_add(1, SeqCst) + 1;
         let polled = future.poll(&mut Context::from_waker(&Waker::from(self.clone())));
-        if polled.is_pending() {
-            self.waits.store(begins, SeqCst);
-        }
+        self.waits.store(if polled.is_pending() { begins } else { ENDED }, SeqCst);
         polled
     }
 
     /// A number that changes when the future runs; `None` while it does.
     pub(super) fn waits(&self) -> Option<u64> {
         let waits = self.waits.load(SeqCst);
-        (self.begins.load(SeqCst) == waits).then_some(waits)
+        (waits == ENDED || self.begins.load(SeqCst) == waits).then_some(waits)
     }
 
     pub(super) fn threads(&self) -> Option<&OwnThreads> {

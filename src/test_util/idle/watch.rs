@@ -12,12 +12,13 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
+use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics};
+use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use super::block_on::{Blocking, this_thread_is_in};
 use super::canary::Canary;
-use super::{LONGEST_LOOK, OwnRuntime, wait_until};
+use super::{OwnRuntime, wait_until};
 use crate::clock::source::Course;
 use crate::core::registry;
 use crate::test_util::held::wake_drivers_on;
@@ -131,13 +132,15 @@ impl Watch {
 
     /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
     pub(crate) fn note_this_thread(here: Option<&Watch>) {
-        if tokio::task::try_id().is_none() {
-            // A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a
-            // bubble by its future.
-            let observed =
-                |here: &&Watch| here.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread || here.own().is_some();
-            this_thread_is_in(here.filter(|here| !observed(here)).map(|here| (&here.blocking, &here.runtime)));
-        }
+        this_thread_is_in(here.filter(|here| !here.observes_this_thread()).map(|here| (&here.blocking, &here.runtime)));
+    }
+
+    /// A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a bubble by
+    /// its future.
+    fn observes_this_thread(&self) -> bool {
+        // A thread that blocks on this runtime may be another's worker. Then the worker of that index most likely rests.
+        let runs = |worker| self.parks().nth(worker).is_some_and(|parks| parks % 2 == 0);
+        self.is_one_thread() || self.own().is_some() || runtime::worker_index().is_some_and(runs)
     }
 
     /// A bubble begins, or ends, on this runtime.
@@ -220,7 +223,7 @@ impl Watch {
         let before = self.steps();
         if before.all_rest {
             registry::spawn(&self.runtime, "hairspring clock", async {});
-            wait_until(LONGEST_LOOK, || self.steps() != before);
+            wait_until(Duration::MAX, || self.steps() != before || self.has_ended());
         }
     }
 
