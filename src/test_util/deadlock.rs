@@ -5,22 +5,21 @@
 //    nothing held it. On tokio's clock the look itself makes tokio move time if a timer is left. So no timer was, and
 //    nothing ran that could make one.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::future::Future;
-use std::panic::Location;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{self, Builder, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{Want, Watch};
+use crate::test_util::idle::{OwnRuntime, Want, Watch};
 use crate::test_util::lock;
-use crate::test_util::pending::{self, Pending};
+use crate::test_util::pending;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
 use crate::wheel::Tick;
 
@@ -75,69 +74,21 @@ fn now(watch: &Watch) -> Option<Tick> {
     watch.clock().map(|clock| clock.tick())
 }
 
-/// The tasks of a runtime that have not ended, as far as tokio tells.
-#[derive(Clone, Default)]
-pub(super) struct Spawned(Arc<Mutex<HashMap<task::Id, &'static Location<'static>>>>);
-
-impl Spawned {
-    /// Lists the tasks of a runtime that is to be built.
-    #[cfg(tokio_unstable)]
-    pub(super) fn on(builder: &mut Builder) -> Spawned {
-        let spawned = Spawned::default();
-        let (begins, ends) = (spawned.clone(), spawned.clone());
-        builder.on_task_spawn(move |task| {
-            lock(&begins.0).insert(task.id(), task.spawned_at());
-        });
-        builder.on_task_terminate(move |task| {
-            lock(&ends.0).remove(&task.id());
-        });
-        spawned
+/// How many tasks a bubble has that have not ended, but for this crate's own, and what waits in it: such as
+/// `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
+pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
+    let runtime = Handle::current();
+    let ours: HashSet<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
+    let tasks = runtime.metrics().num_alive_tasks().saturating_sub(ours.len());
+    let mut places = own.threads().map_or(Vec::new(), |threads| threads.spawned(|task| !ours.contains(&task)));
+    places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
+    let timers = pending();
+    let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!("waiting: {}, {}\n", count(tasks, "task"), count(timers.len(), "timer"));
+    for place in places {
+        let _ = writeln!(text, "  Task spawned at {place}");
     }
-
-    #[cfg(not(tokio_unstable))]
-    pub(super) fn on(_: &mut Builder) -> Spawned {
-        Spawned::default()
-    }
-}
-
-/// The tasks and timers of a runtime, but for this crate's own.
-pub(super) struct Waiting {
-    tasks: usize,
-    places: Vec<&'static Location<'static>>,
-    timers: Vec<Pending>,
-}
-
-impl Waiting {
-    /// What waits on the current runtime.
-    pub(super) fn here(spawned: &Spawned) -> Waiting {
-        let runtime = Handle::current();
-        let ours: Vec<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
-        let theirs =
-            lock(&spawned.0).iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
-        let mut waiting = Waiting {
-            tasks: runtime.metrics().num_alive_tasks().saturating_sub(ours.len()),
-            places: theirs,
-            timers: pending::pending(),
-        };
-        waiting.places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
-        waiting
-    }
-
-    pub(super) fn is_nothing(&self) -> bool {
-        self.tasks == 0
-    }
-}
-
-/// Such as `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        writeln!(f, "waiting: {}, {}", count(self.tasks, "task"), count(self.timers.len(), "timer"))?;
-        for place in &self.places {
-            writeln!(f, "  Task spawned at {place}")?;
-        }
-        f.write_str(&pending::list(&self.timers))
-    }
+    (tasks, text + &pending::list(&timers))
 }
 
 /// This crate's tasks that have begun and not ended, each with its runtime.

@@ -22,6 +22,7 @@ use crate::seam::ShowsTime;
 use crate::test_util::pending::{self, Pending};
 use crate::test_util::{lock, remove};
 use crate::timer;
+use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
 /// A clock that stands still until a test advances it, for timers built on it. Needs the feature `test-util`.
@@ -321,10 +322,10 @@ impl ManualClock {
         state.now = state.now.max(tick);
         // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
         for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule.clock.show(tick);
+            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
         let timers = State::timers(state);
-        let fired = timers.iter().map(|held| held.lease().fire_all(tick)).sum();
+        let fired = timers.iter().map(|held| held.lease().fire_at(tick, usize::MAX).0).sum();
         for held in &timers {
             held.lease().close_if_unneeded();
         }
