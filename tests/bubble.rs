@@ -121,6 +121,22 @@ fn a_bubble_that_cannot_end_fails() {
     });
 }
 
+#[test]
+fn a_task_that_is_left_may_end_with_its_blocking_work() {
+    in_bubbles(|| async {
+        tokio::spawn(test_util::spawn_blocking(|| thread::sleep(ms(100))));
+        drop(tokio::spawn(yield_now()));
+    });
+    for workers in [0, 2] {
+        let bubble = if workers == 0 { Bubble::new() } else { Bubble::new().workers(workers) };
+        must_end(move || {
+            bubble.run(|| async {
+                tokio::spawn(spawn_blocking(|| thread::sleep(ms(100))));
+            });
+        });
+    }
+}
+
 /// Two tasks that wait for each other, and the bubble for both.
 #[test]
 fn a_bubble_whose_tasks_wait_for_each_other_fails() {

@@ -267,6 +267,20 @@ fn more_blocking_tasks_than_threads() {
     });
 }
 
+/// A step of less than a millisecond, which waits for half a second and more.
+#[test]
+fn a_fraction_after_long_blocking_work() {
+    in_bubbles(|| async {
+        let (start, nap) = (Instant::now(), Duration::from_nanos(500_123));
+        let work = spawn_blocking(|| thread::sleep(ms(900)));
+        let sleeps = tokio::spawn(sleep(nap));
+        work.await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleeps.await.unwrap();
+        assert_eq!(start.elapsed(), nap);
+    });
+}
+
 #[test]
 fn thousands_of_short_blocking_tasks() {
     in_bubbles(|| async {

@@ -50,6 +50,28 @@ fn a_process_is_waited_for() {
     });
 }
 
+/// Only the future of `block_on` runs, between the looks.
+#[test]
+fn messages_to_the_thread_that_blocks_on_the_runtime_begin_the_grace_anew() {
+    for make in [current_thread, || multi_thread(2)] {
+        must_end(move || {
+            make().block_on(async {
+                Pause::new().grace(Duration::from_secs(1)).begin();
+                let (sender, mut messages) = mpsc::unbounded_channel();
+                thread::spawn(move || {
+                    for _ in 0..100 {
+                        thread::sleep(ms(15));
+                        sender.send(()).unwrap();
+                    }
+                });
+                for _ in 0..100 {
+                    timeout(HOUR, messages.recv()).await.expect("no time passes").unwrap();
+                }
+            });
+        });
+    }
+}
+
 #[test]
 fn each_move_of_the_clock_comes_after_the_grace() {
     const GRACE: Duration = Duration::from_millis(10);

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{HOUR, current_thread, multi_thread, must_end};
-use hairspring::test_util::{Pause, hold, settle, spawn_blocking};
+use hairspring::test_util::{Pause, bubble, hold, settle, spawn_blocking};
 use hairspring::{pause, sleep};
 
 /// More than twice as long as nothing may go on until that is said.
@@ -103,6 +103,35 @@ fn a_hold_is_kept_on_a_clock_with_a_grace() {
 
 #[test]
 #[ignore = "run as a program of its own"]
+fn a_hold_is_kept_in_a_bubble() {
+    bubble(|| async {
+        let _hold = hold();
+        sleep(HOUR).await;
+    });
+}
+
+#[test]
+#[ignore = "run as a program of its own"]
+fn blocking_work_in_a_bubble_waits_for_time() {
+    bubble(|| async {
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(sleep(HOUR))).await.unwrap();
+    });
+}
+
+/// It keeps tokio from moving the clock, and wakes the runtime in real time.
+#[test]
+#[ignore = "run as a program of its own"]
+fn a_timer_of_tokios_waits_on_a_clock_with_a_grace() {
+    current_thread().block_on(async {
+        Pause::new().grace(Duration::from_millis(50)).begin();
+        tokio::time::sleep(8 * Duration::from_secs(1)).await;
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+#[ignore = "run as a program of its own"]
 fn blocking_work_is_waited_for() {
     multi_thread(2).block_on(async {
         pause();
@@ -135,7 +164,10 @@ fn it_is_said_after_five_seconds_what_keeps_a_runtime_from_going_on() {
     let blocks = ["a task runs on worker "];
     let sleeps = [blocks[0], "  timers waiting: 1, the next is due in 3600s", "  Sleep made at tests/stuck.rs:"];
     let held = ["it is held.", "  a hold taken at tests/stuck.rs:"];
-    let cases: [(&str, &str, &[&str]); 9] = [
+    let cases: [(&str, &str, &[&str]); 12] = [
+        ("a_hold_is_kept_in_a_bubble", STANDS, &held),
+        ("blocking_work_in_a_bubble_waits_for_time", STANDS, &["blocking work runs."]),
+        ("a_timer_of_tokios_waits_on_a_clock_with_a_grace", STANDS, &["every task waits or blocks"]),
         ("a_task_blocks_while_another_settles", "hairspring: the runtime has not settled for 5s: ", &blocks),
         ("a_task_blocks_and_a_timer_waits", STANDS, &sleeps),
         ("a_task_blocks_and_no_timer_waits", STANDS, &blocks),

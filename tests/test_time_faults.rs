@@ -661,6 +661,49 @@ mod inside {
         });
     }
 
+    /// While a task sleeps, computes for longer than any grace.
+    fn no_time_passes_here() {
+        pause();
+        let start = Instant::now();
+        let sleeps = tokio::spawn(sleep(HOUR));
+        computes_for(ms(100));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleeps.abort();
+    }
+
+    #[test]
+    fn a_task_of_a_local_set_that_pauses() {
+        on_workers(|runtime| {
+            LocalSet::new().block_on(runtime, async {
+                tokio::task::spawn_local(async { no_time_passes_here() }).await.unwrap();
+            });
+        });
+    }
+
+    #[test]
+    fn a_runtime_in_the_task_or_the_blocking_work_of_another() {
+        on_workers(|runtime| {
+            let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
+            runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
+            runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
+        });
+    }
+
+    /// Before it has waited in `block_on` for the first time.
+    #[test]
+    fn a_future_that_waits_for_a_thread() {
+        on_workers(|runtime| {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let sleeps = tokio::spawn(sleep(HOUR));
+                thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                sleeps.await.unwrap();
+            });
+        });
+    }
+
     /// The depth of its stack says nothing.
     #[test]
     fn a_future_that_blocks_deep_down() {
@@ -932,6 +975,46 @@ mod in_force {
             failed
         });
         assert_eq!(failed, 0, "of {TRIES} tries");
+    }
+
+    /// Takes hold of a runtime's clock again and again on a plain thread, until this is dropped.
+    fn holds_again_and_again(runtime: &Runtime) -> mpsc::Sender<()> {
+        let (ends, ended) = mpsc::channel();
+        let handle = runtime.handle().clone();
+        thread::spawn(move || {
+            let _inside = handle.enter();
+            while ended.recv_timeout(ms(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                drop(test_util::hold());
+            }
+        });
+        ends
+    }
+
+    #[test]
+    fn holds_beside_others_that_look() {
+        must_end(|| {
+            let runtime = current_thread();
+            let _holds = holds_again_and_again(&runtime);
+            runtime.block_on(async {
+                for _ in rounds(100) {
+                    settle().await;
+                    step();
+                }
+            });
+        });
+        must_end(|| {
+            let runtime = paused();
+            let _holds = holds_again_and_again(&runtime);
+            runtime.block_on(async {
+                let clock = ManualClock::new();
+                clock.auto_advance();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                for _ in rounds(100) {
+                    timer.sleep(HOUR).await;
+                    step();
+                }
+            });
+        });
     }
 
     #[test]

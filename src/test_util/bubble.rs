@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::core::registry;
 use crate::test_util::chance::Random;
-use crate::test_util::deadlock::{self, Spawned, Waiting};
+use crate::test_util::deadlock;
 use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
 use crate::test_util::pause::Pause;
 use crate::test_util::paused;
@@ -91,9 +91,6 @@ pub struct Bubble {
     patience: Option<Duration>,
     workers: Option<usize>,
 }
-
-/// Why a bubble has failed.
-struct Failure(String);
 
 impl Bubble {
     /// A bubble with a random seed.
@@ -209,9 +206,8 @@ impl Bubble {
         #[cfg(tokio_unstable)]
         builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
         let threads = OwnThreads::of(&mut builder, self.workers.unwrap_or(0));
-        let spawned = Spawned::on(&mut builder);
         match builder.build() {
-            Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), &spawned, code),
+            Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), code),
             Err(error) => panic!("tokio could not build the runtime of the bubble: {error}"),
         }
     }
@@ -245,7 +241,7 @@ impl Bubble {
     pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
         assert!(!lacks_time(&runtime), "the bubble's runtime was built without `enable_time`: nothing moves its clock");
         let seed = self.chosen_seed();
-        self.run_seeded(seed, runtime, None, &Spawned::default(), code)
+        self.run_seeded(seed, runtime, None, code)
     }
 
     #[track_caller]
@@ -254,14 +250,13 @@ impl Bubble {
         seed: u64,
         runtime: Runtime,
         threads: Option<OwnThreads>,
-        spawned: &Spawned,
         code: impl FnOnce() -> F,
     ) -> F::Output {
         assert!(
             Handle::try_current().is_err(),
             "a bubble has a runtime of its own, so it cannot be inside another: use a plain `#[test]`"
         );
-        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, spawned, code))));
+        let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, code))));
         if !matches!(end, Ok(Ok(_))) {
             eprintln!("hairspring: to repeat what this bubble left to chance, set {SEED}={seed}");
             // Work that blocks for ever would keep it.
@@ -269,7 +264,7 @@ impl Bubble {
         }
         match end {
             Ok(Ok(output)) => output,
-            Ok(Err(Failure(message))) => panic!("{message}"),
+            Ok(Err(message)) => panic!("{message}"),
             Err(payload) => resume_unwind(payload),
         }
     }
@@ -285,14 +280,13 @@ impl Bubble {
         seed
     }
 
-    /// The whole life of a bubble, from inside.
+    /// The whole life of a bubble, from inside. If it fails, returns why.
     async fn live<F: Future>(
         self,
         seed: u64,
         threads: Option<OwnThreads>,
-        spawned: &Spawned,
         code: impl FnOnce() -> F,
-    ) -> Result<F::Output, Failure> {
+    ) -> Result<F::Output, String> {
         let runtime = Handle::current();
         let watch = Watch::of(&runtime);
         let default = if threads.is_some() { PATIENCE } else { PATIENCE_IN_THE_DARK };
@@ -304,21 +298,21 @@ impl Bubble {
         }
         registry::timer_of(&runtime).leave_order_to_chance(seed);
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
-        let output = unless_given_up(&own, code(), given_up, spawned).await;
+        let output = unless_given_up(&own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none does.
         let _still = watch.want(Want::Settle);
         looks.thread().unpark();
         let _ = looks.join();
-        let output =
-            output.map_err(|waiting| Failure(format!("deadlock: nothing is left to wake the bubble\n{waiting}")))?;
-        if !Waiting::here(spawned).is_nothing() {
+        let output = output.map_err(|waiting| format!("deadlock: nothing is left to wake the bubble\n{waiting}"))?;
+        let mut left = deadlock::waiting(&own);
+        if left.0 > 0 {
             settle().await;
-            let left = Waiting::here(spawned);
-            if !left.is_nothing() {
-                return Err(Failure(format!("the bubble's future has ended, and left tasks behind\n{left}")));
-            }
+            left = deadlock::waiting(&own);
         }
-        Ok(output)
+        match left {
+            (0, _) => Ok(output),
+            (_, waiting) => Err(format!("the bubble's future has ended, and left tasks behind\n{waiting}")),
+        }
     }
 }
 
@@ -327,12 +321,11 @@ async fn unless_given_up<F: Future>(
     own: &Arc<OwnRuntime>,
     future: F,
     given_up: oneshot::Receiver<()>,
-    spawned: &Spawned,
-) -> Result<F::Output, Waiting> {
+) -> Result<F::Output, String> {
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
     poll_fn(|cx| match own.poll(future.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(Waiting::here(spawned))),
+        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(deadlock::waiting(own).1)),
     })
     .await
 }

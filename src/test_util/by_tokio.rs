@@ -17,7 +17,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -33,6 +33,7 @@ use crate::test_util::held;
 use crate::test_util::idle::{Time, Want, Wanted, Watch};
 use crate::test_util::pending::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
+use crate::util::sync::Counter;
 use crate::util::waits;
 use crate::wheel::{Tick, Ticks};
 
@@ -72,15 +73,13 @@ const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// There as long as a thread is to take a step.
-    step: Weak<()>,
-    /// What the clock showed when a step was last left to tokio.
-    left: Arc<AtomicU64>,
+    /// What the clock showed when a thread began to take a step, until it has, or for ever if that is left to tokio.
+    tried: Arc<Counter>,
 }
 
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { step: Weak::new(), left: Arc::new(AtomicU64::new(u64::MAX)) }
+        Approach { tried: Arc::new(Counter::new(u64::MAX)) }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -104,18 +103,12 @@ impl Approach {
     }
 
     fn begin_step(&mut self, timer: TimerLease) {
-        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
-        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
+        let now = clock::now().0;
+        let Some(timer) = timer.try_hold().filter(|_| self.tried.load(SeqCst) != now) else { return };
+        self.tried.store(now, SeqCst);
         let watch = Watch::of(&Handle::current());
-        let is_needed = Arc::new(());
-        self.step = Arc::downgrade(&is_needed);
-        let step = TakeStep {
-            timer,
-            is_needed: Some(is_needed),
-            failed: 0,
-            since: std::time::Instant::now(),
-            left: self.left.clone(),
-        };
+        let (tried, since) = (self.tried.clone(), std::time::Instant::now());
+        let step = TakeStep { timer, is_over: false, failed: 0, since, tried };
         let held = Some(watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
@@ -153,17 +146,17 @@ fn align(timer: &Shards, now: Tick) {
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
-    is_needed: Option<Arc<()>>,
+    is_over: bool,
     /// How many looks have not found the runtime idle, though it did nothing that can be seen, and since when.
     failed: u32,
     since: std::time::Instant,
-    left: Arc<AtomicU64>,
+    tried: Arc<Counter>,
 }
 
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         match () {
-            () if self.is_needed.is_none() => State::Over,
+            () if self.is_over => State::Over,
             () if watch.any(Want::Hold) => State::Waits,
             () => State::Ready,
         }
@@ -177,11 +170,7 @@ impl Action for TakeStep {
             self.since = std::time::Instant::now();
         }
         self.failed += 1;
-        if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
-            let _entered = watch.runtime().enter();
-            self.left.store(clock::now().0, SeqCst);
-            self.is_needed = None;
-        }
+        self.is_over = self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1;
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
@@ -194,7 +183,8 @@ impl Action for TakeStep {
                     move_by(to - now);
                 }
             }
-            self.is_needed = None;
+            self.is_over = true;
+            self.tried.store(u64::MAX, SeqCst);
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }
@@ -223,6 +213,8 @@ struct MoveOn {
 }
 
 impl Action for MoveOn {
+    const IS_PATIENT: bool = false;
+
     fn state(&mut self, watch: &Watch) -> State {
         let _entered = watch.runtime().enter();
         match () {
@@ -235,17 +227,7 @@ impl Action for MoveOn {
     fn act(&mut self, watch: &Watch) -> bool {
         let _entered = watch.runtime().enter();
         let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
-        while let Some((timer, next)) = next_deadline(LAST) {
-            let moved = watch.unless_held(|| may_move().then(|| move_by(next - clock::now())));
-            if moved.flatten().is_none() {
-                return false;
-            }
-            if timer.fire_all(next) > 0 {
-                timer.schedule.wake_driver();
-                return true;
-            }
-        }
-        false
+        fire_next(LAST, |by| watch.unless_held(|| may_move().then(|| move_by(by))).flatten().is_some())
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
@@ -266,9 +248,16 @@ pub(super) fn after(duration: Duration) -> Tick {
 /// # Panics
 /// If the clock is not paused.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    while let Some((timer, next)) = next_deadline(target) {
-        move_by(next - clock::now());
-        if timer.fire_all(next) > 0 {
+    fire_next(target, |by| {
+        move_by(by);
+        true
+    })
+}
+
+/// The same, if the clock `moves`.
+fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
+    while let Some((timer, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
+        if timer.fire_at(next, usize::MAX).0 > 0 {
             timer.schedule.wake_driver();
             return true;
         }

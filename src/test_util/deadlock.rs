@@ -5,23 +5,22 @@
 //    nothing held it. On tokio's clock the look itself makes tokio move time if a timer is left. So no timer was, and
 //    nothing ran that could make one.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::future::Future;
-use std::panic::Location;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{self, Builder, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{Want, Watch};
+use crate::test_util::idle::{OwnRuntime, Want, Watch};
 use crate::test_util::lock;
-use crate::test_util::pending::{self, Pending};
-use crate::test_util::when_idle::{Action, State, WhenIdle};
+use crate::test_util::pending;
+use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 use crate::wheel::Tick;
 
 /// Gives the current runtime up, once nothing has run for `patience` and nothing can run any more. What is returned comes
@@ -44,11 +43,14 @@ struct GiveUp {
 }
 
 impl Action for GiveUp {
+    const IS_PATIENT: bool = false;
+
     fn state(&mut self, watch: &Watch) -> State {
-        self.now = now(watch);
+        let before = std::mem::replace(&mut self.now, now(watch));
         match &self.given_up {
             None => State::Over,
             Some(given_up) if given_up.is_closed() => State::Over,
+            _ if self.now != before => State::Moves,
             _ if self.now.is_none() || is_held(watch) => State::Waits,
             _ => State::Ready,
         }
@@ -59,6 +61,13 @@ impl Action for GiveUp {
         let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
         let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;
         is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
+    }
+
+    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+        // A clock of ours says so itself.
+        let is_tokios = watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let _entered = watch.runtime().enter();
+        is_tokios.then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
     }
 }
 
@@ -75,69 +84,21 @@ fn now(watch: &Watch) -> Option<Tick> {
     watch.clock().map(|clock| clock.tick())
 }
 
-/// The tasks of a runtime that have not ended, as far as tokio tells.
-#[derive(Clone, Default)]
-pub(super) struct Spawned(Arc<Mutex<HashMap<task::Id, &'static Location<'static>>>>);
-
-impl Spawned {
-    /// Lists the tasks of a runtime that is to be built.
-    #[cfg(tokio_unstable)]
-    pub(super) fn on(builder: &mut Builder) -> Spawned {
-        let spawned = Spawned::default();
-        let (begins, ends) = (spawned.clone(), spawned.clone());
-        builder.on_task_spawn(move |task| {
-            lock(&begins.0).insert(task.id(), task.spawned_at());
-        });
-        builder.on_task_terminate(move |task| {
-            lock(&ends.0).remove(&task.id());
-        });
-        spawned
+/// How many tasks a bubble has that have not ended, but for this crate's own, and what waits in it: such as
+/// `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
+pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
+    let runtime = Handle::current();
+    let ours: HashSet<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
+    let tasks = runtime.metrics().num_alive_tasks().saturating_sub(ours.len());
+    let mut places = own.threads().map_or(Vec::new(), |threads| threads.spawned(|task| !ours.contains(&task)));
+    places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
+    let timers = pending();
+    let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!("waiting: {}, {}\n", count(tasks, "task"), count(timers.len(), "timer"));
+    for place in places {
+        let _ = writeln!(text, "  Task spawned at {place}");
     }
-
-    #[cfg(not(tokio_unstable))]
-    pub(super) fn on(_: &mut Builder) -> Spawned {
-        Spawned::default()
-    }
-}
-
-/// The tasks and timers of a runtime, but for this crate's own.
-pub(super) struct Waiting {
-    tasks: usize,
-    places: Vec<&'static Location<'static>>,
-    timers: Vec<Pending>,
-}
-
-impl Waiting {
-    /// What waits on the current runtime.
-    pub(super) fn here(spawned: &Spawned) -> Waiting {
-        let runtime = Handle::current();
-        let ours: Vec<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
-        let theirs =
-            lock(&spawned.0).iter().filter(|(task, _)| !ours.contains(task)).map(|(_, place)| *place).collect();
-        let mut waiting = Waiting {
-            tasks: runtime.metrics().num_alive_tasks().saturating_sub(ours.len()),
-            places: theirs,
-            timers: pending::pending(),
-        };
-        waiting.places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
-        waiting
-    }
-
-    pub(super) fn is_nothing(&self) -> bool {
-        self.tasks == 0
-    }
-}
-
-/// Such as `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        writeln!(f, "waiting: {}, {}", count(self.tasks, "task"), count(self.timers.len(), "timer"))?;
-        for place in &self.places {
-            writeln!(f, "  Task spawned at {place}")?;
-        }
-        f.write_str(&pending::list(&self.timers))
-    }
+    (tasks, text + &pending::list(&timers))
 }
 
 /// This crate's tasks that have begun and not ended, each with its runtime.

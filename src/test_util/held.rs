@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::source::{BEGIN, Course, RUNS, Source, system_now};
+use crate::clock::source::{BEGIN, Course, RUNS, system_now};
 use crate::core::alarm::thread::BookerId;
 use crate::core::lease::TimerLease;
 use crate::core::registry;
@@ -36,24 +36,19 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
     registry::live(&registry::timers(), runtime).map(|owner| owner.timer())
 }
 
-/// Wakes the drivers that may run on any runtime, to look at their clocks: all but those of the runtimes' own timers. To
+/// Wakes the drivers that may run on a runtime, to look at their clocks: not those of the own timers of other runtimes. To
 /// wake these would change the order of tasks in other tests.
-pub(super) fn wake_free_drivers() {
-    let own: HashSet<BookerId> = registry::timers()
-        .values()
-        .map(|owner| owner.timer())
-        .filter(|timer| timer.serves())
-        .map(|timer| timer.schedule.id)
-        .collect();
-    let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
-    all.values().filter(|schedule| !own.contains(&schedule.id)).for_each(|schedule| schedule.wake_driver());
-}
-
-/// Wakes the drivers on a runtime whose clock tokio can pause, to look at their clocks.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
+    let elsewhere: HashSet<BookerId> = registry::timers()
+        .iter()
+        .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
+        .map(|(_, owner)| owner.timer().schedule.id)
+        .collect();
+    let may_be_here = |schedule: &Schedule| {
+        !elsewhere.contains(&schedule.id) && schedule.runtime().is_none_or(|on| on.id() == runtime.id())
+    };
     let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let is_there = |schedule: &&&Schedule| schedule.runtime().is_some_and(|on| on.id() == runtime.id());
-    all.values().filter(is_there).for_each(|schedule| schedule.wake_driver());
+    all.values().filter(|schedule| may_be_here(schedule)).for_each(|schedule| schedule.wake_driver());
 }
 
 impl Course {
@@ -64,28 +59,10 @@ impl Course {
     }
 }
 
-impl Source {
-    /// From now on a test shows the time, at first `now`.
-    pub(crate) fn begin_to_show(&self, now: Tick) {
-        self.shown.store(now.0, SeqCst);
-    }
-
-    /// Shows a time, unless it is earlier than the last.
-    pub(crate) fn show(&self, now: Tick) {
-        self.shown.fetch_max(now.0, SeqCst);
-    }
-
-    /// From now on the clock runs on `course`.
-    pub(crate) fn run(&self, course: Course) {
-        self.course.store(course.0.0, SeqCst);
-        self.shown.store(RUNS, SeqCst);
-    }
-}
-
 impl Schedule {
     /// Begins a timer whose time a test shows, at first `now`.
     pub(crate) fn open_shown(&self, now: Tick) {
-        self.clock.begin_to_show(now);
+        self.clock.shown.store(now.0, SeqCst);
         drop(self.begin(false, Ticks(0)));
     }
 
@@ -93,7 +70,7 @@ impl Schedule {
     pub(crate) fn show(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
         if plan.is_open {
-            self.clock.begin_to_show(now);
+            self.clock.shown.store(now.0, SeqCst);
             self.stop(&mut plan);
         }
         plan.is_open
@@ -103,20 +80,14 @@ impl Schedule {
     pub(crate) fn run(&self, course: Course) {
         let mut plan = self.parker.lock();
         if plan.is_open {
-            self.clock.run(course);
+            self.clock.course.store(course.0.0, SeqCst);
+            self.clock.shown.store(RUNS, SeqCst);
             if plan.look_again() {
                 plan.driver_is_wanted = true;
             } else {
                 self.call(plan, false);
             }
         }
-    }
-}
-
-impl Shards {
-    /// Fires all that is due at a tick, and returns how many.
-    pub(super) fn fire_all(&self, at: Tick) -> usize {
-        self.fire_at(at, usize::MAX).0
     }
 }
 

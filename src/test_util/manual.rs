@@ -19,9 +19,11 @@ use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::ShowsTime;
+use crate::test_util::idle::{Want, Watch};
 use crate::test_util::pending::{self, Pending};
 use crate::test_util::{lock, remove};
 use crate::timer;
+use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
 /// A clock that stands still until a test advances it, for timers built on it. Needs the feature `test-util`.
@@ -82,11 +84,11 @@ struct State {
 }
 
 /// Who moves a clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+#[derive(Clone, Copy)]
+pub(super) enum By<'watch> {
     Test,
-    /// A thread of ours.
-    Itself,
+    /// A thread of ours, when a runtime is idle.
+    Itself(&'watch Watch),
     /// The same, since it was given a rate with this number.
     Rate(u64),
 }
@@ -325,10 +327,10 @@ impl ManualClock {
         state.now = state.now.max(tick);
         // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
         for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule.clock.show(tick);
+            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
         let timers = State::timers(state);
-        let fired = timers.iter().map(|held| held.lease().fire_all(tick)).sum();
+        let fired = timers.iter().map(|held| held.lease().fire_at(tick, usize::MAX).0).sum();
         for held in &timers {
             held.lease().close_if_unneeded();
         }

@@ -44,7 +44,6 @@ pub use pause::Pause;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-use crate::clock::instant::FAR;
 pub use crate::seam::Kind;
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
@@ -124,18 +123,7 @@ pub fn resume() {
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
-    IfPaused::new("advance", async move {
-        let duration = duration.min(FAR);
-        if let Some(clock) = paused::clock_here() {
-            let _hold = clock.hold();
-            clock.advance(duration);
-            tokio::task::yield_now().await;
-            return;
-        }
-        let target = by_tokio::after(duration);
-        while by_tokio::move_to_next(target) {}
-        by_tokio::move_to(target).await;
-    })
+    IfPaused::new("advance", settle::move_by(duration, None))
 }
 
 /// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.

@@ -102,7 +102,7 @@ impl Pause {
         paused::adopt(runtime.id(), registry::timer_of(&runtime));
         // Registers this thread, if it blocks on the runtime.
         let _ = Instant::now();
-        held::wake_free_drivers();
+        held::wake_drivers_on(&runtime);
     }
 }
 

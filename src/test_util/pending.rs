@@ -1,7 +1,9 @@
 //! [`pending`]: what waits for a deadline, and where it was made.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,10 +13,8 @@ use crate::clock::{self, Instant, source};
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::shard::Key;
 use crate::seam::Kind;
-use crate::test_util::{held, paused};
+use crate::test_util::{held, lock, paused};
 use crate::wheel::Tick;
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// How many timers a list names.
 const NAMED: usize = 20;
@@ -56,7 +56,7 @@ impl Pending {
     /// ```
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
-        self.place.location()
+        self.place.0
     }
 
     /// Returns what waits.
@@ -72,7 +72,7 @@ impl Pending {
     /// ```
     #[must_use]
     pub fn kind(&self) -> Kind {
-        self.place.kind()
+        self.place.1
     }
 
     /// Returns when it fires.
@@ -112,10 +112,9 @@ impl Pending {
 /// Such as `Timeout made at src/client.rs:31:9, due in 30s`.
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.is_known() {
-            write!(f, "{:?} made at {}", self.kind(), self.location())?;
-        } else {
-            f.write_str("made at an unknown place")?;
+        match self.place {
+            (location, _) if location == UNKNOWN => f.write_str("made at an unknown place")?,
+            (location, kind) => write!(f, "{kind:?} made at {location}")?,
         }
         write!(f, ", due in {:?}", self.remaining)
     }
@@ -215,13 +214,13 @@ impl Drop for NoTimersLeft {
 /// What waits on some timers, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
     // Locked before the entries are read, so that one that fires in between keeps its place.
-    let places = Places::of_waiting();
+    let places = lock(&WAITING);
     let mut found = Vec::new();
     for timer in timers {
         for shard in timer.all() {
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
             found.extend(entries.into_iter().map(|(key, deadline)| Pending {
-                place: places.get(shard.address(), key),
+                place: places.get(&(shard.address(), key)).copied().unwrap_or((UNKNOWN, Kind::Sleep)),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));
@@ -243,72 +242,36 @@ pub(super) fn list(pending: &[Pending]) -> String {
     text
 }
 
+/// Where a timer was made, and what waits.
+type Place = (&'static Location<'static>, Kind);
+
 /// The places of timers that wait, by the address of their shard.
 static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
 
 /// For a timer that began to wait before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    location: &'static Location<'static>,
-    kind: Kind,
-}
-
-impl Place {
-    pub(crate) fn location(self) -> &'static Location<'static> {
-        self.location
-    }
-
-    pub(crate) fn kind(self) -> Kind {
-        self.kind
-    }
-
-    /// Whether it was recorded.
-    pub(crate) fn is_known(self) -> bool {
-        self.location != UNKNOWN
-    }
-}
-
 /// A timer waits from now on.
 #[inline]
 pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: Kind) {
     if any_is_held() {
-        record(shard, key, Place { location, kind });
+        record(shard, key, Some((location, kind)));
     }
-}
-
-#[cold]
-fn record(shard: usize, key: Key, place: Place) {
-    lock().insert((shard, key), place);
 }
 
 /// A timer waits no more.
 #[inline]
 pub(crate) fn waits_no_more(shard: usize, key: Key) {
     if any_is_held() {
-        forget(shard, key);
+        record(shard, key, None);
     }
 }
 
 #[cold]
-fn forget(shard: usize, key: Key) {
-    lock().remove(&(shard, key));
-}
-
-/// The places of timers that wait. As long as this lives, one that fires keeps its place.
-pub(crate) struct Places(MutexGuard<'static, HashMap<(usize, Key), Place>>);
-
-impl Places {
-    pub(crate) fn of_waiting() -> Places {
-        Places(lock())
-    }
-
-    pub(crate) fn get(&self, shard: usize, key: Key) -> Place {
-        self.0.get(&(shard, key)).copied().unwrap_or(Place { location: UNKNOWN, kind: Kind::Sleep })
-    }
-}
-
-fn lock() -> MutexGuard<'static, HashMap<(usize, Key), Place>> {
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+fn record(shard: usize, key: Key, place: Option<Place>) {
+    let mut places = lock(&WAITING);
+    match place {
+        Some(place) => places.insert((shard, key), place),
+        None => places.remove(&(shard, key)),
+    };
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-use crate::clock::{duration_of, instant};
+use crate::clock::instant::{self, FAR};
+use crate::clock::{Instant, duration_of};
 use crate::test_util::idle::{Want, Wanted, Watch};
-use crate::test_util::manual::By;
+use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::IfPaused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
 use crate::test_util::{by_tokio, paused};
@@ -99,25 +100,36 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
     IfPaused::new("advance_and_settle", async move {
         let settle = Settle::begin();
         settle.wait().await;
-        if let Some(clock) = paused::clock_here() {
-            let target = clock.after(duration);
-            while clock.move_to_next(target, By::Test) {
-                settle.wait().await;
-            }
-            clock.advance(duration_of(target - clock.tick()));
-        } else {
-            let target = by_tokio::after(duration);
-            while by_tokio::move_to_next(target) {
-                settle.wait().await;
-            }
-            by_tokio::move_to(target).await;
-        }
+        move_by(duration, Some(&settle)).await;
         settle.wait().await;
     })
 }
 
+/// Advances the paused clock of the current runtime from deadline to deadline, and settles at each if asked to.
+pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
+    let duration = duration.min(FAR);
+    let clock = paused::clock_here();
+    let target = clock.as_ref().map_or_else(|| by_tokio::after(duration), |clock| clock.after(duration));
+    let _hold = clock.as_ref().map(ManualClock::hold);
+    while match &clock {
+        Some(clock) => clock.move_to_next(target, By::Test),
+        None => by_tokio::move_to_next(target),
+    } {
+        if let Some(settle) = settle {
+            settle.wait().await;
+        }
+    }
+    match &clock {
+        Some(clock) => {
+            clock.advance(duration_of(target - clock.tick()));
+            tokio::task::yield_now().await;
+        }
+        None => by_tokio::move_to(target).await,
+    }
+}
+
 /// Keeps the clock of the current runtime where it is, but for what the owner of this does.
-struct Settle {
+pub(super) struct Settle {
     settles: Wanted,
     /// If tokio moves the clock, and not we.
     held: Option<Wanted>,

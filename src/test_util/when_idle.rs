@@ -24,6 +24,10 @@ pub(super) trait Action: Send + 'static {
     /// Whether it is for a test that settles. Any other waits until none does.
     const SETTLES: bool = false;
 
+    /// Whether it is no reason for a report if anything goes on in the runtime. It always does on a clock that is held in
+    /// tokio's place: tokio wakes the runtime again and again.
+    const IS_PATIENT: bool = true;
+
     /// What there is to be done. Called before each look at the runtime.
     fn state(&mut self, watch: &Watch) -> State;
 
@@ -46,6 +50,8 @@ pub(super) enum State {
     Ready,
     /// Nothing, since somebody holds it, or since nothing waits.
     Waits,
+    /// Nothing, since the clock has moved.
+    Moves,
     /// Nothing any more.
     Over,
 }
@@ -109,11 +115,9 @@ impl<A: Action> WhenIdle<A> {
                 }
                 (steps, rests_since) = (self.watch.steps(), Instant::now());
             }
-            // As long as anything goes on in the runtime, there may be no reason to act. But if its clock is held, tokio
-            // wakes it again and again.
-            let may_go_on = state == State::Waits || !self.grace.is_zero();
-            let goes_on = steps != before && may_go_on && self.held.is_none();
-            if goes_on || !self.may_act() {
+            // As long as anything goes on in the runtime, there may be no reason to act.
+            let may_go_on = A::IS_PATIENT && (state == State::Waits || !self.grace.is_zero());
+            if state == State::Moves || steps != before && may_go_on || !self.may_act() {
                 waits_since = Instant::now();
             }
             if !has_reported && waits_since.elapsed() >= self.patience.saturating_add(self.grace) {

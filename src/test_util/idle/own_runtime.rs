@@ -6,16 +6,20 @@
 // 2. A thread of the pool ends as soon as it has nothing to do, and work begins in the order in which it was spawned. So
 //    if work of ours runs on the only thread, all work that was spawned before has ended.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::task;
 
 use super::LONGEST_LOOK;
+use crate::test_util::lock;
 use crate::util::sync::Counter;
 
 /// In place of the number of the last poll.
@@ -33,22 +37,36 @@ pub(crate) struct OwnRuntime {
     threads: Option<OwnThreads>,
 }
 
-/// How many threads a runtime has, and how many of them are workers.
+/// What a runtime tells those who build it: how many threads it has, of which so many are workers, and where its tasks
+/// were spawned that have not ended, as far as tokio says.
 #[derive(Clone)]
 pub(crate) struct OwnThreads {
     live: Arc<AtomicUsize>,
     workers: usize,
+    spawned: Arc<Mutex<HashMap<task::Id, &'static Location<'static>>>>,
 }
 
 impl OwnThreads {
-    /// Counts the threads of a runtime that is to be built with so many threads for its workers.
+    /// Counts the threads and lists the tasks of a runtime that is to be built with so many threads for its workers.
     pub(crate) fn of(builder: &mut Builder, workers: usize) -> OwnThreads {
         let live = Arc::<AtomicUsize>::default();
         let (begins, ends) = (live.clone(), live.clone());
         builder.thread_keep_alive(Duration::ZERO);
         builder.on_thread_start(move || _ = begins.fetch_add(1, SeqCst));
         builder.on_thread_stop(move || _ = ends.fetch_sub(1, SeqCst));
-        OwnThreads { live, workers }
+        let spawned = Arc::<Mutex<HashMap<_, _>>>::default();
+        #[cfg(tokio_unstable)]
+        {
+            let (begins, ends) = (spawned.clone(), spawned.clone());
+            builder.on_task_spawn(move |task| _ = lock(&begins).insert(task.id(), task.spawned_at()));
+            builder.on_task_terminate(move |task| _ = lock(&ends).remove(&task.id()));
+        }
+        OwnThreads { live, workers, spawned }
+    }
+
+    /// Where the tasks were spawned that are `meant`.
+    pub(crate) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
+        lock(&self.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
     }
 
     /// Whether no blocking work runs, or waits to run, but `own` work of ours.
@@ -79,7 +97,7 @@ impl OwnRuntime {
         (waits == ENDED || self.begins.load(SeqCst) == waits).then_some(waits)
     }
 
-    pub(super) fn threads(&self) -> Option<&OwnThreads> {
+    pub(crate) fn threads(&self) -> Option<&OwnThreads> {
         self.threads.as_ref()
     }
 }
