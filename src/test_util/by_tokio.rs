@@ -28,7 +28,6 @@ use crate::clock::source::LAST;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::{TimerHold, TimerLease};
-use crate::core::shards::Shards;
 use crate::test_util::held;
 use crate::test_util::idle::{Time, Want, Wanted, Watch};
 use crate::test_util::pending::pending;
@@ -127,20 +126,15 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
     let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
     let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
     if is_early {
-        align(&timer, now);
+        let left = (timer.first_deadline() - now).0;
+        // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
+        let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
+        if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
+            move_by(Ticks(left % STEP));
+        }
         timer.schedule.wake_driver();
     }
     is_early
-}
-
-/// The alarm has gone off before a deadline, at the time `now`. Sets the fraction of the clock right.
-fn align(timer: &Shards, now: Tick) {
-    let left = (timer.first_deadline() - now).0;
-    // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
-    let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
-    if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
-        move_by(Ticks(left % STEP));
-    }
 }
 
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
@@ -168,7 +162,7 @@ impl Action for TakeStep {
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let timer = self.timer.lease();
         let acted = watch.unless_held(|| {
             let now = clock::now();
@@ -208,7 +202,7 @@ struct MoveOn {
 
 impl Action for MoveOn {
     fn state(&mut self, watch: &Watch) -> State {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         match () {
             () if self.pause.strong_count() == 0 => State::Over,
             () if watch.any(Want::Hold) || next_deadline(LAST).is_none() => State::Waits,
@@ -217,21 +211,16 @@ impl Action for MoveOn {
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
         fire_next(LAST, |by| watch.unless_held(|| may_move().then(|| move_by(by))).flatten().is_some())
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let report = when_idle::report(patience, watch, &watch.places(Want::Hold), &pending());
         Some(report + "  a clock that has a grace moves to timers of this crate only, not to tokio's own\n")
     }
-}
-
-/// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.
-pub(super) fn after(duration: Duration) -> Tick {
-    clock::after(duration).min(LAST)
 }
 
 /// Moves the clock to the next deadline of this crate's timers that is no later than `target`, and fires what is due

@@ -67,8 +67,8 @@ fn is_held(watch: &Watch) -> bool {
 
 /// `None` if time goes on because a test has resumed it.
 fn now(watch: &Watch) -> Option<Tick> {
-    if watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        let _entered = watch.runtime().enter();
+    if watch.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        let _entered = watch.runtime.enter();
         return Some(clock::now());
     }
     watch.clock().map(|clock| clock.tick())

@@ -13,9 +13,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 
-use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics};
+use tokio::runtime::{self, Handle, RuntimeMetrics};
 
-use super::block_on::{Blocking, this_thread_is_in};
+use super::block_on::Blocking;
 use super::canary::Canary;
 use super::{LONGEST_LOOK, OwnRuntime, wait_until};
 use crate::clock::source::Course;
@@ -28,11 +28,11 @@ use crate::util::waits;
 static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
 
 pub(crate) struct Watch {
-    pub(super) runtime: Handle,
+    pub(crate) runtime: Handle,
     pub(super) metrics: RuntimeMetrics,
-    pub(crate) blocking: Arc<Blocking>,
+    pub(crate) blocking: Blocking,
     /// If a bubble runs on it.
-    own: Mutex<Option<Arc<OwnRuntime>>>,
+    pub(crate) own: Mutex<Option<Arc<OwnRuntime>>>,
     canary: OnceLock<Mutex<Option<Canary>>>,
     wants: Mutex<Wants>,
     time: RwLock<Option<Time>>,
@@ -96,7 +96,7 @@ impl Watch {
         let watch = Arc::new(Watch {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
-            blocking: Arc::default(),
+            blocking: Blocking::default(),
             own: Mutex::default(),
             canary: OnceLock::new(),
             wants: Mutex::default(),
@@ -125,26 +125,6 @@ impl Watch {
         Watch::find(Handle::try_current().ok()?.id())
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
-    }
-
-    /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
-    pub(crate) fn note_this_thread(here: Option<&Watch>) {
-        if tokio::task::try_id().is_none() {
-            // A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a
-            // bubble by its future.
-            let observed =
-                |here: &&Watch| here.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread || here.own().is_some();
-            this_thread_is_in(here.filter(|here| !observed(here)).map(|here| (&here.blocking, &here.runtime)));
-        }
-    }
-
-    /// A bubble begins, or ends, on this runtime.
-    pub(crate) fn set_own(&self, own: Option<Arc<OwnRuntime>>) {
-        *lock(&self.own) = own;
-    }
-
     pub(super) fn own(&self) -> Option<Arc<OwnRuntime>> {
         lock(&self.own).clone()
     }
@@ -160,6 +140,11 @@ impl Watch {
 
     pub(crate) fn time_to_change(&self) -> RwLockWriteGuard<'_, Option<Time>> {
         self.time.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clock of the current runtime, if that is paused and ours.
+    pub(crate) fn clock_here() -> Option<ManualClock> {
+        Watch::existing()?.clock()
     }
 
     /// The clock, if it is paused and ours.
