@@ -72,13 +72,18 @@ const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// What the clock showed when a thread began to take a step, until it has, or for ever if that is left to tokio.
-    tried: Arc<Counter>,
+    /// What the clock showed when a step was last left to tokio, or one of the two constants below.
+    left: Arc<Counter>,
 }
+
+/// No step was left to tokio.
+const NONE: u64 = u64::MAX;
+/// A thread is to take a step.
+const IS_TAKEN: u64 = u64::MAX - 1;
 
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { tried: Arc::new(Counter::new(u64::MAX)) }
+        Approach { left: Arc::new(Counter::new(NONE)) }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -102,12 +107,12 @@ impl Approach {
     }
 
     fn begin_step(&mut self, timer: TimerLease) {
-        let now = clock::now().0;
-        let Some(timer) = timer.try_hold().filter(|_| self.tried.load(SeqCst) != now) else { return };
-        self.tried.store(now, SeqCst);
+        let left = self.left.load(SeqCst);
+        let is_tried = left == IS_TAKEN || left == clock::now().0;
+        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
+        self.left.store(IS_TAKEN, SeqCst);
         let watch = Watch::of(&Handle::current());
-        let (tried, since) = (self.tried.clone(), std::time::Instant::now());
-        let step = TakeStep { timer, is_over: false, failed: 0, since, tried };
+        let step = TakeStep { timer, failed: 0, since: std::time::Instant::now(), left: self.left.clone() };
         let held = Some(watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
@@ -140,25 +145,27 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
-    is_over: bool,
     /// How many looks have not found the runtime idle.
     failed: u32,
     since: std::time::Instant,
-    tried: Arc<Counter>,
+    left: Arc<Counter>,
 }
 
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         match () {
-            () if self.is_over => State::Over,
+            () if self.left.load(SeqCst) != IS_TAKEN => State::Over,
             () if watch.any(Want::Hold) => State::Waits,
             () => State::Ready,
         }
     }
 
-    fn was_not_idle(&mut self) {
+    fn was_not_idle(&mut self, watch: &Watch) {
         self.failed += 1;
-        self.is_over = self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1;
+        if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
+            let _entered = watch.runtime.enter();
+            self.left.store(clock::now().0, SeqCst);
+        }
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
@@ -171,8 +178,7 @@ impl Action for TakeStep {
                     move_by(to - now);
                 }
             }
-            self.is_over = true;
-            self.tried.store(u64::MAX, SeqCst);
+            self.left.store(NONE, SeqCst);
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }

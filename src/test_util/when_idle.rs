@@ -31,7 +31,7 @@ pub(super) trait Action: Send + 'static {
     fn act(&mut self, watch: &Watch) -> bool;
 
     /// The runtime had seemed idle, and was not.
-    fn was_not_idle(&mut self) {}
+    fn was_not_idle(&mut self, _: &Watch) {}
 
     /// What to say if it did not act for `patience`.
     fn report(&self, _patience: Duration, _: &Watch) -> Option<String> {
@@ -102,7 +102,7 @@ impl<A: Action> WhenIdle<A> {
             };
             if may_look && rests_since.elapsed() >= grace {
                 if !self.is_idle(&mut no_alarm) {
-                    self.action.was_not_idle();
+                    self.action.was_not_idle(&self.watch);
                 } else if self.may_act() && self.action.act(&self.watch) {
                     (waits_since, has_reported) = (Instant::now(), false);
                     nap = Nap::new();
