@@ -19,7 +19,7 @@ pub(crate) use crate::test_util::{
     deadlock::task,
     held::opens,
     jumps::ahead,
-    paused::{now, timer_here, timer_made},
+    pause::{now, timer_here, timer_made},
     pending::{begins_to_wait, waits_no_more},
 };
 

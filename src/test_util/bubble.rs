@@ -18,8 +18,8 @@ use crate::core::registry;
 use crate::test_util::chance::Random;
 use crate::test_util::deadlock;
 use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
-use crate::test_util::pause::Pause;
-use crate::test_util::paused;
+use crate::test_util::lock;
+use crate::test_util::pause::{self, Pause};
 use crate::test_util::settle::settle;
 use crate::util::panics;
 
@@ -292,8 +292,8 @@ impl Bubble {
         let default = if threads.is_some() { PATIENCE } else { PATIENCE_IN_THE_DARK };
         let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
         let own = Arc::new(own);
-        watch.set_own(Some(own.clone()));
-        if !paused::is_paused() {
+        *lock(&watch.own) = Some(own.clone());
+        if !pause::is_paused() {
             Pause::new().begin();
         }
         registry::timer_of(&runtime).leave_order_to_chance(seed);
@@ -333,7 +333,7 @@ async fn unless_given_up<F: Future>(
 /// Whether this is a runtime whose clock only tokio's timers move, and which has none.
 fn lacks_time(runtime: &Runtime) -> bool {
     let _inside = runtime.enter();
-    let is_tokios = paused::here().is_none() && panics::may_guess();
+    let is_tokios = pause::here().is_none() && panics::may_guess();
     is_tokios && panics::silently(|| panics::if_enabled(|| tokio::time::sleep(Duration::ZERO))).is_err()
 }
 

@@ -28,7 +28,6 @@ use crate::clock::source::LAST;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
 use crate::core::alarm::own::OwnAlarm;
 use crate::core::lease::{TimerHold, TimerLease};
-use crate::core::shards::Shards;
 use crate::test_util::held;
 use crate::test_util::idle::{Time, Want, Wanted, Watch};
 use crate::test_util::pending::pending;
@@ -73,13 +72,18 @@ const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// What the clock showed when a thread began to take a step, until it has, or for ever if that is left to tokio.
-    tried: Arc<Counter>,
+    /// What the clock showed when a step was last left to tokio, or one of the two constants below.
+    left: Arc<Counter>,
 }
+
+/// No step was left to tokio.
+const NONE: u64 = u64::MAX;
+/// A thread is to take a step.
+const IS_TAKEN: u64 = u64::MAX - 1;
 
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { tried: Arc::new(Counter::new(u64::MAX)) }
+        Approach { left: Arc::new(Counter::new(NONE)) }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -103,12 +107,12 @@ impl Approach {
     }
 
     fn begin_step(&mut self, timer: TimerLease) {
-        let now = clock::now().0;
-        let Some(timer) = timer.try_hold().filter(|_| self.tried.load(SeqCst) != now) else { return };
-        self.tried.store(now, SeqCst);
+        let left = self.left.load(SeqCst);
+        let is_tried = left == IS_TAKEN || left == clock::now().0;
+        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
+        self.left.store(IS_TAKEN, SeqCst);
         let watch = Watch::of(&Handle::current());
-        let (tried, since) = (self.tried.clone(), std::time::Instant::now());
-        let step = TakeStep { timer, is_over: false, failed: 0, since, tried };
+        let step = TakeStep { timer, failed: 0, since: std::time::Instant::now(), left: self.left.clone() };
         let held = Some(watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
@@ -127,36 +131,30 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
     let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
     let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
     if is_early {
-        align(&timer, now);
+        let left = (timer.first_deadline() - now).0;
+        // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
+        let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
+        if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
+            move_by(Ticks(left % STEP));
+        }
         timer.schedule.wake_driver();
     }
     is_early
 }
 
-/// The alarm has gone off before a deadline, at the time `now`. Sets the fraction of the clock right.
-fn align(timer: &Shards, now: Tick) {
-    let left = (timer.first_deadline() - now).0;
-    // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
-    let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
-    if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
-        move_by(Ticks(left % STEP));
-    }
-}
-
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
-    is_over: bool,
     /// How many looks have not found the runtime idle, though it did nothing that can be seen, and since when.
     failed: u32,
     since: std::time::Instant,
-    tried: Arc<Counter>,
+    left: Arc<Counter>,
 }
 
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         match () {
-            () if self.is_over => State::Over,
+            () if self.left.load(SeqCst) != IS_TAKEN => State::Over,
             () if watch.any(Want::Hold) => State::Waits,
             () => State::Ready,
         }
@@ -170,11 +168,14 @@ impl Action for TakeStep {
             self.since = std::time::Instant::now();
         }
         self.failed += 1;
-        self.is_over = self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1;
+        if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
+            let _entered = watch.runtime.enter();
+            self.left.store(clock::now().0, SeqCst);
+        }
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let timer = self.timer.lease();
         let acted = watch.unless_held(|| {
             let now = clock::now();
@@ -183,8 +184,7 @@ impl Action for TakeStep {
                     move_by(to - now);
                 }
             }
-            self.is_over = true;
-            self.tried.store(u64::MAX, SeqCst);
+            self.left.store(NONE, SeqCst);
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }
@@ -216,7 +216,7 @@ impl Action for MoveOn {
     const IS_PATIENT: bool = false;
 
     fn state(&mut self, watch: &Watch) -> State {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         match () {
             () if self.pause.strong_count() == 0 => State::Over,
             () if watch.any(Want::Hold) || next_deadline(LAST).is_none() => State::Waits,
@@ -225,21 +225,16 @@ impl Action for MoveOn {
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
         fire_next(LAST, |by| watch.unless_held(|| may_move().then(|| move_by(by))).flatten().is_some())
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
-        let _entered = watch.runtime().enter();
+        let _entered = watch.runtime.enter();
         let report = when_idle::report(patience, watch, &watch.places(Want::Hold), &pending());
         Some(report + "  a clock that has a grace moves to timers of this crate only, not to tokio's own\n")
     }
-}
-
-/// What the clock shows when `duration` has passed. A clock goes no further than `LAST`.
-pub(super) fn after(duration: Duration) -> Tick {
-    clock::after(duration).min(LAST)
 }
 
 /// Moves the clock to the next deadline of this crate's timers that is no later than `target`, and fires what is due

@@ -65,8 +65,8 @@ impl Action for GiveUp {
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         // A clock of ours says so itself.
-        let is_tokios = watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let _entered = watch.runtime().enter();
+        let is_tokios = watch.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let _entered = watch.runtime.enter();
         is_tokios.then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
     }
 }
@@ -77,8 +77,8 @@ fn is_held(watch: &Watch) -> bool {
 
 /// `None` if time goes on because a test has resumed it.
 fn now(watch: &Watch) -> Option<Tick> {
-    if watch.runtime().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        let _entered = watch.runtime().enter();
+    if watch.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        let _entered = watch.runtime.enter();
         return Some(clock::now());
     }
     watch.clock().map(|clock| clock.tick())

@@ -136,10 +136,6 @@ impl ManualClock {
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.lock()
-    }
-
     /// Returns what the clock shows.
     ///
     /// ```
@@ -151,7 +147,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        clock::instant_of(self.lock().now)
+        clock::instant_of(self.inner.lock().now)
     }
 
     /// Advances the clock by exactly `duration`, and fires every timer that is due by then, in the order of their
@@ -207,16 +203,16 @@ impl ManualClock {
 
     /// Whether a thread is to advance this.
     pub(super) fn auto_advances(&self) -> bool {
-        self.lock().auto_advances
+        self.inner.lock().auto_advances
     }
 
     pub(super) fn set_auto_advance(&self, auto_advances: bool) {
-        self.lock().auto_advances = auto_advances;
+        self.inner.lock().auto_advances = auto_advances;
     }
 
     /// It is given a rate. Returns the number of that.
     pub(super) fn next_rate(&self) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         state.rate += 1;
         state.runs_since = std::time::Instant::now();
         state.rate
@@ -224,7 +220,7 @@ impl ManualClock {
 
     /// How much real time has passed in which it was to move by a rate; `None` if it was given another since.
     pub(super) fn passed(&self, rate: u64) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         if state.rate != rate {
             return None;
         }
@@ -234,11 +230,11 @@ impl ManualClock {
     }
 
     pub(super) fn begin_hold(&self, place: &'static Location<'static>) {
-        self.lock().holds.push(place);
+        self.inner.lock().holds.push(place);
     }
 
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         remove(&mut state.holds, &place);
         if state.holds.is_empty() {
             state.runs_since = std::time::Instant::now();
@@ -247,7 +243,7 @@ impl ManualClock {
 
     /// Where tests took hold of it.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
-        self.lock().holds.clone()
+        self.inner.lock().holds.clone()
     }
 
     /// A handle that does not keep the clock alive.
@@ -257,17 +253,17 @@ impl ManualClock {
 
     /// Sets a clock that has no timers yet.
     pub(crate) fn start_at(&self, now: Tick) {
-        self.lock().now = now;
+        self.inner.lock().now = now;
     }
 
     /// What the clock shows.
     pub(crate) fn tick(&self) -> Tick {
-        self.lock().now
+        self.inner.lock().now
     }
 
     /// Takes over a timer from another clock.
     pub(crate) fn adopt(&self, timer: TimerLease) {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
@@ -281,7 +277,7 @@ impl ManualClock {
 
     /// All that waits for this clock.
     pub(crate) fn waiting(&self) -> Vec<Pending> {
-        pending::of(State::timers(self.lock()).iter().map(TimerHold::lease), self.tick())
+        pending::of(State::timers(self.inner.lock()).iter().map(TimerHold::lease), self.tick())
     }
 
     /// What it shows when `duration` has passed.
@@ -312,7 +308,7 @@ impl ManualClock {
 
     /// Gives all timers away, to a clock that shows the same time. No thread is to advance this one any more.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         state.auto_advances = false;
         (state.now, std::mem::take(&mut state.timers))
     }
@@ -320,7 +316,7 @@ impl ManualClock {
     /// Moves the clock to a tick and fires what is due there. Returns how many timers that were; `None` if it may not
     /// move.
     fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
-        let mut state = self.lock();
+        let mut state = self.inner.lock();
         if !state.may_move(by) {
             return None;
         }
@@ -350,7 +346,7 @@ impl ManualClock {
     }
 
     fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
-        State::timers(self.lock()).iter().map(|held| of(&held.lease())).min()
+        State::timers(self.inner.lock()).iter().map(|held| of(&held.lease())).min()
     }
 }
 

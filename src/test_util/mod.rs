@@ -28,8 +28,7 @@ mod hold;
 mod idle;
 pub(crate) mod jumps;
 mod manual;
-mod pause;
-pub(crate) mod paused;
+pub(crate) mod pause;
 pub(crate) mod pending;
 mod settle;
 mod when_idle;
@@ -88,7 +87,7 @@ pub fn pause() {
 #[track_caller]
 pub fn resume() {
     pause::check();
-    if !paused::resume() {
+    if !pause::resume() {
         tokio::time::resume();
         by_tokio::look_at_the_clock();
     }
@@ -154,9 +153,9 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
-    match paused::clock_here() {
+    match Watch::clock_here() {
         Some(clock) => clock.hold(),
-        None if paused::here().is_some() => panic!("{}", pause::NOT_PAUSED),
+        None if pause::here().is_some() => panic!("{}", pause::NOT_PAUSED),
         None => Hold::of_tokio(&Handle::current()),
     }
 }

@@ -1,4 +1,12 @@
-//! [`Pause`]: how a clock is paused. [`IfPaused`]: what moves a clock only if it is.
+//! [`Pause`]: how the clock of a runtime is paused, and runs again. [`IfPaused`]: what moves a clock only if it is.
+//!
+//! Tokio can pause only the clock of a current-thread runtime. The timers of any other that is paused follow a manual
+//! clock, which advances when the runtime is idle, and `Instant::now` shows its time there. After a resume they follow the
+//! system's clock again, with the difference that the two then had.
+//
+// Invariants
+// 1. A runtime's time never goes back.
+// 2. A timer is given to a runtime's clock, or taken from it, only while that clock cannot change.
 
 use std::future::Future;
 use std::panic::Location;
@@ -7,12 +15,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project::pin_project;
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 
-use crate::clock::Instant;
-use crate::clock::source::one_is_held;
+use crate::clock::source::{Course, any_is_held, one_is_held, system_now};
+use crate::clock::{self, Instant, instant};
+use crate::core::lease::TimerLease;
 use crate::core::registry;
-use crate::test_util::{by_tokio, held, paused};
+use crate::test_util::idle::{Time, Watch};
+use crate::test_util::manual::ManualClock;
+use crate::test_util::{auto_advance, by_tokio, held};
 
 /// Pauses the clock of a runtime, with settings. [`pause`](crate::pause()) is the same without any.
 ///
@@ -87,7 +98,7 @@ impl Pause {
     /// ```
     #[track_caller]
     pub fn begin(self) {
-        let Some(runtime) = paused::here() else {
+        let Some(runtime) = here() else {
             if self.grace.is_zero() {
                 tokio::time::pause();
             } else {
@@ -98,11 +109,86 @@ impl Pause {
             by_tokio::look_at_the_clock();
             return;
         };
-        assert!(paused::pause(&runtime, self.grace), "time is already frozen");
-        paused::adopt(runtime.id(), registry::timer_of(&runtime));
+        // Made before the lock is taken: it reads the time.
+        let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
+        let mut time = watch.time_to_change();
+        assert!(!matches!(*time, Some(Time::Paused(_))), "time is already frozen");
+        auto_advance::start(&clock, watch.clone(), self.grace);
+        clock.start_at(match *time {
+            Some(Time::Runs(course)) => course.now(),
+            _ => system_now(),
+        });
+        *time = Some(Time::Paused(clock));
+        drop(time);
+        // Its timers follow: this one now, the others when their drivers next turn.
+        timer_made(runtime.id(), registry::timer_of(&runtime));
         // Registers this thread, if it blocks on the runtime.
         let _ = Instant::now();
         held::wake_drivers_on(&runtime);
+    }
+}
+
+/// Lets the clock of the current runtime run again, unless that is for tokio to do: then it returns `false`.
+pub(crate) fn resume() -> bool {
+    let Some(watch) = Watch::existing() else { return false };
+    let mut time = watch.time_to_change();
+    let Some(Time::Paused(clock)) = &*time else {
+        // No thread of ours moves it any more.
+        time.take_if(|time| matches!(time, Time::Tokios { .. }));
+        return false;
+    };
+    let (now, timers) = clock.release();
+    let course = Course::from(now);
+    let before = time.replace(Time::Runs(course));
+    drop(time);
+    drop(before);
+    for held in timers {
+        held.lease().schedule.run(course);
+    }
+    true
+}
+
+/// The current runtime, unless tokio can pause its clock.
+pub(crate) fn here() -> Option<Handle> {
+    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
+}
+
+/// What the current runtime's clock shows, if it was paused once.
+pub(crate) fn now() -> Option<std::time::Instant> {
+    let watch = Watch::existing();
+    let time = watch.as_deref().map(Watch::time);
+    let now = match time.as_deref() {
+        Some(Some(Time::Paused(clock))) => {
+            Watch::note_this_thread(watch.as_ref());
+            clock.tick()
+        }
+        Some(Some(Time::Runs(course))) => course.now(),
+        _ => {
+            Watch::note_this_thread(None);
+            return None;
+        }
+    };
+    Some(clock::instant_of(now).into_std())
+}
+
+/// Whether the clock of the current runtime is paused.
+pub(crate) fn is_paused() -> bool {
+    if here().is_some() { Watch::clock_here().is_some() } else { instant::is_paused() }
+}
+
+/// Called for each timer that is made on a runtime: it follows the runtime's clock, if that is paused.
+pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
+    if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
+        if let Some(Time::Paused(clock)) = &*watch.time() {
+            clock.adopt(timer);
+        }
+    }
+}
+
+/// Called for each timer whose driver runs on the current runtime, if there is one.
+pub(crate) fn timer_here(timer: TimerLease) {
+    if let Ok(runtime) = Handle::try_current() {
+        timer_made(runtime.id(), timer);
     }
 }
 
@@ -114,7 +200,7 @@ fn refusal() -> Option<&'static str> {
     if Handle::try_current().is_err() {
         return Some("time cannot be frozen from outside the Tokio runtime");
     }
-    (!paused::is_paused()).then_some(NOT_PAUSED)
+    (!is_paused()).then_some(NOT_PAUSED)
 }
 
 /// Panics if the clock of the current runtime is not paused, or outside a runtime.

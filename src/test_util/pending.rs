@@ -13,7 +13,8 @@ use crate::clock::{self, Instant, source};
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::shard::Key;
 use crate::seam::Kind;
-use crate::test_util::{held, lock, paused};
+use crate::test_util::idle::Watch;
+use crate::test_util::{held, lock};
 use crate::wheel::Tick;
 
 /// How many timers a list names.
@@ -152,7 +153,7 @@ impl fmt::Display for Pending {
 pub fn pending() -> Vec<Pending> {
     source::one_is_held();
     let runtime = Handle::current();
-    if let Some(clock) = paused::clock_here() {
+    if let Some(clock) = Watch::clock_here() {
         return clock.waiting();
     }
     let Some(timer) = held::existing(runtime.id()) else { return Vec::new() };

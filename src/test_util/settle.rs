@@ -11,12 +11,13 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::clock::instant::{self, FAR};
-use crate::clock::{Instant, duration_of};
+use crate::clock::source::LAST;
+use crate::clock::{self, Instant, duration_of};
+use crate::test_util::by_tokio;
 use crate::test_util::idle::{Want, Wanted, Watch};
 use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::IfPaused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
-use crate::test_util::{by_tokio, paused};
 
 /// Waits until every other task of the current runtime is waiting and nothing is about to wake one. No time passes on a
 /// paused clock meanwhile.
@@ -108,8 +109,8 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
 /// Advances the paused clock of the current runtime from deadline to deadline, and settles at each if asked to.
 pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let duration = duration.min(FAR);
-    let clock = paused::clock_here();
-    let target = clock.as_ref().map_or_else(|| by_tokio::after(duration), |clock| clock.after(duration));
+    let clock = Watch::clock_here();
+    let target = clock.as_ref().map_or_else(|| clock::after(duration).min(LAST), |clock| clock.after(duration));
     let _hold = clock.as_ref().map(ManualClock::hold);
     while match &clock {
         Some(clock) => clock.move_to_next(target, By::Test),

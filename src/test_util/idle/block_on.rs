@@ -8,14 +8,19 @@
 //! it waits for files, as no such thread does, or if it has ended. If it waits in any other call for long, nobody can
 //! tell, and it counts as waiting.
 
-use std::cell::RefCell;
-use std::sync::atomic::Ordering::SeqCst;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
+use tokio::task;
 
+use super::Watch;
 use crate::test_util::lock;
 use crate::util::panics;
 use crate::util::sync::Counter;
@@ -31,30 +36,66 @@ thread_local! {
     static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
 }
 
-/// What a thread blocks on, until this is dropped.
+/// The runtime that a thread blocks on, until this is dropped.
 #[derive(Default)]
-struct BlocksOn(Weak<Blocking>);
+struct BlocksOn(Weak<Watch>);
 
 impl Drop for BlocksOn {
     fn drop(&mut self) {
-        if let Some(blocking) = self.0.upgrade() {
-            lock(&blocking.threads).retain(|(id, _)| *id != thread::current().id());
+        if let Some(watch) = self.0.upgrade() {
+            lock(&watch.blocking.threads).retain(|(id, _)| *id != thread::current().id());
         }
     }
 }
 
-/// The calling thread is in a runtime, or in none that is watched.
-pub(super) fn this_thread_is_in(here: Option<(&Arc<Blocking>, &Handle)>) {
-    let new = here.map_or_else(Weak::new, |(blocking, _)| Arc::downgrade(blocking));
-    let _ = BLOCKS_ON.try_with(|blocks_on| {
-        if !blocks_on.borrow().0.ptr_eq(&new) {
-            let here = here.filter(|(_, runtime)| blocks_on_one(runtime));
-            let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
-            drop(before);
-            here.inspect(|(blocking, _)| lock(&blocking.threads).push((thread::current().id(), Seen::current())));
+impl Watch {
+    /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
+    pub(crate) fn note_this_thread(here: Option<&Arc<Watch>>) {
+        let here = here.filter(|here| !here.observes_this_thread());
+        let new = here.map_or_else(Weak::new, Arc::downgrade);
+        let _ = BLOCKS_ON.try_with(|blocks_on| {
+            if !blocks_on.borrow().0.ptr_eq(&new) {
+                let here = here.filter(|here| blocks_on_one(&here.runtime));
+                let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
+                drop(before);
+                here.inspect(|here| lock(&here.blocking.threads).push((thread::current().id(), Seen::current())));
+            }
+            blocks_on.borrow().0.upgrade().inspect(|watch| _ = watch.blocking.readings.fetch_add(1, SeqCst));
+        });
+    }
+
+    /// A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a bubble by
+    /// its future.
+    fn observes_this_thread(&self) -> bool {
+        self.is_one_thread() || self.own().is_some() || is_worker_of(self.runtime.id())
+    }
+}
+
+/// Whether the calling thread is a worker of a runtime, and does not block on it in a task of another.
+fn is_worker_of(id: runtime::Id) -> bool {
+    thread_local! {
+        static WORKS_FOR: Cell<Option<runtime::Id>> = const { Cell::new(None) };
+    }
+    let is_known = || WORKS_FOR.try_with(Cell::get) == Ok(Some(id));
+    let is_worker = is_known() || runtime::worker_index().is_some() && a_yield_waits();
+    if is_worker {
+        let _ = WORKS_FOR.try_with(|works_for| works_for.set(Some(id)));
+    }
+    is_worker
+}
+
+/// Whether a task that yields here is woken later: a worker does that between tasks, but not while it blocks in one.
+fn a_yield_waits() -> bool {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
         }
-        blocks_on.borrow().0.upgrade().inspect(|blocking| _ = blocking.readings.fetch_add(1, SeqCst));
-    });
+    }
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(woken.clone());
+    let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
+    !woken.0.load(SeqCst)
 }
 
 /// Whether the calling thread is in `block_on`, and has not just entered a runtime. Tokio panics if it is.
@@ -194,42 +235,36 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
 
-    use tokio::runtime::{Builder, Runtime};
+    use tokio::runtime::Builder;
 
     use super::*;
 
     /// Looks until the result is `runs`: a thread takes a moment before it waits.
-    fn becomes(blocking: &Blocking, runs: bool) -> bool {
+    fn becomes(watch: &Watch, runs: bool) -> bool {
         (0..10_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
-            blocking.any_runs() == runs
+            watch.blocking.any_runs() == runs
         })
     }
 
-    fn runtime() -> Runtime {
-        Builder::new_current_thread().build().unwrap()
-    }
-
-    /// A thread that blocks on a runtime, and there does something.
-    fn that_does(does: impl FnOnce() + Send + 'static) -> (Arc<Blocking>, thread::JoinHandle<()>) {
-        let blocking = Arc::<Blocking>::default();
-        let (on, (begins, begun)) = (blocking.clone(), mpsc::channel());
+    /// A thread that blocks on a runtime, and there does something. Returns the watch over the runtime.
+    fn that_does(does: impl FnOnce() + Send + 'static) -> (Arc<Watch>, thread::JoinHandle<()>) {
+        let (begins, begun) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let runtime = runtime();
-            let here = Some((&on, runtime.handle()));
+            let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+            let watch = Watch::of(runtime.handle());
             let entered = runtime.enter();
-            this_thread_is_in(here);
-            assert!(lock(&on.threads).is_empty(), "it does not block");
+            Watch::note_this_thread(Some(&watch));
+            assert!(lock(&watch.blocking.threads).is_empty(), "it does not block");
             drop(entered);
             runtime.block_on(async {
-                this_thread_is_in(here);
-                this_thread_is_in(here);
-                begins.send(()).unwrap();
+                Watch::note_this_thread(Some(&watch));
+                Watch::note_this_thread(Some(&watch));
+                begins.send(watch.clone()).unwrap();
                 does();
             });
         });
-        begun.recv().unwrap();
-        (blocking, thread)
+        (begun.recv().unwrap(), thread)
     }
 
     #[test]
@@ -240,7 +275,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         let seen = Arc::<AtomicBool>::default();
         let (seen_elsewhere, (runs, running)) = (seen.clone(), mpsc::channel());
-        let (blocking, thread) = that_does(move || {
+        let (watch, thread) = that_does(move || {
             wait.recv().unwrap();
             runs.send(()).unwrap();
             while !seen_elsewhere.load(SeqCst) {
@@ -248,18 +283,18 @@ mod tests {
             }
             wait.recv().unwrap();
         });
-        assert_eq!(lock(&blocking.threads).len(), 1);
-        assert!(becomes(&blocking, false), "it waits for a message");
+        assert_eq!(lock(&watch.blocking.threads).len(), 1);
+        assert!(becomes(&watch, false), "it waits for a message");
         go.send(()).unwrap();
         running.recv().unwrap();
-        assert!(blocking.any_runs());
+        assert!(watch.blocking.any_runs());
         thread::sleep(Duration::from_millis(200));
-        assert!(blocking.any_runs(), "however long");
+        assert!(watch.blocking.any_runs(), "however long");
         seen.store(true, SeqCst);
-        assert!(becomes(&blocking, false), "it waits again");
+        assert!(becomes(&watch, false), "it waits again");
         go.send(()).unwrap();
         thread.join().unwrap();
-        assert!(lock(&blocking.threads).is_empty(), "it has ended");
+        assert!(lock(&watch.blocking.threads).is_empty(), "it has ended");
     }
 
     #[test]
@@ -276,9 +311,9 @@ mod tests {
         }
         let (end, ends) = std::io::pipe().unwrap();
         let mut end = end;
-        let (blocking, thread) = that_does(move || _ = std::io::Read::read(&mut end, &mut [0]));
-        assert!(blocking.any_runs());
-        assert!(becomes(&blocking, false), "for all we know it has left");
+        let (watch, thread) = that_does(move || _ = std::io::Read::read(&mut end, &mut [0]));
+        assert!(watch.blocking.any_runs());
+        assert!(becomes(&watch, false), "for all we know it has left");
         drop(ends);
         thread.join().unwrap();
     }
@@ -287,13 +322,13 @@ mod tests {
     fn a_thread_that_goes_to_another_runtime_has_left() {
         let (go, wait) = mpsc::channel::<()>();
         let (left, has_left) = mpsc::channel();
-        let (blocking, thread) = that_does(move || {
-            this_thread_is_in(None);
+        let (watch, thread) = that_does(move || {
+            Watch::note_this_thread(None);
             left.send(()).unwrap();
             let _ = wait.recv();
         });
         has_left.recv().unwrap();
-        assert!(lock(&blocking.threads).is_empty());
+        assert!(lock(&watch.blocking.threads).is_empty());
         drop(go);
         thread.join().unwrap();
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
-use super::block_on::{Blocking, this_thread_is_in};
+use super::block_on::Blocking;
 use super::canary::Canary;
 use super::{OwnRuntime, wait_until};
 use crate::clock::source::Course;
@@ -29,11 +29,11 @@ use crate::util::waits;
 static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
 
 pub(crate) struct Watch {
-    pub(super) runtime: Handle,
+    pub(crate) runtime: Handle,
     pub(super) metrics: RuntimeMetrics,
-    pub(crate) blocking: Arc<Blocking>,
+    pub(crate) blocking: Blocking,
     /// If a bubble runs on it.
-    own: Mutex<Option<Arc<OwnRuntime>>>,
+    pub(crate) own: Mutex<Option<Arc<OwnRuntime>>>,
     canary: OnceLock<Mutex<Option<Canary>>>,
     wants: Mutex<Wants>,
     time: RwLock<Option<Time>>,
@@ -97,7 +97,7 @@ impl Watch {
         let watch = Arc::new(Watch {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
-            blocking: Arc::default(),
+            blocking: Blocking::default(),
             own: Mutex::default(),
             canary: OnceLock::new(),
             wants: Mutex::default(),
@@ -126,28 +126,6 @@ impl Watch {
         Watch::find(Handle::try_current().ok()?.id())
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
-    }
-
-    /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
-    pub(crate) fn note_this_thread(here: Option<&Watch>) {
-        this_thread_is_in(here.filter(|here| !here.observes_this_thread()).map(|here| (&here.blocking, &here.runtime)));
-    }
-
-    /// A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a bubble by
-    /// its future.
-    fn observes_this_thread(&self) -> bool {
-        // A thread that blocks on this runtime may be another's worker. Then the worker of that index most likely rests.
-        let runs = |worker| self.parks().nth(worker).is_some_and(|parks| parks % 2 == 0);
-        self.is_one_thread() || self.own().is_some() || runtime::worker_index().is_some_and(runs)
-    }
-
-    /// A bubble begins, or ends, on this runtime.
-    pub(crate) fn set_own(&self, own: Option<Arc<OwnRuntime>>) {
-        *lock(&self.own) = own;
-    }
-
     pub(super) fn own(&self) -> Option<Arc<OwnRuntime>> {
         lock(&self.own).clone()
     }
@@ -163,6 +141,11 @@ impl Watch {
 
     pub(crate) fn time_to_change(&self) -> RwLockWriteGuard<'_, Option<Time>> {
         self.time.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clock of the current runtime, if that is paused and ours.
+    pub(crate) fn clock_here() -> Option<ManualClock> {
+        Watch::existing()?.clock()
     }
 
     /// The clock, if it is paused and ours.
