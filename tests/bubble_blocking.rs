@@ -436,8 +436,6 @@ async fn echoes(mut near: impl AsyncRead + AsyncWrite + Unpin, far: impl AsyncRe
     echo.await.unwrap();
 }
 
-/// On Windows the clock does not see sockets.
-#[cfg_attr(windows, ignore = "sockets are not seen")]
 #[test]
 fn messages_through_sockets() {
     in_bubbles(|| async {

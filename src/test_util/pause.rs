@@ -67,8 +67,8 @@ impl Pause {
     /// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
     ///
     /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to
-    /// the next deadline of this crate after their own. There the grace has to be shorter than the time to the next
-    /// deadline, or the clock never moves.
+    /// the next deadline of this crate after their own. One that is due within the grace stops the clock: tokio wakes
+    /// the runtime for it in real time, again and again.
     ///
     /// ```
     /// # use hairspring::{Duration, sleep, test_util::Pause};
