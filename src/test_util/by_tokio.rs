@@ -72,18 +72,15 @@ const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
 /// Brings a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// What the clock showed when a step was last left to tokio, or one of the two constants below.
+    /// There as long as a thread is to take a step.
+    step: Weak<()>,
+    /// What the clock showed when a step was last left to tokio.
     left: Arc<Counter>,
 }
 
-/// No step was left to tokio.
-const NONE: u64 = u64::MAX;
-/// A thread is to take a step.
-const IS_TAKEN: u64 = u64::MAX - 1;
-
 impl Approach {
     pub(crate) fn new() -> Self {
-        Approach { left: Arc::new(Counter::new(NONE)) }
+        Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
@@ -107,12 +104,13 @@ impl Approach {
     }
 
     fn begin_step(&mut self, timer: TimerLease) {
-        let left = self.left.load(SeqCst);
-        let is_tried = left == IS_TAKEN || left == clock::now().0;
+        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
-        self.left.store(IS_TAKEN, SeqCst);
         let watch = Watch::of(&Handle::current());
-        let step = TakeStep { timer, failed: 0, since: std::time::Instant::now(), left: self.left.clone() };
+        let is_needed = Arc::new(());
+        self.step = Arc::downgrade(&is_needed);
+        let (is_needed, left) = (Some(is_needed), self.left.clone());
+        let step = TakeStep { timer, is_needed, failed: 0, since: std::time::Instant::now(), left };
         let held = Some(watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
@@ -145,6 +143,7 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
 /// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
+    is_needed: Option<Arc<()>>,
     /// How many looks have not found the runtime idle, though it did nothing that can be seen, and since when.
     failed: u32,
     since: std::time::Instant,
@@ -154,7 +153,7 @@ struct TakeStep {
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         match () {
-            () if self.left.load(SeqCst) != IS_TAKEN => State::Over,
+            () if self.is_needed.is_none() => State::Over,
             () if watch.any(Want::Hold) => State::Waits,
             () => State::Ready,
         }
@@ -171,6 +170,7 @@ impl Action for TakeStep {
         if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
             let _entered = watch.runtime.enter();
             self.left.store(clock::now().0, SeqCst);
+            self.is_needed = None;
         }
     }
 
@@ -184,7 +184,7 @@ impl Action for TakeStep {
                     move_by(to - now);
                 }
             }
-            self.left.store(NONE, SeqCst);
+            self.is_needed = None;
         });
         acted.inspect(|()| timer.schedule.wake_driver()).is_some()
     }

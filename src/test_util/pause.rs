@@ -109,17 +109,21 @@ impl Pause {
             by_tokio::look_at_the_clock();
             return;
         };
-        // Made before the lock is taken: it reads the time.
+        // Before the lock is taken: this is slow, and others read the time meanwhile.
         let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
-        let mut time = watch.time_to_change();
-        assert!(!matches!(*time, Some(Time::Paused(_))), "time is already frozen");
         auto_advance::start(&clock, watch.clone(), self.grace);
-        clock.start_at(match *time {
-            Some(Time::Runs(course)) => course.now(),
-            _ => system_now(),
-        });
-        *time = Some(Time::Paused(clock));
+        let mut time = watch.time_to_change();
+        let shows = match *time {
+            Some(Time::Paused(_)) => None,
+            Some(Time::Runs(course)) => Some(course.now()),
+            _ => Some(system_now()),
+        };
+        if let Some(shows) = shows {
+            clock.start_at(shows);
+            *time = Some(Time::Paused(clock));
+        }
         drop(time);
+        assert!(shows.is_some(), "time is already frozen");
         // Its timers follow: this one now, the others when their drivers next turn.
         timer_made(runtime.id(), registry::timer_of(&runtime));
         // Registers this thread, if it blocks on the runtime.
