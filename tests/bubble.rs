@@ -137,6 +137,29 @@ fn a_task_that_is_left_may_end_with_its_blocking_work() {
     }
 }
 
+#[test]
+fn a_bubble_that_leaves_what_never_settles_fails() {
+    let yields = || async {
+        tokio::spawn(async {
+            loop {
+                yield_now().await;
+            }
+        });
+    };
+    let blocks = || async {
+        tokio::spawn(spawn_blocking(thread::park));
+    };
+    for message in [
+        must_end(move || panic_message(|| Bubble::new().run(yields))),
+        must_end(move || panic_message(|| Bubble::new().run(blocks))),
+    ] {
+        assert!(
+            message.starts_with("the bubble's future has ended, and left tasks behind\nwaiting: 1 task"),
+            "{message}"
+        );
+    }
+}
+
 /// Two tasks that wait for each other, and the bubble for both.
 #[test]
 fn a_bubble_whose_tasks_wait_for_each_other_fails() {

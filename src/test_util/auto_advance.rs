@@ -52,7 +52,8 @@ impl ManualClock {
     ///
     /// Give the nodes of a cluster in one process clocks that run at 1.0 and 1.01, and they drift apart. You can still
     /// advance the clock. A [`hold`](Self::hold) stops it as long as it lives. Both a hold and a new rate are in force
-    /// when their call returns: only timers that are due at what the clock shows may still fire. When the last handle is dropped, the clock stops.
+    /// when their call returns: only timers that are due at what the clock shows may still fire. When the last handle is
+    /// dropped, the clock stops.
     ///
     /// # Panics
     /// If `rate` is negative or not finite, or if the system refuses a thread for this.

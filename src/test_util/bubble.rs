@@ -20,7 +20,7 @@ use crate::test_util::deadlock;
 use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
 use crate::test_util::lock;
 use crate::test_util::pause::{self, Pause};
-use crate::test_util::settle::settle;
+use crate::test_util::settle::settle_for_a_while;
 use crate::util::panics;
 
 /// The environment variable with the seed of all bubbles.
@@ -163,8 +163,8 @@ impl Bubble {
     /// its own, whose clock, which is tokio's, is paused from the start. Everything in that runtime holds time, on every
     /// system: tasks, sockets, the future itself, and blocking work such as `spawn_blocking` and `tokio::fs`.
     ///
-    /// When the future has ended, no more time passes. The tasks that are left must end without that: abort those that
-    /// would go on.
+    /// When the future has ended, no more time passes. The tasks that are left must end without that, and within five
+    /// seconds of real time: abort those that would go on. Blocking work that is left is waited for, as any runtime does.
     ///
     /// **Order.** A bubble leaves some order to chance, so a test that depends on it fails sooner or later. Each run has a
     /// new seed, and prints it if the bubble fails. With `HAIRSPRING_SEED` set to that seed, all bubbles repeat the
@@ -306,7 +306,7 @@ impl Bubble {
         let output = output.map_err(|waiting| format!("deadlock: nothing is left to wake the bubble\n{waiting}"))?;
         let mut left = deadlock::waiting(&own);
         if left.0 > 0 {
-            settle().await;
+            settle_for_a_while().await;
             left = deadlock::waiting(&own);
         }
         match left {

@@ -5,6 +5,7 @@
 // 2. A thread looks, not a task: a task that looks is itself work.
 
 use std::future::Future;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -15,6 +16,7 @@ use crate::clock::source::LAST;
 use crate::clock::{self, Instant, duration_of};
 use crate::test_util::by_tokio;
 use crate::test_util::idle::{Want, Wanted, Watch};
+use crate::test_util::lock;
 use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::IfPaused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
@@ -28,8 +30,8 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 /// seen. The clock need not be paused.
 ///
 /// If the runtime is still busy after five seconds of real time, a message on standard error says with what, and names
-/// the workers on which tasks run or that they block. Tasks that wake each other for ever never settle. Several tasks may settle at
-/// the same time: each returns once the others wait.
+/// the workers on which tasks run or that they block. Tasks that wake each other for ever never settle. Several tasks may
+/// settle at the same time: each returns once the others wait.
 ///
 /// # Cancel safety
 /// Dropping the future changes nothing.
@@ -60,6 +62,11 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 /// ```
 pub async fn settle() {
     Settle::begin().wait().await;
+}
+
+/// The same, but no longer than until a test would be told that it takes long.
+pub(super) async fn settle_for_a_while() {
+    Settle { gives_up: true, ..Settle::begin() }.wait().await;
 }
 
 /// Advances the paused clock of the current runtime by `duration`, and lets the tasks run at each deadline on the way,
@@ -134,6 +141,7 @@ pub(super) struct Settle {
     settles: Wanted,
     /// If tokio moves the clock, and not we.
     held: Option<Wanted>,
+    gives_up: bool,
 }
 
 impl Settle {
@@ -142,7 +150,8 @@ impl Settle {
         let watch = Watch::of(&runtime);
         Watch::note_this_thread(Some(&watch));
         let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
-        let settle = Settle { settles: watch.want(Want::Settle), held: is_tokios.then(|| watch.want(Want::Move)) };
+        let held = is_tokios.then(|| watch.want(Want::Move));
+        let settle = Settle { settles: watch.want(Want::Settle), held, gives_up: false };
         // Takes the lock of a clock of ours: a move that was decided before is over.
         let _ = Instant::now();
         settle
@@ -153,26 +162,40 @@ impl Settle {
         let watch = self.settles.watch.clone();
         let (idle, is_idle) = oneshot::channel();
         let held = self.held.as_ref().map(|_| watch.want(Want::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, Tell(Some(idle))) }.start();
+        WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: self.gives_up }) }
+            .start();
         is_idle.await.expect("it looks until the runtime is idle");
     }
 }
 
-/// Tells a test that the runtime is idle.
-struct Tell(Option<oneshot::Sender<()>>);
+/// Tells a test that the runtime is idle, or if it gives up, that this takes long.
+struct Tell {
+    idle: Mutex<Option<oneshot::Sender<()>>>,
+    gives_up: bool,
+}
+
+impl Tell {
+    fn tell(&self) -> bool {
+        lock(&self.idle).take().is_some_and(|idle| idle.send(()).is_ok())
+    }
+}
 
 impl Action for Tell {
     const SETTLES: bool = true;
 
     fn state(&mut self, _: &Watch) -> State {
-        if self.0.as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
+        if lock(&self.idle).as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
 
     fn act(&mut self, _: &Watch) -> bool {
-        self.0.take().is_some_and(|idle| idle.send(()).is_ok())
+        self.tell()
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+        if self.gives_up {
+            self.tell();
+            return None;
+        }
         let what = watch.describe().unwrap_or_else(|| "tasks go on being woken".into());
         Some(format!("hairspring: the runtime has not settled for {patience:?}: {what}\n"))
     }
@@ -202,7 +225,12 @@ mod tests {
         let (idle, is_idle) = oneshot::channel();
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let watch = Watch::of(runtime.handle());
-        let looks = WhenIdle { patience, print, ..WhenIdle::new(watch, Tell(Some(idle))) }.start();
+        let looks = WhenIdle {
+            patience,
+            print,
+            ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: false })
+        }
+        .start();
         let report = reports.recv().unwrap();
         thread::sleep(Duration::from_millis(20));
         stop();
