@@ -111,12 +111,13 @@ mod linux {
         Some((words.next()?.parse().ok()?, words))
     }
 
+    /// That a futex is the process's own. That of a thread that ends, for one, is not.
+    const PRIVATE: u64 = 128;
+
     /// Where a thread waits, by the contents of its file; `None` if it is in no call.
     pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
         let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
         let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        /// Of a futex that is the process's own. That of a thread that ends, for one, is not.
-        const PRIVATE: u64 = 128;
         let (first, second, stack) = (numbers.next()?, numbers.next()?, numbers.nth(4)?);
         Some(match call {
             FUTEX if second & PRIVATE != 0 => Wait::ForWord(first),
