@@ -50,6 +50,22 @@ fn a_process_is_waited_for() {
     });
 }
 
+/// Such a step is one that tokio cannot take.
+#[test]
+fn a_fraction_of_a_millisecond_comes_after_the_grace() {
+    on_each_runtime(|| async {
+        Pause::new().grace(HOUR).begin();
+        let start = Instant::now();
+        let (sender, answer) = oneshot::channel();
+        thread::spawn(move || {
+            thread::sleep(ms(100));
+            sender.send(5).unwrap();
+        });
+        assert_eq!(timeout(Duration::from_micros(500), answer).await.expect("no time passes").unwrap(), 5);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    });
+}
+
 /// Only the future of `block_on` runs, between the looks.
 #[test]
 fn messages_to_the_thread_that_blocks_on_the_runtime_begin_the_grace_anew() {

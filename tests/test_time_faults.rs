@@ -419,7 +419,7 @@ mod left {
     #[test]
     fn it_blocks_in_other_runtimes() {
         for other in [current_thread, || multi_thread(1)] {
-            after_each_way(|| Then::repeats(move || other().block_on(async { thread::sleep(ms(20)) })));
+            after_each_way(|| Then::repeats(move || other().block_on(async { thread::sleep(ms(300)) })));
         }
     }
 
@@ -687,6 +687,26 @@ mod inside {
             let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
             runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
             runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
+        });
+    }
+
+    /// The runtime's own clock runs, and the future reads it.
+    #[test]
+    fn a_future_beside_a_clock_that_advances_by_itself() {
+        on_workers(|runtime| {
+            runtime.block_on(async {
+                let clock = ManualClock::new();
+                clock.auto_advance();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                let sleeps = timer.sleep(HOUR);
+                sleep(ms(5)).await;
+                let (start, real) = (clock.now(), Instant::now());
+                let sleeps = tokio::spawn(sleeps);
+                computes_for(ms(100));
+                assert!(real.elapsed() >= ms(100));
+                assert_eq!(clock.now(), start);
+                sleeps.await.unwrap();
+            });
         });
     }
 

@@ -107,6 +107,9 @@ impl Approach {
         let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
         let watch = Watch::of(&Handle::current());
+        if matches!(*watch.time(), Some(Time::Tokios { .. })) {
+            return; // Its grace comes first, and then a thread takes it there.
+        }
         let is_needed = Arc::new(());
         self.step = Arc::downgrade(&is_needed);
         let (is_needed, left) = (Some(is_needed), self.left.clone());

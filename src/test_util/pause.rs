@@ -160,17 +160,12 @@ pub(crate) fn here() -> Option<Handle> {
 /// What the current runtime's clock shows, if it was paused once.
 pub(crate) fn now() -> Option<std::time::Instant> {
     let watch = Watch::existing();
+    Watch::note_this_thread(watch.as_ref());
     let time = watch.as_deref().map(Watch::time);
     let now = match time.as_deref() {
-        Some(Some(Time::Paused(clock))) => {
-            Watch::note_this_thread(watch.as_ref());
-            clock.tick()
-        }
+        Some(Some(Time::Paused(clock))) => clock.tick(),
         Some(Some(Time::Runs(course))) => course.now(),
-        _ => {
-            Watch::note_this_thread(None);
-            return None;
-        }
+        _ => return None,
     };
     Some(clock::instant_of(now).into_std())
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::test_util::idle::{Nap, Want, Wanted, Watch};
+use crate::test_util::idle::{IsIdle, Nap, Want, Wanted, Watch};
 use crate::test_util::pending::{self, Pending};
 
 /// How long nothing may go on before it is reported, in real time.
@@ -91,29 +91,33 @@ impl<A: Action> WhenIdle<A> {
     }
 
     fn run(mut self) {
+        let watch = self.watch.clone();
         let (mut nap, mut no_alarm) = (Nap::new(), None);
-        let (mut steps, mut rests_since) = (self.watch.steps(), Instant::now());
+        let (mut steps, mut rests_since) = (watch.steps(), Instant::now());
         let (mut waits_since, mut has_reported) = (Instant::now(), false);
-        while !self.watch.has_ended() {
-            let state = self.action.state(&self.watch);
-            let before = std::mem::replace(&mut steps, self.watch.steps());
-            let rests = steps == before && steps.all_rest && !self.watch.blocking.any_runs();
+        while !watch.has_ended() {
+            let state = self.action.state(&watch);
+            let before = std::mem::replace(&mut steps, watch.steps());
+            let rests = steps == before && steps.all_rest && !watch.blocking.any_runs();
             if !rests {
                 rests_since = Instant::now();
             }
             let (may_look, grace) = match state {
                 State::Over => return,
-                State::Ready if self.may_act() => (rests, self.grace.max(self.watch.blocking.grace())),
+                State::Ready if self.may_act() => (rests, self.grace.max(watch.blocking.grace())),
                 _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {
-                if !self.is_idle(&mut no_alarm) {
-                    self.action.was_not_idle(&self.watch);
-                } else if self.may_act() && self.action.act(&self.watch) {
-                    (waits_since, has_reported) = (Instant::now(), false);
-                    nap = Nap::new();
+                // Nobody else looks until this has acted, and so woken what a move fires.
+                match look(&watch, self.held.is_some(), &mut no_alarm) {
+                    None => self.action.was_not_idle(&watch),
+                    Some(_is_idle) if self.may_act() && self.action.act(&watch) => {
+                        (waits_since, has_reported) = (Instant::now(), false);
+                        nap = Nap::new();
+                    }
+                    Some(_) => {}
                 }
-                (steps, rests_since) = (self.watch.steps(), Instant::now());
+                (steps, rests_since) = (watch.steps(), Instant::now());
             }
             // As long as anything goes on in the runtime, there may be no reason to act.
             let may_go_on = A::IS_PATIENT && (state == State::Waits || !self.grace.is_zero());
@@ -122,9 +126,9 @@ impl<A: Action> WhenIdle<A> {
             }
             if !has_reported && waits_since.elapsed() >= self.patience.saturating_add(self.grace) {
                 has_reported = true;
-                self.action.report(self.patience, &self.watch).inspect(|text| (self.print)(text));
+                self.action.report(self.patience, &watch).inspect(|text| (self.print)(text));
             }
-            nap.take();
+            nap.take(thread::park_timeout);
         }
     }
 
@@ -132,22 +136,22 @@ impl<A: Action> WhenIdle<A> {
     fn may_act(&self) -> bool {
         A::SETTLES || !self.watch.any(Want::Settle)
     }
+}
 
-    /// Whether the runtime is idle. On a clock that tokio has paused and we hold, tokio sleeps until its next timer in real
-    /// time: it is to have none of ours then.
-    fn is_idle(&self, no_alarm: &mut Option<Wanted>) -> bool {
-        if self.held.is_some() && no_alarm.is_none() {
-            // Its drivers are woken by this, and the runtime is idle again after that.
-            *no_alarm = Some(self.watch.want(Want::NoAlarm));
-            return false;
-        }
-        let is_idle = self.watch.is_idle();
-        if !is_idle && !self.watch.steps().all_rest {
-            // A task that runs may move the clock by tokio's function, which fires tokio's timers.
-            *no_alarm = None;
-        }
-        is_idle
+/// Whether the runtime is idle. On a clock that tokio has paused and we hold, tokio sleeps until its next timer in real
+/// time: it is to have none of ours then.
+fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<Wanted>) -> Option<IsIdle<'watch>> {
+    if is_held && no_alarm.is_none() {
+        // Its drivers are woken by this, and the runtime is idle again after that.
+        *no_alarm = Some(watch.want(Want::NoAlarm));
+        return None;
     }
+    let is_idle = watch.is_idle();
+    if is_idle.is_none() && !watch.steps().all_rest {
+        // A task that runs may move the clock by tokio's function, which fires tokio's timers.
+        *no_alarm = None;
+    }
+    is_idle
 }
 
 /// Says why a clock does not move.

@@ -8,7 +8,7 @@
 //! it waits for files, as no such thread does, or if it has ended. If it waits in any other call for long, nobody can
 //! tell, and it counts as waiting.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -67,21 +67,8 @@ impl Watch {
     /// A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a bubble by
     /// its future.
     fn observes_this_thread(&self) -> bool {
-        self.is_one_thread() || self.own().is_some() || is_worker_of(self.runtime.id())
+        self.is_one_thread() || self.own().is_some() || runtime::worker_index().is_some() && a_yield_waits()
     }
-}
-
-/// Whether the calling thread is a worker of a runtime, and does not block on it in a task of another.
-fn is_worker_of(id: runtime::Id) -> bool {
-    thread_local! {
-        static WORKS_FOR: Cell<Option<runtime::Id>> = const { Cell::new(None) };
-    }
-    let is_known = || WORKS_FOR.try_with(Cell::get) == Ok(Some(id));
-    let is_worker = is_known() || runtime::worker_index().is_some() && a_yield_waits();
-    if is_worker {
-        let _ = WORKS_FOR.try_with(|works_for| works_for.set(Some(id)));
-    }
-    is_worker
 }
 
 /// Whether a task that yields here is woken later: a worker does that between tasks, but not while it blocks in one.

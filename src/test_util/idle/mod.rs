@@ -22,7 +22,8 @@ mod canary;
 mod own_runtime;
 mod watch;
 
-use std::sync::mpsc;
+use std::sync::{MutexGuard, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::RuntimeFlavor;
@@ -52,6 +53,9 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
+/// A runtime was found idle. Nobody else looks as long as this lives.
+pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Option<Canary>>);
+
 impl Watch {
     /// What has run so far: the workers, and the future of a bubble, which runs on a thread of its own if there are some.
     pub(crate) fn steps(&self) -> Steps {
@@ -69,7 +73,7 @@ impl Watch {
     }
 
     /// Whether the runtime is idle.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> Option<IsIdle<'_>> {
         // Locked, since two that look would take each other's round trips for work.
         let mut canary = self.canary();
         let own = self.own();
@@ -82,7 +86,7 @@ impl Watch {
             }
             self.probe(threads, count)
         };
-        look().is_some()
+        look().map(|_| IsIdle(canary))
     }
 
     /// Returns `None` if blocking work runs in the threads of a bubble, or has ended since the count was `before`.
@@ -178,7 +182,7 @@ impl Watch {
 fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) {
     let (start, nap) = (Instant::now(), Nap::new());
     while !is_so() && start.elapsed() < longest {
-        nap.take();
+        nap.take(thread::sleep);
     }
 }
 
@@ -197,13 +201,12 @@ impl Nap {
         Nap { looking_since: Instant::now() }
     }
 
-    /// Ends early if the thread is unparked.
-    pub(crate) fn take(&self) {
+    pub(crate) fn take(&self, rest: fn(Duration)) {
         let looking = self.looking_since.elapsed();
         if looking < Nap::EAGER {
             std::hint::spin_loop();
         } else {
-            std::thread::park_timeout((looking / 4).min(Nap::LONGEST));
+            rest((looking / 4).min(Nap::LONGEST));
         }
     }
 }

@@ -203,10 +203,11 @@ impl Watch {
     /// Waits until tokio, which may be about to move its clock, has noticed that something holds it. That takes a round of
     /// its thread if this is another.
     fn wait_for_tokio(&self) {
-        let before = self.steps();
-        if before.all_rest {
+        let parked = || waits::while_parked(&self.metrics, 0);
+        let before = parked();
+        if before.is_some() {
             registry::spawn(&self.runtime, "hairspring clock", async {});
-            wait_until(Duration::MAX, || self.steps() != before || self.has_ended());
+            wait_until(Duration::MAX, || parked() != before || self.has_ended());
         }
     }
 
