@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task;
 
@@ -65,9 +65,8 @@ impl Action for GiveUp {
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         // A clock of ours says so itself.
-        let is_tokios = watch.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
         let _entered = watch.runtime.enter();
-        is_tokios.then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
+        watch.is_one_thread().then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
     }
 }
 
@@ -77,7 +76,7 @@ fn is_held(watch: &Watch) -> bool {
 
 /// `None` if time goes on because a test has resumed it.
 fn now(watch: &Watch) -> Option<Tick> {
-    if watch.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+    if watch.is_one_thread() {
         let _entered = watch.runtime.enter();
         return Some(clock::now());
     }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::clock::instant::{self, FAR};
@@ -146,10 +146,9 @@ pub(super) struct Settle {
 
 impl Settle {
     fn begin() -> Settle {
-        let runtime = Handle::current();
-        let watch = Watch::of(&runtime);
+        let watch = Watch::of(&Handle::current());
         Watch::note_this_thread(Some(&watch));
-        let is_tokios = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && !instant::clock_is_the_systems();
+        let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.want(Want::Move));
         let settle = Settle { settles: watch.want(Want::Settle), held, gives_up: false };
         // Takes the lock of a clock of ours: a move that was decided before is over.

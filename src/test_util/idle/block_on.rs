@@ -101,10 +101,12 @@ impl Blocking {
 
     /// Whether one of the threads is seen to do anything but wait.
     pub(crate) fn any_runs(&self) -> bool {
-        let mut threads = lock(&self.threads);
-        // Each is looked at, to see how long it has been where it is.
-        threads.iter_mut().filter_map(|(_, seen)| seen.as_mut()).filter_map(|seen| seen.runs().then_some(())).count()
-            > 0
+        let mut any_runs = false;
+        for (_, seen) in lock(&self.threads).iter_mut() {
+            // Each is looked at, to see how long it has been where it is.
+            any_runs |= seen.as_mut().is_some_and(Seen::runs);
+        }
+        any_runs
     }
 
     pub(super) fn readings(&self) -> u64 {

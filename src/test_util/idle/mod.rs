@@ -100,7 +100,8 @@ impl Watch {
         self.comes_to_rest(if self.is_one_thread() { before + 2 } else { before })
     }
 
-    fn is_one_thread(&self) -> bool {
+    /// Whether this is a current-thread runtime, whose clock is tokio's.
+    pub(crate) fn is_one_thread(&self) -> bool {
         self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
     }
 
@@ -178,7 +179,7 @@ impl Watch {
     }
 }
 
-/// Waits until `is_so`, but no longer than `longest`. Yields for a while, then sleeps in between.
+/// Waits until `is_so`, but no longer than `longest`. Spins for a moment, then sleeps in between.
 fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) {
     let (start, nap) = (Instant::now(), Nap::new());
     while !is_so() && start.elapsed() < longest {
