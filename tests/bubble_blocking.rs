@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use common::{HOUR, Random, ms, must_end, panic_message, rounds, step};
+use common::{HOUR, Random, maybe_in_a_task, ms, must_end, panic_message, rounds, step};
 use hairspring::test_util::{self, Bubble};
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
@@ -48,13 +48,7 @@ fn in_bubbles<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F + Se
             let test = test.clone();
             println!("{kind:?}, {}", if in_task { "in a task" } else { "in its own future" });
             must_end(move || {
-                kind.run(Bubble::new(), || async move {
-                    if in_task {
-                        tokio::spawn(test()).await.unwrap();
-                    } else {
-                        test().await;
-                    }
-                });
+                kind.run(Bubble::new(), || maybe_in_a_task(in_task, test));
             });
         }
     }

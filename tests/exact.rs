@@ -8,15 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{HOUR, Random, current_thread, ms, must_end, paused};
+use common::{HOUR, Random, World, current_thread, in_worlds, ms, must_end, paused};
 use hairspring::test_util::{self, settle};
 use hairspring::{Duration, Instant, sleep, sleep_until, timeout};
 use tokio::runtime::{Builder, Runtime};
 
 const MICRO: Duration = Duration::from_micros(1);
-
-/// A runtime, and what pauses its clock if that is not paused from the start.
-type World = (fn() -> Runtime, fn());
 
 fn no_sockets() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
@@ -27,14 +24,7 @@ const WORLDS: [World; 4] =
 
 /// Runs `test` on each kind of paused current-thread runtime, and fails if it hangs.
 fn on_tokios_clock<F: Future<Output = ()> + 'static>(test: fn() -> F) {
-    for (make, pause) in WORLDS {
-        must_end(move || {
-            make().block_on(async {
-                pause();
-                test().await;
-            });
-        });
-    }
+    in_worlds(&WORLDS, test);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use common::{HOUR, current_thread, ms, multi_thread, must_end, step};
+use common::{HOUR, current_thread, maybe_in_a_task, ms, multi_thread, must_end, step};
 use hairspring::test_util::{self, ManualClock};
 use hairspring::{Instant, Timer, pause, sleep, timeout};
 use tokio::runtime::Handle;
@@ -25,11 +25,7 @@ fn on_paused_runtimes<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -
         must_end(move || {
             multi_thread(workers).block_on(async {
                 pause();
-                if in_task {
-                    tokio::spawn(test()).await.unwrap();
-                } else {
-                    test().await;
-                }
+                maybe_in_a_task(in_task, test).await;
             });
         });
     }

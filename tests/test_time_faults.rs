@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
 use common::{
-    HOUR, HUNG, Random, bare, current_thread, ms, multi_thread, must_end, on_wake, paused, poll_with, rounds, step,
-    threads_are_seen,
+    HOUR, HUNG, Random, World, bare, current_thread, in_worlds, ms, multi_thread, must_end, on_wake, paused, poll_with,
+    rounds, step, threads_are_seen,
 };
 use hairspring::test_util::{self, ManualClock, advance_and_settle, bubble, settle};
 use hairspring::{Duration, Instant, Timer, pause, sleep, sleep_until};
@@ -28,9 +28,6 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// How long a few jumps of a clock may take, in real time: a thousand times what they take.
 const SOON: Duration = Duration::from_secs(15);
-
-/// A runtime, and what pauses its clock if that is not paused from the start.
-type World = (fn() -> Runtime, fn());
 
 /// Those whose clock is tokio's.
 const WORLDS: [World; 3] = [(paused, || ()), (current_thread, pause), (current_thread, tokio::time::pause)];
@@ -1214,14 +1211,7 @@ mod small_steps {
     use super::*;
 
     fn on_tokios_clock<F: Future<Output = ()> + 'static>(test: fn() -> F) {
-        for (make, pause) in WORLDS {
-            must_end(move || {
-                make().block_on(async {
-                    pause();
-                    test().await;
-                });
-            });
-        }
+        in_worlds(&WORLDS, test);
         must_end(move || bubble(test));
     }
 
