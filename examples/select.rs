@@ -49,7 +49,7 @@ async fn work_until_quiet(mut receiver: Receiver<u32>) -> Work {
                 messages += 1;
                 println!("{:>4} ms: message {message}", (last - start).as_millis());
                 // One sleep for the whole loop. There is no new one to be made, and none to be pinned.
-                quiet.reset_to(last + QUIET_LIMIT);
+                quiet.reset_at(last + QUIET_LIMIT);
             }
             () = &mut quiet => {
                 println!("{:>4} ms: quiet", start.elapsed().as_millis());

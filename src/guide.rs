@@ -6,7 +6,7 @@
 //!   recipes. [`ecosystem`]: other crates.
 #![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
 //! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-//!   [`Sleep::reset_to`](crate::Sleep::reset_to).
+//!   [`Sleep::reset_at`](crate::Sleep::reset_at).
 //! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
 //! - Deadlines: [`Deadline`](crate::Deadline), [`DeadlineExceeded`](crate::DeadlineExceeded). Connections:
 //!   [`TimeoutStream`](crate::io::TimeoutStream).
@@ -28,7 +28,7 @@
 /// # See also
 /// - Replacements for tokio's items: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
 ///   [`FutureExt`](crate::FutureExt).
-/// - Only in this crate: [`Sleep::reset_to`](crate::Sleep::reset_to), [`DeadlineMap`](crate::DeadlineMap),
+/// - Only in this crate: [`Sleep::reset_at`](crate::Sleep::reset_at), [`DeadlineMap`](crate::DeadlineMap),
 ///   [`Timer::builder`](crate::Timer::builder).
 /// - [What became of the tests of published crates](crate::guide::drop_in).
 /// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
@@ -48,7 +48,7 @@ pub mod drop_in {}
 ///
 /// # See also
 /// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-///   [`Sleep::reset_to`](crate::Sleep::reset_to), [`interval`](crate::interval()), [`DeadlineMap`](crate::DeadlineMap).
+///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`DeadlineMap`](crate::DeadlineMap).
 /// - The [guide](crate::guide).
 pub mod cookbook {}
 

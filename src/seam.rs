@@ -36,7 +36,7 @@ pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(unreachable_pub)] // `test_util` makes it public.
-pub enum Kind {
+pub enum TimerKind {
     /// A [`Sleep`](crate::Sleep).
     Sleep,
     /// A [`Timeout`](crate::Timeout).
@@ -57,7 +57,7 @@ mod nothing {
 
     use tokio::runtime;
 
-    use super::Kind;
+    use super::TimerKind;
     use crate::clock;
     use crate::clock::jumping::Jumping;
     use crate::core::alarm::own::OwnAlarm;
@@ -91,7 +91,7 @@ mod nothing {
     }
 
     #[inline]
-    pub(crate) fn begins_to_wait(_: usize, _: Key, _: &'static Location<'static>, _: Kind) {}
+    pub(crate) fn begins_to_wait(_: usize, _: Key, _: &'static Location<'static>, _: TimerKind) {}
 
     #[inline]
     pub(crate) fn waits_no_more(_: usize, _: Key) {}

@@ -62,7 +62,7 @@ fn a_reset_to_sooner_is_followed() {
     each(|timer| async move {
         let mut sleep = timer.sleep(Duration::from_secs(3_600));
         assert!(futures::poll!(&mut sleep).is_pending());
-        sleep.reset_to(Instant::now() + ms(2));
+        sleep.reset_at(Instant::now() + ms(2));
         sleep.await;
     });
 }
@@ -227,7 +227,7 @@ fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
                 for _ in 0..5 {
                     assert!(futures::poll!(hairspring::sleep(HOUR)).is_pending());
                 }
-                standing.reset_to(Instant::now() + ms(1));
+                standing.reset_at(Instant::now() + ms(1));
                 standing.await;
             });
             is_polled.await.unwrap();

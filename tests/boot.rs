@@ -166,13 +166,13 @@ fn a_waiting_sleep_that_is_reset_keeps_its_waker() {
         let mut sleep = boot::sleep(HOUR);
         let (woken, waker) = Wakes::new();
         assert!(poll_with(&mut sleep, &waker).is_pending());
-        sleep.reset_to(boot::Instant::now() + 2 * HOUR);
+        sleep.reset_at(boot::Instant::now() + 2 * HOUR);
         hairspring::advance(HOUR).await;
         assert_eq!(woken.count(), 0, "it was put off");
         hairspring::advance(HOUR).await;
         assert_eq!(woken.count(), 1);
         assert!(sleep.is_elapsed() && poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready());
-        sleep.reset_to(boot::Instant::now() + ms(1));
+        sleep.reset_at(boot::Instant::now() + ms(1));
         assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
         sleep.await;
     });
@@ -231,7 +231,7 @@ fn any_duration_is_accepted_and_saturates() {
         for duration in longest() {
             let mut sleeps = [boot::sleep(duration), boot::sleep_until(boot::Instant::now() + duration)];
             assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending() && !sleep.is_elapsed()));
-            sleeps[0].reset_to(boot::Instant::now() - duration);
+            sleeps[0].reset_at(boot::Instant::now() - duration);
             assert!(poll(&mut sleeps[0]).is_ready(), "that was before the machine was started");
             let mut ticks = boot::interval(duration);
             ticks.tick().await;

@@ -281,7 +281,7 @@ fn time_goes_past_where_a_sleep_was_put_off_from() {
             if yields {
                 let_it_be_seen().await;
             }
-            sleep.reset_to(Instant::now() + HOUR);
+            sleep.reset_at(Instant::now() + HOUR);
             Some(sleep)
         });
     }
@@ -291,7 +291,7 @@ fn time_goes_past_where_a_sleep_was_put_off_from() {
         for _ in 0..3 {
             assert!(poll(&mut sleep).is_pending());
             let_it_be_seen().await;
-            sleep.reset_to(sleep.deadline() + HOUR);
+            sleep.reset_at(sleep.deadline() + HOUR);
         }
         Some(sleep)
     });
@@ -462,7 +462,7 @@ mod manual_clocks {
             let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
             assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
             for sleep in &mut sleeps {
-                sleep.reset_to(start + (round + 1) * SHORT);
+                sleep.reset_at(start + (round + 1) * SHORT);
             }
             queue.reset(&key, SHORT);
             assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));

@@ -66,7 +66,7 @@ fn those_that_wait_are_not_disturbed_by_those_that_are_refused() {
                 }
                 let deadline = timer.now() + ms(5);
                 for sleep in &mut sleeps {
-                    sleep.reset_to(deadline);
+                    sleep.reset_at(deadline);
                 }
                 for sleep in sleeps {
                     assert_eq!(sleep.await, Ok(()));
@@ -90,7 +90,7 @@ fn there_is_room_again_as_soon_as_one_ends() {
         assert_eq!(refused(&timer), None);
         // Reset into the past, where a poll finds it over.
         sleeps.extend(waiting(&timer, 1));
-        sleeps[0].reset_to(timer.now());
+        sleeps[0].reset_at(timer.now());
         assert_eq!(poll(&mut sleeps[0]), std::task::Poll::Ready(Ok(())));
         assert_eq!(refused(&timer), None);
         // Fired, and not polled yet: the alarm thread stands in for the driver.
@@ -98,7 +98,7 @@ fn there_is_room_again_as_soon_as_one_ends() {
         assert_eq!(refused(&timer), Some(3));
         let (woken, waker) = Wakes::new();
         assert!(poll_with(&mut sleeps[1], &waker).is_pending());
-        sleeps[1].reset_to(timer.now() + ms(5));
+        sleeps[1].reset_at(timer.now() + ms(5));
         if !cfg!(feature = "test-util") {
             woken.wait();
             assert_eq!(refused(&timer), None);
@@ -112,13 +112,13 @@ fn a_reset_keeps_the_place_of_one_that_waits() {
     let (timer, _driver) = holding(2);
     let mut sleeps = waiting(&timer, 2);
     for hours in [1, 5, 2] {
-        sleeps[0].reset_to(timer.now() + hours * HOUR);
+        sleeps[0].reset_at(timer.now() + hours * HOUR);
         assert!(poll(&mut sleeps[0]).is_pending());
         assert_eq!(timer.metrics().pending(), 2);
     }
     let mut late = timer.try_sleep(Duration::ZERO);
     assert_eq!(poll(&mut late), std::task::Poll::Ready(Ok(())), "what is over needs no place");
-    late.reset_to(timer.now() + HOUR);
+    late.reset_at(timer.now() + HOUR);
     assert!(matches!(poll(&mut late), std::task::Poll::Ready(Err(error)) if error.is_at_capacity()));
     // The same future may ask again.
     sleeps.pop();
@@ -247,7 +247,7 @@ fn a_sleep_is_refused_exactly_where_a_model_is_full() {
                 }
                 7 if !sleeps.is_empty() => {
                     let at = usize::try_from(random.below(sleeps.len() as u64)).unwrap();
-                    sleeps[at].reset_to(timer.now() + Duration::from_nanos(1) + random.duration(ms(50)));
+                    sleeps[at].reset_at(timer.now() + Duration::from_nanos(1) + random.duration(ms(50)));
                 }
                 _ => {
                     clock.advance(random.duration(ms(20)));

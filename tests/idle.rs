@@ -59,7 +59,7 @@ fn with_no_timers_or_only_far_ones_nothing_runs() {
         wait_until_idle(&runtime);
 
         for sleep in &mut far {
-            sleep.reset_to(Instant::now() + hairspring::Duration::MAX);
+            sleep.reset_at(Instant::now() + hairspring::Duration::MAX);
         }
         wait_until_idle(&runtime);
 

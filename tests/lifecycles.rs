@@ -90,7 +90,7 @@ fn a_thread_that_sleeps_in_a_runtime_does_not_hold_up_its_end() {
         ("a sleep that is put off again and again", |handle| {
             let mut nap = sleep(HOUR);
             handle.block_on(std::future::poll_fn(|cx| {
-                nap.reset_to(Instant::now() + HOUR);
+                nap.reset_at(Instant::now() + HOUR);
                 thread::sleep(ms(5));
                 cx.waker().wake_by_ref();
                 std::pin::Pin::new(&mut nap).poll(cx)

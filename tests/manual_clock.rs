@@ -329,7 +329,7 @@ fn a_reset_into_the_past_wakes_at_once_while_the_clock_stands() {
         clock.advance(DAY);
         let mut nap = task::spawn(timer.sleep(DAY));
         assert_pending!(nap.poll());
-        nap.reset_to(clock.now() - ms(1));
+        nap.reset_at(clock.now() - ms(1));
         assert!(nap.is_woken());
         assert_eq!(clock.pending(), 0);
         assert_ready!(nap.poll());
@@ -377,9 +377,9 @@ fn where_a_waker_panics_in_a_reset_the_sleep_is_reset() {
     let mut nap = timer.sleep(DAY);
     assert!(poll_with(&mut nap, &common::on_wake(|| panic!("on purpose"))).is_pending());
     let past = clock.now() - ms(1);
-    nap.reset_to(past);
+    nap.reset_at(past);
     assert_eq!(nap.deadline(), past);
-    nap.reset_to(clock.now() + DAY);
+    nap.reset_at(clock.now() + DAY);
     assert!(poll(&mut nap).is_pending(), "a day early");
 }
 

@@ -121,7 +121,7 @@ fn made_in_a_runtime_that_has_gone_it_waits_and_fires_all_the_same() {
         for runtime in [current_thread(), multi_thread(2)] {
             let mut waiting = sleep(HOUR);
             inside(&runtime, || assert!(poll(&mut waiting).is_pending()));
-            waiting.reset_to(Instant::now() + ms(3));
+            waiting.reset_at(Instant::now() + ms(3));
             naps.extend([waiting, inside(&runtime, || sleep(ms(3)))]);
         }
         block_on(join_all(naps));
@@ -136,7 +136,7 @@ fn a_sleep_may_go_from_no_runtime_into_one_and_back() {
         assert!(poll_with(&mut nap, &waker).is_pending());
         let runtime = multi_thread(1);
         inside(&runtime, || assert!(poll_with(&mut nap, &waker).is_pending()));
-        nap.reset_to(Instant::now() + ms(2));
+        nap.reset_at(Instant::now() + ms(2));
         drop(runtime);
         block_on(&mut nap);
         assert!(nap.is_elapsed() && woken.count() <= 2);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant as Real;
 
 use common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
-use hairspring::test_util::{self, Pause, settle};
+use hairspring::test_util::{self, pause_with_grace, settle};
 use hairspring::{Duration, Instant, advance, pause, resume, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,7 +24,7 @@ fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F
 #[test]
 fn a_thread_and_a_process_are_waited_for() {
     on_each_runtime(|| async {
-        Pause::new().grace(HOUR).begin();
+        pause_with_grace(HOUR);
         let start = Instant::now();
         for _ in 0..3 {
             let (sender, answer) = oneshot::channel();
@@ -42,7 +42,7 @@ fn a_thread_and_a_process_are_waited_for() {
 #[test]
 fn a_process_is_waited_for() {
     on_each_runtime(|| async {
-        Pause::new().grace(HOUR).begin();
+        pause_with_grace(HOUR);
         let start = Instant::now();
         let child = tokio::process::Command::new("sleep").arg("0.02").status();
         assert!(timeout(HOUR, child).await.expect("no time passes").unwrap().success());
@@ -54,7 +54,7 @@ fn a_process_is_waited_for() {
 #[test]
 fn a_fraction_of_a_millisecond_comes_after_the_grace() {
     on_each_runtime(|| async {
-        Pause::new().grace(HOUR).begin();
+        pause_with_grace(HOUR);
         let start = Instant::now();
         let (sender, answer) = oneshot::channel();
         thread::spawn(move || {
@@ -72,7 +72,7 @@ fn messages_to_the_thread_that_blocks_on_the_runtime_begin_the_grace_anew() {
     for make in [current_thread, || multi_thread(2)] {
         must_end(move || {
             make().block_on(async {
-                Pause::new().grace(Duration::from_secs(1)).begin();
+                pause_with_grace(Duration::from_secs(1));
                 let (sender, mut messages) = mpsc::unbounded_channel();
                 thread::spawn(move || {
                     for _ in 0..100 {
@@ -92,7 +92,7 @@ fn messages_to_the_thread_that_blocks_on_the_runtime_begin_the_grace_anew() {
 fn each_move_of_the_clock_comes_after_the_grace() {
     const GRACE: Duration = Duration::from_millis(10);
     on_each_runtime(|| async {
-        Pause::new().grace(GRACE).begin();
+        pause_with_grace(GRACE);
         let (start, real) = (Instant::now(), Real::now());
         for n in 1..=5 {
             sleep(HOUR).await;
@@ -106,7 +106,7 @@ fn each_move_of_the_clock_comes_after_the_grace() {
 fn what_comes_from_outside_begins_the_grace_anew() {
     const MESSAGES: u32 = 30;
     on_each_runtime(|| async {
-        Pause::new().grace(Duration::from_secs(1)).begin();
+        pause_with_grace(Duration::from_secs(1));
         let (sender, mut messages) = mpsc::unbounded_channel();
         thread::spawn(move || {
             for _ in 0..MESSAGES {
@@ -130,7 +130,7 @@ fn what_comes_from_outside_begins_the_grace_anew() {
 #[test]
 fn a_hold_keeps_the_clock_longer_and_advance_moves_it_at_once() {
     on_each_runtime(|| async {
-        Pause::new().grace(ms(2)).begin();
+        pause_with_grace(ms(2));
         let start = Instant::now();
         let hold = test_util::hold();
         let sleeps = tokio::spawn(sleep(HOUR));
@@ -148,7 +148,7 @@ fn a_hold_keeps_the_clock_longer_and_advance_moves_it_at_once() {
 #[test]
 fn no_grace_is_left_after_a_resume() {
     on_each_runtime(|| async {
-        Pause::new().grace(HOUR).begin();
+        pause_with_grace(HOUR);
         resume();
         let real = Real::now();
         sleep(ms(5)).await;
@@ -158,9 +158,9 @@ fn no_grace_is_left_after_a_resume() {
         sleep(HOUR).await;
         assert!(start.elapsed() >= HOUR && real.elapsed() < HOUR);
         resume();
-        Pause::new().grace(ms(1)).begin();
+        pause_with_grace(ms(1));
         sleep(HOUR).await;
-        assert_eq!(panic_message(|| Pause::new().grace(HOUR).begin()), panic_message(pause), "it is paused");
+        assert_eq!(panic_message(|| pause_with_grace(HOUR)), panic_message(pause), "it is paused");
         sleep(HOUR).await;
     });
 }
@@ -170,7 +170,7 @@ fn no_grace_is_left_after_a_resume() {
 fn tokios_own_timers_fire_on_the_way() {
     must_end(|| {
         current_thread().block_on(async {
-            Pause::new().grace(ms(1)).begin();
+            pause_with_grace(ms(1));
             let start = Instant::now();
             let theirs = tokio::spawn(tokio::time::sleep(HOUR / 2));
             sleep(HOUR).await;
@@ -183,7 +183,7 @@ fn tokios_own_timers_fire_on_the_way() {
 #[test]
 fn without_a_grace_it_is_a_pause() {
     on_each_runtime(|| async {
-        Pause::new().begin();
+        pause_with_grace(Duration::ZERO);
         let start = Instant::now();
         sleep(HOUR).await;
         assert!(start.elapsed() >= HOUR);
@@ -196,7 +196,7 @@ fn a_hold_that_is_kept_does_not_hold_up_the_end_of_its_runtime() {
         must_end(move || {
             let runtime = current_thread();
             let holds = runtime.block_on(async {
-                Pause::new().grace(grace).begin();
+                pause_with_grace(grace);
                 [test_util::hold(), test_util::hold()]
             });
             drop(runtime); // Waits for blocking tasks.
@@ -211,7 +211,7 @@ fn pausing_again_and_again_leaves_no_tasks_behind() {
     on_each_runtime(|| async {
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let pause_and_resume = |grace| {
-            Pause::new().grace(grace).begin();
+            pause_with_grace(grace);
             resume();
         };
         pause_and_resume(ms(1));

@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use common::{HOUR, current_thread, ms, multi_thread, panic_message, paused, threads_are_seen};
 use futures::StreamExt;
-use hairspring::test_util::{self, Kind, Pending, assert_no_timers_left, pending, settle};
+use hairspring::test_util::{self, Pending, TimerKind, assert_no_timers_left, pending, settle};
 use hairspring::{DeadlineMap, DelayQueue, FutureExt, Instant, Timer, advance, pause, sleep, sleep_until, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -51,7 +51,7 @@ async fn waits(future: impl Future + Send + 'static) -> Pending {
 }
 
 #[track_caller]
-fn assert_made(timer: &Pending, at: &Location<'_>, kind: Kind) {
+fn assert_made(timer: &Pending, at: &Location<'_>, kind: TimerKind) {
     assert_eq!((timer.location().file(), timer.location().line()), (at.file(), at.line()), "{timer}");
     assert_eq!(timer.kind(), kind);
 }
@@ -62,24 +62,24 @@ fn each_kind_of_timer_is_found_with_its_place_and_deadline() {
         let end = Instant::now() + HOUR;
         let (at, made) = (here(), sleep(HOUR));
         let found = waits(made).await;
-        assert_made(&found, at, Kind::Sleep);
+        assert_made(&found, at, TimerKind::Sleep);
         assert_eq!((found.deadline(), found.remaining()), (end, HOUR));
         let (at, made) = (here(), sleep_until(end));
-        assert_made(&waits(made).await, at, Kind::Sleep);
+        assert_made(&waits(made).await, at, TimerKind::Sleep);
         let (at, made) = (here(), timeout(HOUR, future::pending::<()>()));
-        assert_made(&waits(made).await, at, Kind::Timeout);
+        assert_made(&waits(made).await, at, TimerKind::Timeout);
         let (at, made) = (here(), future::pending::<()>().timeout_at(end));
-        assert_made(&waits(made).await, at, Kind::Timeout);
+        assert_made(&waits(made).await, at, TimerKind::Timeout);
         let (at, mut made) = (here(), hairspring::interval_at(end, ms(1)));
-        assert_made(&waits(async move { made.tick().await }).await, at, Kind::Interval);
+        assert_made(&waits(async move { made.tick().await }).await, at, TimerKind::Interval);
         let (at, made) = (here(), Timer::current().timeout(HOUR, future::pending::<()>()));
-        assert_made(&waits(made).await, at, Kind::Timeout);
+        assert_made(&waits(made).await, at, TimerKind::Timeout);
         let (at, mut made) = (here(), DelayQueue::new());
         made.insert((), HOUR);
-        assert_made(&waits(async move { made.next().await.is_some() }).await, at, Kind::DelayQueue);
+        assert_made(&waits(async move { made.next().await.is_some() }).await, at, TimerKind::DelayQueue);
         let (at, (map, mut made)) = (here(), DeadlineMap::new());
         map.insert(1, 2, HOUR);
-        assert_made(&waits(async move { made.recv().await }).await, at, Kind::DeadlineMap);
+        assert_made(&waits(async move { made.recv().await }).await, at, TimerKind::DeadlineMap);
     });
 }
 
@@ -90,12 +90,12 @@ fn a_timer_keeps_its_place_when_it_is_reset_or_ticks_on() {
         for _ in 0..3 {
             ticks.tick().await;
         }
-        assert_made(&waits(async move { ticks.tick().await }).await, at, Kind::Interval);
+        assert_made(&waits(async move { ticks.tick().await }).await, at, TimerKind::Interval);
         let (at, mut again) = (here(), sleep(ms(1)));
         (&mut again).await;
-        again.reset_to(Instant::now() + HOUR);
+        again.reset_at(Instant::now() + HOUR);
         let found = waits(again).await;
-        assert_made(&found, at, Kind::Sleep);
+        assert_made(&found, at, TimerKind::Sleep);
         assert_eq!(found.remaining(), HOUR);
     });
 }
@@ -124,7 +124,7 @@ fn a_clock_that_runs_shows_them_too_from_the_first_time_on() {
             assert!(pending().is_empty());
             let (at, made) = (here(), sleep(HOUR));
             let found = waits(made).await;
-            assert_made(&found, at, Kind::Sleep);
+            assert_made(&found, at, TimerKind::Sleep);
             assert!(found.remaining() <= HOUR);
         });
     }

@@ -104,7 +104,7 @@ fn sleeps_that_outlive_their_runtimes_fire_outside_of_any() {
         let naps: Vec<_> = runtimes.iter().map(wait).collect();
         drop(runtimes);
         for mut nap in naps {
-            nap.reset_to(Instant::now() + ms(1));
+            nap.reset_at(Instant::now() + ms(1));
             futures::executor::block_on(nap);
         }
     });

@@ -193,14 +193,14 @@ mod by_hand {
                 let (woken, waker) = Wakes::new();
                 let mut reset = timer.sleep(HOUR);
                 assert!(poll_with(&mut reset, &waker).is_pending());
-                reset.reset_to(multiple - passed);
+                reset.reset_at(multiple - passed);
                 assert_eq!(woken.count(), 1);
                 assert!(poll(&mut reset).is_ready());
             }
             let (woken, waker) = Wakes::new();
             let mut naps = [timer.sleep_until(multiple + NANO), timer.sleep(HOUR)];
             assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_pending()));
-            naps[1].reset_to(multiple + NANO);
+            naps[1].reset_at(multiple + NANO);
             assert_eq!(woken.count(), 0);
             clock.advance(NANO);
             assert_eq!(woken.count(), 2);

@@ -86,7 +86,7 @@ fn a_runtime_may_be_entered_from_a_task_of_another() {
                     sleep(ms(2))
                 };
                 (&mut made_inside).await;
-                made_inside.reset_to(Instant::now() + ms(1));
+                made_inside.reset_at(Instant::now() + ms(1));
                 made_inside.await;
                 block_in_place(|| entered.block_on(use_time()));
                 use_time().await;
@@ -191,7 +191,7 @@ fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
                 let mut nap = sleep(HOUR);
                 assert!(poll_with(&mut nap, &waker).is_pending());
                 drop(guard);
-                nap.reset_to(Instant::now() + ms(10));
+                nap.reset_at(Instant::now() + ms(10));
                 woken.wait();
                 assert!(start.elapsed() >= ms(10));
                 assert_eq!(woken.count(), 1);

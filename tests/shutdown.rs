@@ -139,13 +139,13 @@ fn the_driver_ends_once_no_handle_is_left_and_nothing_waits() {
                 assert!((&mut driver).now_or_never().is_none(), "there is a handle yet");
                 drop(other);
                 let now = hairspring::Instant::now();
-                unpolled.reset_to(now + ms(2));
+                unpolled.reset_at(now + ms(2));
                 assert_eq!((&mut unpolled).await, Ok(()), "it had not begun to wait");
                 drop(unpolled);
                 assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "one waits yet");
-                waits.reset_to(now + ms(4));
+                waits.reset_at(now + ms(4));
                 assert_eq!((&mut waits).await, Ok(()));
-                waits.reset_to(now + ms(6));
+                waits.reset_at(now + ms(6));
                 assert_eq!((&mut waits).await, Ok(()), "it may go on");
                 assert!((&mut driver).now_or_never().is_none());
                 drop(waits);
@@ -264,7 +264,7 @@ fn the_last_of_a_timer_may_go_as_it_fires() {
             let drops = held.clone();
             let waker = common::on_wake(move || drop(drops.lock().unwrap().take()));
             assert!(poll_with(&mut sleep, &waker).is_pending());
-            sleep.reset_to(timer.now() + ms(5));
+            sleep.reset_at(timer.now() + ms(5));
             *held.lock().unwrap() = Some((timer, sleep));
             runtime.block_on(async {
                 while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
@@ -357,7 +357,7 @@ fn a_waker_may_shut_its_timer_down() {
         assert!(poll_with(&mut second, &waker).is_pending());
         let shut_down = common::on_wake(move || sees.store(shuts.shutdown(), SeqCst));
         assert!(poll_with(&mut first, &shut_down).is_pending());
-        first.reset_to(timer.now() + ms(5));
+        first.reset_at(timer.now() + ms(5));
         woken.wait();
         while found.load(SeqCst) == usize::MAX {
             thread::sleep(ms(1));

@@ -162,7 +162,7 @@ async fn the_longest_durations_neither_panic_nor_fire() {
         sleeps.push(sleep(long));
         sleeps.push(sleep_until(now + long));
         let mut reset = sleep(ms(1));
-        reset.reset_to(now + long);
+        reset.reset_at(now + long);
         sleeps.push(reset);
         let mut reset = sleep(ms(1));
         assert!(poll(&mut reset).is_pending());
@@ -178,7 +178,7 @@ async fn the_longest_durations_neither_panic_nor_fire() {
     assert_eq!(woken.count(), 0);
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
     for sleep in &mut sleeps {
-        sleep.reset_to(Instant::now());
+        sleep.reset_at(Instant::now());
         assert!(poll(sleep).is_ready(), "from the far end of time to now");
     }
 }

@@ -21,13 +21,13 @@ async fn it_has_elapsed_once_it_has_fired_polled_or_not() {
     assert!(format!("{sleep:?}").contains("elapsed"), "{sleep:?}");
     (&mut sleep).await;
     assert!(sleep.is_elapsed());
-    sleep.reset_to(Instant::now() + ms(10));
+    sleep.reset_at(Instant::now() + ms(10));
     assert!(!sleep.is_elapsed());
     assert!(poll(&mut sleep).is_pending());
     tokio::time::advance(ms(20)).await;
     settle().await;
     assert!(sleep.is_elapsed());
-    sleep.reset_to(Instant::now() + ms(10));
+    sleep.reset_at(Instant::now() + ms(10));
     assert!(!sleep.is_elapsed(), "it fired, and was then reset");
 }
 
@@ -123,7 +123,7 @@ fn one_on_a_runtime_that_nobody_drives_has_elapsed_once_it_was_woken() {
         assert!(near.is_elapsed() && !far.is_elapsed());
         // Those that come later, too.
         let (woken, waker) = Wakes::new();
-        near.reset_to(Instant::now() + soon);
+        near.reset_at(Instant::now() + soon);
         assert!(!near.is_elapsed());
         inside(&runtime, || assert!(poll_with(&mut near, &waker).is_pending()));
         woken.wait();

@@ -87,7 +87,7 @@ fn a_sleep_registered_as_a_turn_of_the_driver_ends_fires() {
             for _ in 0..delay {
                 std::hint::spin_loop();
             }
-            nap.reset_to(Instant::now() + after);
+            nap.reset_at(Instant::now() + after);
             if poll_with(&mut nap, &waker).is_pending() {
                 armed += 1;
             }
@@ -242,7 +242,7 @@ fn wakers_elsewhere_are_woken_while_every_worker_is_blocked() {
             assert!(poll_with(&mut nap, &waker).is_pending());
             drop(guard);
             let unblock: Vec<_> = (0..2).map(|_| block_a_worker(&runtime)).collect();
-            nap.reset_to(Instant::now() + ms(5));
+            nap.reset_at(Instant::now() + ms(5));
             woken.wait();
             drop(unblock);
             assert_eq!(woken.count(), 1);
@@ -304,7 +304,7 @@ fn others_have_their_turn_in_the_midst_of_a_mass_expiry() {
             let deadline = Instant::now() + ms(1);
             for sleep in &mut sleeps {
                 assert!(poll_with(sleep, &waker).is_pending());
-                sleep.reset_to(deadline);
+                sleep.reset_at(deadline);
             }
             std::thread::sleep(ms(2));
             sleep(ms(20)).await;

@@ -26,7 +26,7 @@ fn pending() -> std::future::Pending<()> {
 fn waiting_on(runtime: &tokio::runtime::Runtime, after: Duration) -> Sleep {
     let mut sleep = sleep(HOUR);
     inside(runtime, || assert!(poll(&mut sleep).is_pending()));
-    sleep.reset_to(Instant::now() + after);
+    sleep.reset_at(Instant::now() + after);
     sleep
 }
 
@@ -97,7 +97,7 @@ fn a_sleep_whose_runtime_was_dropped_fires_on_the_next_that_polls_it() {
                 let mut nap = waiting_on(&home, ms(50));
                 let mut limited = timeout(HOUR, pending());
                 inside(&home, || assert!(poll(&mut limited).is_pending()));
-                limited.reset_to(Instant::now() + ms(50));
+                limited.reset_at(Instant::now() + ms(50));
                 drop(home);
                 next.block_on(&mut nap);
                 assert!(start.elapsed() >= ms(50), "not early because its driver went");
@@ -118,9 +118,9 @@ fn a_sleep_whose_runtime_was_dropped_fires_where_there_is_none() {
             drop(home);
             block_on(&mut nap);
             assert!(start.elapsed() >= ms(30), "not early because its driver went");
-            nap.reset_to(Instant::now() + HOUR);
+            nap.reset_at(Instant::now() + HOUR);
             assert!(poll(&mut nap).is_pending());
-            nap.reset_to(Instant::now());
+            nap.reset_at(Instant::now());
             assert!(poll(&mut nap).is_ready());
         });
     }
@@ -184,7 +184,7 @@ fn registering_while_the_runtime_shuts_down_does_not_panic() {
                         // In the drop of a task: what is armed here has no driver to wait for, or soon has none.
                         let mut armed = sleep(HOUR);
                         let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut armed)));
-                        armed.reset_to(Instant::now() + HOUR);
+                        armed.reset_at(Instant::now() + HOUR);
                     });
                     let mut random = Random::new(seed);
                     loop {

@@ -48,7 +48,7 @@ async fn a_reset_to_the_past_or_the_present_wakes_at_once() {
         let mut sleep = sleep(ms(50));
         assert!(poll_with(&mut sleep, &waker).is_pending());
         settle().await;
-        sleep.reset_to(deadline);
+        sleep.reset_at(deadline);
         settle().await;
         assert_eq!(woken.count(), 1, "{:?} ago", now - deadline);
         assert_eq!(Instant::now(), now);
@@ -68,7 +68,7 @@ fn a_reset_to_the_past_wakes_a_sleeping_runtime() {
             drop(guard);
             let watcher = std::thread::spawn(move || {
                 std::thread::sleep(ms(5));
-                sleep.reset_to(Instant::now() - HOUR);
+                sleep.reset_at(Instant::now() - HOUR);
                 sleep
             });
             runtime.block_on(async {
@@ -91,7 +91,7 @@ fn a_reset_inside_another_runtime_leaves_it_where_it_waits() {
             let (woken, waker) = Wakes::new();
             let mut sleep = sleep(HOUR);
             inside(&home, || assert!(poll_with(&mut sleep, &waker).is_pending()));
-            other.block_on(async { sleep.reset_to(Instant::now() + ms(20)) });
+            other.block_on(async { sleep.reset_at(Instant::now() + ms(20)) });
             drop(other);
             woken.wait();
             assert!(home.block_on(async { poll(&mut sleep).is_ready() }));
@@ -109,7 +109,7 @@ fn made_in_one_runtime_and_reset_in_another_it_outlives_the_first() {
             let mut sleep = sleep(HOUR);
             inside(&home, || assert!(poll(&mut sleep).is_pending()));
             let deadline = Instant::now() + ms(10);
-            other.block_on(async { sleep.reset_to(deadline) });
+            other.block_on(async { sleep.reset_at(deadline) });
             drop(home);
             other.block_on(&mut sleep);
             assert!(Instant::now() >= deadline);
@@ -149,10 +149,10 @@ async fn random_resets_agree_with_a_model() {
                     one.sleep = sleep(ms(random.below(200)));
                     one.waiting = false;
                 }
-                4 => one.sleep.reset_to(now - random.duration(ms(100))),
-                5 => one.sleep.reset_to(now + ms(random.below(2_000))),
-                6 => one.sleep.reset_to(now + ms(random.below(64))),
-                _ => one.sleep.reset_to(now + ms(random.below(150))),
+                4 => one.sleep.reset_at(now - random.duration(ms(100))),
+                5 => one.sleep.reset_at(now + ms(random.below(2_000))),
+                6 => one.sleep.reset_at(now + ms(random.below(64))),
+                _ => one.sleep.reset_at(now + ms(random.below(150))),
             }
             // Into the past: whether it is woken in the reset or soon after, it is once.
             if one.waiting && one.sleep.deadline() <= now && one.woken.count() > one.expected {
@@ -191,13 +191,13 @@ fn a_storm_of_resets_ends_with_every_sleep_awake() {
                     for _ in 0..20 {
                         for _ in 0..20 {
                             let after = if random.below(2) == 0 { HOUR } else { ms(2) };
-                            sleep.reset_to(Instant::now() + random.duration(after));
+                            sleep.reset_at(Instant::now() + random.duration(after));
                             if random.below(3) == 0 {
                                 let _ = futures::poll!(&mut sleep);
                             }
                         }
                         let deadline = Instant::now() + random.duration(ms(2));
-                        sleep.reset_to(deadline);
+                        sleep.reset_at(deadline);
                         (&mut sleep).await;
                         assert!(Instant::now() >= deadline);
                     }
@@ -224,12 +224,12 @@ const OPERATIONS: [(&str, Operation); 8] = [
     ("poll", |sleep, waker| {
         let _ = poll_with(sleep, waker);
     }),
-    ("reset to the past", |sleep, _| sleep.reset_to(Instant::now() - HOUR)),
-    ("reset to now", |sleep, _| sleep.reset_to(Instant::now())),
-    ("reset to the same", |sleep, _| sleep.reset_to(sleep.deadline())),
-    ("reset to sooner", |sleep, _| sleep.reset_to(Instant::now() + ms(1))),
-    ("reset to later", |sleep, _| sleep.reset_to(Instant::now() + HOUR)),
-    ("reset to the end of time", |sleep, _| sleep.reset_to(Instant::now() + Duration::MAX)),
+    ("reset to the past", |sleep, _| sleep.reset_at(Instant::now() - HOUR)),
+    ("reset to now", |sleep, _| sleep.reset_at(Instant::now())),
+    ("reset to the same", |sleep, _| sleep.reset_at(sleep.deadline())),
+    ("reset to sooner", |sleep, _| sleep.reset_at(Instant::now() + ms(1))),
+    ("reset to later", |sleep, _| sleep.reset_at(Instant::now() + HOUR)),
+    ("reset to the end of time", |sleep, _| sleep.reset_at(Instant::now() + Duration::MAX)),
     ("look", |sleep, _| {
         let _ = (sleep.is_elapsed(), sleep.deadline(), format!("{sleep:?}"));
     }),
@@ -262,7 +262,7 @@ async fn every_operation_works_in_every_state() {
                     let before = woken.count();
                     assert_eq!(poll_with(&mut sleep, &waker).is_ready(), due, "{told}");
                     assert_eq!(sleep.is_elapsed(), due, "{told}");
-                    sleep.reset_to(Instant::now() + ms(5));
+                    sleep.reset_at(Instant::now() + ms(5));
                     assert!(poll_with(&mut sleep, &waker).is_pending(), "{told}");
                     tokio::time::advance(ms(5)).await;
                     settle().await;
@@ -287,7 +287,7 @@ fn every_operation_works_after_its_runtime_has_gone() {
             let due = sleep.deadline() <= Instant::now();
             current_thread().block_on(async {
                 assert!(!due || poll(&mut sleep).is_ready(), "{state}, then {name}");
-                sleep.reset_to(Instant::now() + ms(1));
+                sleep.reset_at(Instant::now() + ms(1));
                 assert!(!sleep.is_elapsed());
                 (&mut sleep).await;
             });
@@ -317,7 +317,7 @@ fn dropped_or_reset_about_its_deadline_it_wakes_at_most_once() {
             for (mut sleep, woken) in sleeps {
                 if round % 2 == 0 {
                     let far = Instant::now() + HOUR;
-                    sleep.reset_to(far);
+                    sleep.reset_at(far);
                     let late = late.clone();
                     let waker = on_wake(move || {
                         late.fetch_add(1, SeqCst);
@@ -340,7 +340,7 @@ fn a_reset_from_a_thread_without_runtime_counts() {
         let (woken, waker) = Wakes::new();
         let mut sleep = inside(&runtime, || sleep(HOUR));
         inside(&runtime, || assert!(poll_with(&mut sleep, &waker).is_pending()));
-        sleep.reset_to(Instant::now() + ms(1));
+        sleep.reset_at(Instant::now() + ms(1));
         woken.wait();
     });
 }
@@ -354,7 +354,7 @@ fn a_completed_sleep_is_used_again_and_again() {
             (&mut sleep).await;
             assert_eq!(start.elapsed(), round * ms(10));
             let next = sleep.deadline() + ms(10);
-            sleep.reset_to(next);
+            sleep.reset_at(next);
         }
     });
 }

@@ -41,7 +41,7 @@ fn the_last_waker_is_woken_by_the_systems_clock_too() {
             for waker in [&first_waker, &last_waker] {
                 inside(&runtime, || assert!(poll_with(&mut waiting, waker).is_pending()));
             }
-            waiting.reset_to(Instant::now() + ms(5));
+            waiting.reset_at(Instant::now() + ms(5));
             runtime.block_on(async {
                 while last.count() == 0 {
                     sleep(ms(1)).await;
@@ -102,7 +102,7 @@ async fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
     let (held, waker) = tracked();
     let mut ready = waiting(&waker);
     drop(waker);
-    ready.reset_to(Instant::now());
+    ready.reset_at(Instant::now());
     assert!(poll(&mut ready).is_ready());
     assert_eq!(held.strong_count(), 0, "ready, before the driver came round");
 
@@ -209,8 +209,8 @@ fn use_the_timer(timer: &Timer) {
     let mut near = timer.sleep(ms(1));
     let mut far = timer.sleep(HOUR);
     let _ = (poll_with(&mut near, &waker), poll_with(&mut far, &waker));
-    near.reset_to(timer.now() + HOUR);
-    far.reset_to(timer.now());
+    near.reset_at(timer.now() + HOUR);
+    far.reset_at(timer.now());
     let _ = (poll(&mut near), poll(&mut far));
     drop((near, far));
     let _ = poll(&mut timer.timeout(HOUR, std::future::pending::<()>()));
@@ -235,7 +235,7 @@ fn a_waker_may_register_reset_and_cancel_on_the_timer_that_wakes_it() {
                 let mut sleep = timer.sleep(HOUR);
                 assert!(poll_with(&mut sleep, &waker).is_pending());
                 // Some are woken by the driver, some in the reset, by whoever resets.
-                sleep.reset_to(if index % 2 == 0 { timer.now() + ms(2) } else { timer.now() - HOUR });
+                sleep.reset_at(if index % 2 == 0 { timer.now() + ms(2) } else { timer.now() - HOUR });
                 sleeps.push(sleep);
             }
             runtime.block_on(async {
@@ -285,7 +285,7 @@ fn the_drop_of_a_waker_may_register_reset_and_cancel_on_the_same_timer() {
             assert!(poll(&mut waiting()).is_pending());
             assert_eq!(drops.load(SeqCst), 2, "replaced");
             let mut reset = waiting();
-            reset.reset_to(timer.now());
+            reset.reset_at(timer.now());
             assert!(poll(&mut reset).is_ready());
             drop(reset);
             // A turn may have it in hand.
@@ -294,7 +294,7 @@ fn the_drop_of_a_waker_may_register_reset_and_cancel_on_the_same_timer() {
             }
             assert_eq!(drops.load(SeqCst), 3, "ready");
             let mut fires = waiting();
-            fires.reset_to(timer.now() + ms(2));
+            fires.reset_at(timer.now() + ms(2));
             runtime.block_on(async {
                 while drops.load(SeqCst) < 4 {
                     sleep(ms(1)).await;

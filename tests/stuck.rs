@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{HOUR, current_thread, multi_thread, must_end};
-use hairspring::test_util::{Pause, bubble, hold, settle, spawn_blocking};
+use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
 use hairspring::{pause, sleep};
 
 /// More than twice as long as nothing may go on until that is said.
@@ -56,7 +56,7 @@ fn a_task_blocks_and_no_timer_waits() {
 #[ignore = "run as a program of its own"]
 fn a_task_blocks_a_clock_with_a_grace() {
     multi_thread(2).block_on(async {
-        Pause::new().grace(Duration::from_millis(50)).begin();
+        pause_with_grace(Duration::from_millis(50));
         tokio::spawn(async { block() });
         sleep(HOUR).await;
     });
@@ -66,7 +66,7 @@ fn a_task_blocks_a_clock_with_a_grace() {
 #[ignore = "run as a program of its own"]
 fn a_task_blocks_the_only_thread_of_a_clock_with_a_grace() {
     current_thread().block_on(async {
-        Pause::new().grace(Duration::from_millis(50)).begin();
+        pause_with_grace(Duration::from_millis(50));
         tokio::spawn(async { block() });
         sleep(HOUR).await;
     });
@@ -95,7 +95,7 @@ fn a_hold_is_kept() {
 #[ignore = "run as a program of its own"]
 fn a_hold_is_kept_on_a_clock_with_a_grace() {
     current_thread().block_on(async {
-        Pause::new().grace(Duration::from_millis(50)).begin();
+        pause_with_grace(Duration::from_millis(50));
         let _hold = hold();
         sleep(HOUR).await;
     });
@@ -124,7 +124,7 @@ fn blocking_work_in_a_bubble_waits_for_time() {
 #[ignore = "run as a program of its own"]
 fn a_timer_of_tokios_waits_on_a_clock_with_a_grace() {
     current_thread().block_on(async {
-        Pause::new().grace(Duration::from_millis(50)).begin();
+        pause_with_grace(Duration::from_millis(50));
         tokio::time::sleep(8 * Duration::from_secs(1)).await;
         std::future::pending::<()>().await;
     });

@@ -1275,7 +1275,7 @@ mod small_steps {
                 let mut nap = sleep(first);
                 let mover = tokio::spawn(async move {
                     sleep(first / 2).await;
-                    nap.reset_to(start + first / 2 + second);
+                    nap.reset_at(start + first / 2 + second);
                     nap.await;
                 });
                 mover.await.unwrap();

@@ -424,7 +424,7 @@ impl Task {
             self.fail("a sleep of an hour was ready at once").await;
         }
         self.maybe_nap_below(HOUR).await;
-        moved.reset_to(self.start + self.at + second);
+        moved.reset_at(self.start + self.at + second);
         moved.await;
         self.at += second;
         self.check("a sleep that was set to another time").await;

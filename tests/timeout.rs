@@ -96,7 +96,7 @@ async fn the_deadline_can_be_seen_and_moved() {
 
     let (woken, waker) = Wakes::new();
     assert!(poll_with(&mut limited, &waker).is_pending());
-    limited.reset_to(now + ms(300));
+    limited.reset_at(now + ms(300));
     assert_eq!(limited.deadline(), now + ms(300));
     tokio::time::advance(ms(200)).await;
     settle().await;
@@ -108,7 +108,7 @@ async fn the_deadline_can_be_seen_and_moved() {
 
     let mut limited = timeout(HOUR, pending::<()>());
     assert!(poll_with(&mut limited, &waker).is_pending());
-    limited.reset_to(Instant::now() - ms(1));
+    limited.reset_at(Instant::now() - ms(1));
     settle().await;
     assert_eq!(woken.count(), 2, "into the past: at once");
     assert!(limited.await.is_err());
@@ -128,7 +128,7 @@ async fn the_longest_limits_neither_panic_nor_end() {
         assert!(poll(&mut limited).is_pending() && limited.deadline() > now + 100 * YEAR);
         let mut reset = timeout(ms(1), pending::<()>());
         assert!(poll(&mut reset).is_pending());
-        reset.reset_to(now + long);
+        reset.reset_at(now + long);
         tokio::time::advance(YEAR).await;
         settle().await;
         assert!(poll(&mut limited).is_pending() && poll(&mut reset).is_pending());

@@ -246,7 +246,7 @@ fn the_target_of_each_span_is_the_crate() {
     console.listen(|| {
         paused().block_on(async {
             let mut nap = sleep(ms(5));
-            nap.reset_to(Timer::current().now() + ms(10));
+            nap.reset_at(Timer::current().now() + ms(10));
             nap.await;
             interval(ms(5)).tick().await;
         });
@@ -372,9 +372,9 @@ fn a_duration_is_told_when_a_sleep_is_made_and_when_it_is_reset() {
         paused().block_on(async {
             let mut nap = sleep(ms(250));
             assert_eq!(console.durations(), ["250"]);
-            nap.reset_to(Timer::current().now() + ms(40));
+            nap.reset_at(Timer::current().now() + ms(40));
             assert!(poll(&mut nap).is_pending());
-            nap.reset_to(Timer::current().now() + Duration::from_nanos(60_000_001));
+            nap.reset_at(Timer::current().now() + Duration::from_nanos(60_000_001));
             assert_eq!(console.durations(), ["250", "40", "61"], "rounded up");
             assert_eq!(console.operations(), ["Sleep::new_timeout", "Sleep::reset", "Sleep::reset"]);
             (&mut nap).await;

@@ -40,7 +40,7 @@ pub use super::Metrics;
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
 use crate::future::{LazySleep, Sleep};
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::{self, Step, Tick, Wheel};
 
@@ -163,7 +163,7 @@ impl<T> DelayQueue<T> {
     fn on(sleep: Sleep) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: LazySleep::new(sleep.of(Kind::DelayQueue)),
+            sleep: LazySleep::new(sleep.of(TimerKind::DelayQueue)),
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,

@@ -191,7 +191,7 @@ pub fn interval(period: Duration) -> Interval {
 ///
 /// let mut limited = boot::timeout(Duration::from_secs(1), std::future::ready(7));
 /// let deadline = boot::Instant::now() + Duration::from_secs(60);
-/// limited.reset_to(deadline);
+/// limited.reset_at(deadline);
 /// assert_eq!(limited.deadline(), deadline);
 /// assert_eq!(limited.into_inner().into_inner(), 7);
 /// ```
@@ -281,14 +281,14 @@ impl<T: ClockTime> Sleep<T> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let mut sleep = boot::sleep(Duration::from_secs(3600));
-    /// sleep.reset_to(boot::Instant::now() + Duration::from_millis(1));
+    /// sleep.reset_at(boot::Instant::now() + Duration::from_millis(1));
     /// sleep.await;
     /// # }
     /// ```
-    pub fn reset_to(&mut self, deadline: T) {
+    pub fn reset_at(&mut self, deadline: T) {
         self.deadline = deadline;
         self.has_completed = false;
-        self.delay.reset_to_tick(due(self.read(), deadline));
+        self.delay.reset_at_tick(due(self.read(), deadline));
     }
 
     fn read(&self) -> (Tick, Reading) {
@@ -324,7 +324,7 @@ impl<T: ClockTime> Sleep<T> {
             let (end, before) = (due(read, self.deadline), self.delay.tick());
             // It also has to be set anew if it has ended too early, as after a clock was set back.
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
-                self.delay.reset_to_tick(end);
+                self.delay.reset_at_tick(end);
             }
             ready!(self.delay.poll_elapsed(cx, true))?;
         }
@@ -348,8 +348,8 @@ impl Delay for Sleep {
         Instant::of(self.reading())
     }
 
-    fn reset_to(&mut self, deadline: Instant) {
-        self.reset_to(deadline);
+    fn reset_at(&mut self, deadline: Instant) {
+        self.reset_at(deadline);
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

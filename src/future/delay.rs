@@ -37,7 +37,7 @@ pub trait Delay: Unpin {
         self.now() - self.deadline()
     }
 
-    fn reset_to(&mut self, deadline: Self::Time);
+    fn reset_at(&mut self, deadline: Self::Time);
 
     /// Polls. Only a poll that is ready spends the task's budget, and none does if the caller has spent it.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
@@ -65,8 +65,8 @@ impl Delay for Sleep {
     }
 
     #[inline]
-    fn reset_to(&mut self, deadline: Instant) {
-        self.reset_to(deadline);
+    fn reset_at(&mut self, deadline: Instant) {
+        self.reset_at(deadline);
     }
 
     #[inline]
@@ -144,7 +144,7 @@ impl TrySleep {
         self.sleep.is_elapsed()
     }
 
-    /// Sets a new deadline, as [`Sleep::reset_to`] does. A waiting sleep keeps its place in a full timer.
+    /// Sets a new deadline, as [`Sleep::reset_at`] does. A waiting sleep keeps its place in a full timer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -152,12 +152,12 @@ impl TrySleep {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::current();
     /// let mut sleep = timer.try_sleep(Duration::from_secs(3600));
-    /// sleep.reset_to(timer.now() + Duration::from_millis(1));
+    /// sleep.reset_at(timer.now() + Duration::from_millis(1));
     /// assert_eq!(sleep.await, Ok(()));
     /// # }
     /// ```
-    pub fn reset_to(&mut self, deadline: Instant) {
-        self.sleep.reset_to(deadline);
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.sleep.reset_at(deadline);
     }
 }
 
@@ -173,8 +173,8 @@ impl Delay for TrySleep {
         Delay::now(&self.sleep)
     }
 
-    fn reset_to(&mut self, deadline: Instant) {
-        self.sleep.reset_to(deadline);
+    fn reset_at(&mut self, deadline: Instant) {
+        self.sleep.reset_at(deadline);
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {

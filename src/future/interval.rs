@@ -17,7 +17,7 @@ use crate::clock::{self, Instant};
 use crate::future::delay::{Delay, TrySleep};
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -68,7 +68,7 @@ pub fn interval(period: Duration) -> Interval {
 #[track_caller]
 #[must_use]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
-    Interval::new(sleep_until(start).of(Kind::Interval), period, None)
+    Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
 }
 
 /// What an [`Interval`] does about missed ticks.
@@ -213,7 +213,7 @@ impl<S: Delay> Interval<S> {
             let missed = if late > ON_TIME { late.as_nanos() / self.period.as_nanos() } else { 0 };
             self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
             let pause = self.missed_tick_behavior.pause(late, self.period);
-            self.delay.reset_to(scheduled + pause.min(FAR));
+            self.delay.reset_at(scheduled + pause.min(FAR));
         }
         Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
     }
@@ -305,7 +305,7 @@ impl<S: Delay> Interval<S> {
     /// # }
     /// ```
     pub fn reset_at(&mut self, deadline: S::Time) {
-        self.delay.reset_to(deadline);
+        self.delay.reset_at(deadline);
     }
 
     /// Returns what this interval does about missed ticks.

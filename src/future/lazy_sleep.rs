@@ -63,7 +63,7 @@ impl LazySleep {
         if self.end == Tick::MAX {
             self.stop();
         } else {
-            self.sleep.reset_to_tick(self.end);
+            self.sleep.reset_at_tick(self.end);
         }
     }
 

@@ -22,7 +22,7 @@ pub use timeout::{FutureExt, Timeout, TryTimeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::timer::Timer;
 
 impl Timer {
@@ -146,7 +146,7 @@ impl Timer {
     }
 
     /// The same as [`timeout`](Timer::timeout), but with an error instead of a panic if the timer is full or was shut
-    /// down. For a deadline rather than a duration, call [`reset_to`](TryTimeout::reset_to).
+    /// down. For a deadline rather than a duration, call [`reset_at`](TryTimeout::reset_at).
     ///
     /// # Errors
     /// The future resolves to an outer error if it has to wait and the timer is
@@ -167,7 +167,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> TryTimeout<F::IntoFuture> {
-        Timeout::over(future.into_future(), TrySleep::new(self.sleep(duration).of(Kind::Timeout)))
+        Timeout::over(future.into_future(), TrySleep::new(self.sleep(duration).of(TimerKind::Timeout)))
     }
 
     /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval keeps the
@@ -209,7 +209,7 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(self.sleep_until(start).of(Kind::Interval), period, Some(self))
+        Interval::new(self.sleep_until(start).of(TimerKind::Interval), period, Some(self))
     }
 
     /// The same as [`interval`](Timer::interval), but ticks are errors instead of panics if the timer is full or was
@@ -232,6 +232,6 @@ impl Timer {
     #[track_caller]
     #[must_use]
     pub fn try_interval(&self, period: Duration) -> TryInterval {
-        Interval::new(TrySleep::new(self.sleep_until(self.now()).of(Kind::Interval)), period, Some(self))
+        Interval::new(TrySleep::new(self.sleep_until(self.now()).of(TimerKind::Interval)), period, Some(self))
     }
 }

@@ -25,7 +25,7 @@ use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
-use crate::seam::{self, Kind};
+use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
@@ -124,7 +124,7 @@ pub struct Sleep {
 }
 
 /// The rest of what a sleep knows, in one word so that a sleep takes 40 bytes: the epoch of its timer in the lowest bits,
-/// then the [`Kind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
+/// then the [`TimerKind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
 struct Marks(u32);
 
@@ -145,8 +145,9 @@ impl Marks {
         Epoch(self.0 & Marks::EPOCH)
     }
 
-    fn kind(self) -> Kind {
-        const ALL: [Kind; 5] = [Kind::Sleep, Kind::Timeout, Kind::Interval, Kind::DelayQueue, Kind::DeadlineMap];
+    fn kind(self) -> TimerKind {
+        const ALL: [TimerKind; 5] =
+            [TimerKind::Sleep, TimerKind::Timeout, TimerKind::Interval, TimerKind::DelayQueue, TimerKind::DeadlineMap];
         ALL[((self.0 & Marks::KIND) >> Epoch::BITS) as usize]
     }
 
@@ -184,7 +185,7 @@ impl Sleep {
         let spans = Spans::new("Sleep", || timer.and_then(ShardLease::name));
         let now = || timer.map_or_else(clock::now, ShardLease::now);
         let spans = spans.operation("Sleep::new_timeout", deadline, now);
-        let marks = Marks((Kind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
+        let marks = Marks((TimerKind::Sleep as u32) << Epoch::BITS | timer.map_or(0, |timer| timer.epoch().0));
         let shard = timer.map(ShardLease::shard);
         Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
     }
@@ -197,7 +198,7 @@ impl Sleep {
 
     /// The same sleep, as part of something else.
     #[inline]
-    pub(crate) fn of(mut self, kind: Kind) -> Sleep {
+    pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
         self.marks = self.marks.with(Marks::KIND, (kind as u32) << Epoch::BITS);
         self
     }
@@ -276,7 +277,7 @@ impl Sleep {
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
     ///
     /// A waiting sleep goes on waiting, on the same timer: its task is woken at the new deadline without another poll,
-    /// or at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_to`](Sleep::reset_to)
+    /// or at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_at`](Sleep::reset_at)
     /// needs no pin.
     ///
     /// ```
@@ -290,7 +291,7 @@ impl Sleep {
     /// # }
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.get_mut().reset_to(deadline);
+        self.get_mut().reset_at(deadline);
     }
 
     /// Sets a new deadline: [`reset`](Sleep::reset) without the pin.
@@ -301,16 +302,16 @@ impl Sleep {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let mut sleep = sleep(Duration::from_secs(3600));
-    /// sleep.reset_to(Instant::now() + Duration::from_millis(1));
+    /// sleep.reset_at(Instant::now() + Duration::from_millis(1));
     /// sleep.await;
     /// # }
     /// ```
-    pub fn reset_to(&mut self, deadline: Instant) {
-        self.reset_to_tick(clock::tick_of(deadline));
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.reset_at_tick(clock::tick_of(deadline));
     }
 
-    /// [`reset_to`](Sleep::reset_to), for a tick.
-    pub(crate) fn reset_to_tick(&mut self, deadline: Tick) {
+    /// [`reset_at`](Sleep::reset_at), for a tick.
+    pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
             // If the wait has a limit now, the task is woken to poll again, which applies it.
             let cut_short = lease.is_driverless() && registry::may_wait().is_some();
@@ -490,11 +491,11 @@ impl Sleep {
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.marks.kind() {
-            Kind::Sleep => ("sleep", "; `Timer::try_sleep` returns an error instead"),
-            Kind::Timeout => ("timeout", "; `Timer::try_timeout` returns an error instead"),
-            Kind::Interval => ("interval", "; `Timer::try_interval` returns an error instead"),
-            Kind::DelayQueue => ("queue", ""),
-            Kind::DeadlineMap => ("map", ""),
+            TimerKind::Sleep => ("sleep", "; `Timer::try_sleep` returns an error instead"),
+            TimerKind::Timeout => ("timeout", "; `Timer::try_timeout` returns an error instead"),
+            TimerKind::Interval => ("interval", "; `Timer::try_interval` returns an error instead"),
+            TimerKind::DelayQueue => ("queue", ""),
+            TimerKind::DeadlineMap => ("map", ""),
         };
         panic!("{error}; the {what} was made at {}{instead}", self.made)
     }

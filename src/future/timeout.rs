@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Instant;
 use crate::future::delay::{Delay, TrySleep};
 use crate::future::{Sleep, sleep, sleep_until};
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::util::error::Elapsed;
 
 /// Awaits `future`, but for at most `duration` from now.
@@ -78,7 +78,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 ///
 /// let mut limited = timeout(Duration::from_secs(1), std::future::ready(7));
 /// let deadline = Instant::now() + Duration::from_secs(60);
-/// limited.reset_to(deadline);
+/// limited.reset_at(deadline);
 /// assert_eq!(limited.deadline(), deadline);
 /// assert_eq!(limited.into_inner().into_inner(), 7);
 /// ```
@@ -117,7 +117,7 @@ pub type TryTimeout<T> = Timeout<T, TrySleep>;
 impl<T> Timeout<T> {
     #[inline]
     pub(crate) fn new(value: T, delay: Sleep) -> Self {
-        Timeout::over(value, delay.of(Kind::Timeout))
+        Timeout::over(value, delay.of(TimerKind::Timeout))
     }
 
     /// Polls the inner future alone.
@@ -185,19 +185,19 @@ impl<T, S: Delay> Timeout<T, S> {
     }
 
     /// Sets a new deadline. A waiting task is woken at the new deadline, or at once if the deadline has passed, as with
-    /// [`Sleep::reset_to`].
+    /// [`Sleep::reset_at`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// # use hairspring::{Duration, Instant, timeout};
     /// let mut limited = timeout(Duration::from_secs(3600), std::future::pending::<()>());
-    /// limited.reset_to(Instant::now());
+    /// limited.reset_at(Instant::now());
     /// assert!(limited.await.is_err());
     /// # }
     /// ```
-    pub fn reset_to(&mut self, deadline: S::Time) {
-        self.delay.reset_to(deadline);
+    pub fn reset_at(&mut self, deadline: S::Time) {
+        self.delay.reset_at(deadline);
     }
 }
 

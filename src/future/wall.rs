@@ -206,7 +206,7 @@ impl Interval {
     pub fn with_phase(mut self, phase: Duration) -> Interval {
         self.alignment.phase = phase;
         self.alignment.last = None;
-        self.delay.reset_to(SystemTime::of(self.alignment.aligned(self.delay.reading())));
+        self.delay.reset_at(SystemTime::of(self.alignment.aligned(self.delay.reading())));
         self
     }
 
@@ -247,7 +247,7 @@ impl Interval {
         let next = SystemTime::of(self.alignment.next(self.delay.reading()));
         if next < self.delay.deadline() {
             // The clock was set back.
-            self.delay.reset_to(next);
+            self.delay.reset_at(next);
         }
         ready!(Pin::new(&mut self.delay).poll(cx));
         let (tick, now) = (self.delay.deadline(), self.delay.reading());
@@ -255,7 +255,7 @@ impl Interval {
         let missed = nanos_in(now.since(tick.reading())) / period;
         self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
         self.alignment.last = Some(Reading(tick.reading().0 + missed * period));
-        self.delay.reset_to(SystemTime::of(self.alignment.next(now)));
+        self.delay.reset_at(SystemTime::of(self.alignment.next(now)));
         Poll::Ready(tick)
     }
 

@@ -19,7 +19,7 @@ use crate::test_util::chance::Random;
 use crate::test_util::deadlock;
 use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
 use crate::test_util::lock;
-use crate::test_util::pause::{self, Pause};
+use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
 use crate::util::panics;
 
@@ -294,7 +294,7 @@ impl Bubble {
         let own = Arc::new(own);
         *lock(&watch.own) = Some(own.clone());
         if !pause::is_paused() {
-            Pause::new().begin();
+            pause_with_grace(Duration::ZERO);
         }
         registry::timer_of(&runtime).leave_order_to_chance(seed);
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));

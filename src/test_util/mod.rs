@@ -39,11 +39,11 @@ use idle::{Want, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::IfPaused;
-pub use pause::Pause;
+pub use pause::pause_with_grace;
 pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-pub use crate::seam::Kind;
+pub use crate::seam::TimerKind;
 
 /// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
 ///
@@ -69,7 +69,7 @@ pub use crate::seam::Kind;
 /// ```
 #[track_caller]
 pub fn pause() {
-    Pause::new().begin();
+    pause_with_grace(Duration::ZERO);
 }
 
 /// Lets the clock of the current runtime run again, from what it shows.

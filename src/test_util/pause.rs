@@ -1,4 +1,4 @@
-//! [`Pause`]: how the clock of a runtime is paused, and runs again. [`IfPaused`]: what moves a clock only if it is.
+//! How the clock of a runtime is paused, and runs again. [`IfPaused`]: what moves a clock only if it is.
 //!
 //! Tokio can pause only the clock of a current-thread runtime. The timers of any other that is paused follow a manual
 //! clock, which advances when the runtime is idle, and `Instant::now` shows its time there. After a resume they follow the
@@ -25,15 +25,27 @@ use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
 
-/// Pauses the clock of a runtime, with settings. [`pause`](crate::pause()) is the same without any.
+/// Pauses the clock of the current runtime as [`pause`](crate::pause()) does, but lets nothing run for `grace`, in real
+/// time, before it moves to the next deadline. [`resume`](crate::resume()) ends this.
+///
+/// In that time something may come that the clock cannot foresee: from another process, a server, a thread of your own.
+/// Each move of the clock takes that long, so a test should have few of them. If you can, hold the clock with
+/// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
+///
+/// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to the
+/// next deadline of this crate after their own. One that is due within the grace stops the clock: tokio wakes the
+/// runtime for it in real time, again and again.
+///
+/// # Panics
+/// As [`pause`](crate::pause()) does, and on a current-thread runtime if the system refuses a thread.
 ///
 /// ```
-/// use hairspring::test_util::Pause;
+/// use hairspring::test_util::pause_with_grace;
 /// use hairspring::{Duration, Instant, timeout};
 ///
 /// # #[tokio::main]
 /// # async fn main() {
-/// Pause::new().grace(Duration::from_secs(5)).begin();
+/// pause_with_grace(Duration::from_secs(5));
 /// let start = Instant::now();
 /// // Another process, of which the clock knows nothing.
 /// let answer = tokio::process::Command::new("whoami").output();
@@ -41,95 +53,39 @@ use crate::test_util::{auto_advance, by_tokio, held};
 /// assert_eq!(start.elapsed(), Duration::ZERO);
 /// # }
 /// ```
-#[derive(Debug, Clone, Default)]
-#[must_use = "it pauses nothing until it begins"]
-pub struct Pause {
-    grace: Duration,
-}
-
-impl Pause {
-    /// The settings of [`pause`](crate::pause()): no grace.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// hairspring::test_util::Pause::new().begin();
-    /// # }
-    /// ```
-    pub fn new() -> Pause {
-        Pause::default()
-    }
-
-    /// Sets for how long nothing may run in the runtime, in real time, before the clock moves to the next deadline.
-    ///
-    /// In that time something may come that the clock cannot foresee: from another process, a server, a thread of your
-    /// own. Each move of the clock takes that long, so a test should have few of them. If you can, hold the clock with
-    /// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
-    ///
-    /// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to
-    /// the next deadline of this crate after their own. One that is due within the grace stops the clock: tokio wakes
-    /// the runtime for it in real time, again and again.
-    ///
-    /// ```
-    /// # use hairspring::{Duration, sleep, test_util::Pause};
-    /// # #[tokio::main]
-    /// # async fn main() {
-    /// Pause::new().grace(Duration::from_millis(5)).begin();
-    /// sleep(Duration::from_secs(60)).await; // takes 5 ms
-    /// # }
-    /// ```
-    pub fn grace(mut self, grace: Duration) -> Pause {
-        self.grace = grace;
-        self
-    }
-
-    /// Pauses the clock of the current runtime. [`resume`](crate::resume()) ends this.
-    ///
-    /// # Panics
-    /// As [`pause`](crate::pause()) does, and with a grace on a current-thread runtime if the system refuses a thread.
-    ///
-    /// ```should_panic
-    /// # use hairspring::test_util::Pause;
-    /// # #[tokio::main]
-    /// # async fn main() {
-    /// Pause::new().begin();
-    /// Pause::new().begin(); // time is already frozen
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn begin(self) {
-        let Some(runtime) = here() else {
-            if self.grace.is_zero() {
-                tokio::time::pause();
-            } else {
-                by_tokio::pause(self.grace);
-            }
-            // From now on no thread relies on the timer that it remembers, which may be that of a runtime around this.
-            one_is_held();
-            by_tokio::look_at_the_clock();
-            return;
-        };
-        // Before the lock is taken: this is slow, and others read the time meanwhile.
-        let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
-        auto_advance::start(&clock, watch.clone(), self.grace);
-        let mut time = watch.time_to_change();
-        let shows = match *time {
-            Some(Time::Paused(_)) => None,
-            Some(Time::Runs(course)) => Some(course.now()),
-            _ => Some(system_now()),
-        };
-        if let Some(shows) = shows {
-            clock.start_at(shows);
-            *time = Some(Time::Paused(clock));
+#[track_caller]
+pub fn pause_with_grace(grace: Duration) {
+    let Some(runtime) = here() else {
+        if grace.is_zero() {
+            tokio::time::pause();
+        } else {
+            by_tokio::pause(grace);
         }
-        drop(time);
-        assert!(shows.is_some(), "time is already frozen");
-        // Its timers follow: this one now, the others when their drivers next turn.
-        timer_made(runtime.id(), registry::timer_of(&runtime));
-        // Registers this thread, if it blocks on the runtime.
-        let _ = Instant::now();
-        held::wake_drivers_on(&runtime);
+        // From now on no thread relies on the timer that it remembers, which may be that of a runtime around this.
+        one_is_held();
+        by_tokio::look_at_the_clock();
+        return;
+    };
+    // Before the lock is taken: this is slow, and others read the time meanwhile.
+    let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
+    auto_advance::start(&clock, watch.clone(), grace);
+    let mut time = watch.time_to_change();
+    let shows = match *time {
+        Some(Time::Paused(_)) => None,
+        Some(Time::Runs(course)) => Some(course.now()),
+        _ => Some(system_now()),
+    };
+    if let Some(shows) = shows {
+        clock.start_at(shows);
+        *time = Some(Time::Paused(clock));
     }
+    drop(time);
+    assert!(shows.is_some(), "time is already frozen");
+    // Its timers follow: this one now, the others when their drivers next turn.
+    timer_made(runtime.id(), registry::timer_of(&runtime));
+    // Registers this thread, if it blocks on the runtime.
+    let _ = Instant::now();
+    held::wake_drivers_on(&runtime);
 }
 
 /// Lets the clock of the current runtime run again, unless that is for tokio to do: then it returns `false`.

@@ -12,7 +12,7 @@ use crate::clock::source::any_is_held;
 use crate::clock::{self, Instant, source};
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::shard::Key;
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
 use crate::wheel::Tick;
@@ -68,11 +68,11 @@ impl Pending {
     /// # use hairspring::{Duration, sleep, test_util};
     /// tokio::spawn(sleep(Duration::from_secs(60)));
     /// test_util::settle().await;
-    /// assert_eq!(test_util::pending()[0].kind(), test_util::Kind::Sleep);
+    /// assert_eq!(test_util::pending()[0].kind(), test_util::TimerKind::Sleep);
     /// # }
     /// ```
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TimerKind {
         self.place.1
     }
 
@@ -144,7 +144,7 @@ impl fmt::Display for Pending {
 /// test_util::settle().await;
 /// let waiting = test_util::pending();
 /// assert_eq!((waiting.len(), waiting[0].location().line()), (1, line));
-/// assert_eq!(waiting[0].kind(), test_util::Kind::Timeout);
+/// assert_eq!(waiting[0].kind(), test_util::TimerKind::Timeout);
 /// request.abort();
 /// # }
 /// ```
@@ -221,7 +221,7 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
         for shard in timer.all() {
             let entries: Vec<_> = shard.read(|wheel| wheel.entries().collect());
             found.extend(entries.into_iter().map(|(key, deadline)| Pending {
-                place: places.get(&(shard.address(), key)).copied().unwrap_or((UNKNOWN, Kind::Sleep)),
+                place: places.get(&(shard.address(), key)).copied().unwrap_or((UNKNOWN, TimerKind::Sleep)),
                 deadline,
                 remaining: clock::duration_of(deadline - now),
             }));
@@ -244,7 +244,7 @@ pub(super) fn list(pending: &[Pending]) -> String {
 }
 
 /// Where a timer was made, and what waits.
-type Place = (&'static Location<'static>, Kind);
+type Place = (&'static Location<'static>, TimerKind);
 
 /// The places of timers that wait, by the address of their shard.
 static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
@@ -254,7 +254,7 @@ static UNKNOWN: &Location<'static> = Location::caller();
 
 /// A timer waits from now on.
 #[inline]
-pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: Kind) {
+pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: TimerKind) {
     if any_is_held() {
         record(shard, key, Some((location, kind)));
     }

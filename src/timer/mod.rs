@@ -289,7 +289,7 @@ impl Metrics {
     /// # async fn main() {
     /// let mut sleep = hairspring::sleep(Duration::from_secs(60));
     /// assert!(futures::poll!(&mut sleep).is_pending());
-    /// sleep.reset_to(Instant::now() + Duration::from_secs(90));
+    /// sleep.reset_at(Instant::now() + Duration::from_secs(90));
     /// assert_eq!(Timer::current().metrics().registered(), 1);
     /// # }
     /// ```

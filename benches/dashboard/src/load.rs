@@ -176,7 +176,7 @@ impl Holder {
     /// Gives a sleep another deadline, and polls it, so that it waits.
     fn arm(&mut self, place: usize, settings: &Settings) {
         let length = settings.length_at(self.random.f64());
-        self.sleeps[place].reset_to(Instant::now() + length);
+        self.sleeps[place].reset_at(Instant::now() + length);
         if self.poll(place) {
             // The thread was held up for as long as that. It is looked at again in the next round.
             self.wakers[place].wake_by_ref();

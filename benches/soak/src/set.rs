@@ -142,7 +142,7 @@ impl Set {
                 _ => Instant::now() + between(&mut self.random, EMPTIED_FROM, EMPTIED_BY),
             };
             // They were put off, so none is to fire before this.
-            member.sleep.reset_to(deadline);
+            member.sleep.reset_at(deadline);
         }
         self.done.reset += self.len() as u64;
         while self.len() > 0 {
@@ -211,7 +211,7 @@ impl Set {
         let member = &mut self.members[place];
         let now = Instant::now();
         let is_calm = member.sleep.deadline() > now + CALM;
-        member.sleep.reset_to(now + length);
+        member.sleep.reset_at(now + length);
         if is_calm {
             return;
         }
@@ -226,7 +226,7 @@ impl Set {
         let Member { mut sleep, token } = self.take_out(place);
         token.end();
         if rearm {
-            sleep.reset_to(Instant::now() + self.some_length());
+            sleep.reset_at(Instant::now() + self.some_length());
             self.arm(sleep);
         }
     }
@@ -238,7 +238,7 @@ impl Set {
         // Where this thread was held up for as long as the sleep is, that was never registered.
         while member.poll() {
             self.ledger.check_not_early(member.sleep.deadline());
-            member.sleep.reset_to(Instant::now() + LONG);
+            member.sleep.reset_at(Instant::now() + LONG);
         }
         self.ledger.registered_one();
         self.done.armed += 1;

@@ -112,7 +112,7 @@ impl Worker {
                     let is_answered = match looked {
                         Ok(None) => return report(&"the lease was lost"),
                         Ok(Some(batch)) => {
-                            lease.reset_to(asked + trusted);
+                            lease.reset_at(asked + trusted);
                             number += 1;
                             is_full = batch.jobs.len() == room;
                             insert(&waiting, batch);

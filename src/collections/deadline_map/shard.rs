@@ -35,7 +35,7 @@ use crate::collections::Metrics;
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
 use crate::future::{LazySleep, Sleep};
-use crate::seam::Kind;
+use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
@@ -105,7 +105,7 @@ impl<K, V> Shared<K, V> {
             Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
             None => Sleep::new(Tick::MAX),
         };
-        LazySleep::new(sleep.of(Kind::DeadlineMap).made_at(self.made))
+        LazySleep::new(sleep.of(TimerKind::DeadlineMap).made_at(self.made))
     }
 
     /// The time.

@@ -85,7 +85,7 @@ fn an_earlier_reset_against_going_to_sleep() {
         let (task, _sleep) = race(
             move || task.run(),
             move || {
-                sleep.reset_to_tick(far(1));
+                sleep.reset_at_tick(far(1));
                 sleep
             },
         );
@@ -161,7 +161,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
             move || turn_on_a_paused_clock(world),
             move || world.register(far(2)),
             move || {
-                sleep.reset_to_tick(far(3));
+                sleep.reset_at_tick(far(3));
                 sleep
             },
         );
@@ -195,7 +195,7 @@ fn reset_against_fire() {
         let (fired, mut sleep) = race(
             move || world.fire(far(1)),
             move || {
-                sleep.reset_to_tick(far(2));
+                sleep.reset_at_tick(far(2));
                 sleep
             },
         );
@@ -220,7 +220,7 @@ fn reset_to_the_past_against_fire() {
         let (_, mut sleep) = race(
             move || world.fire(far(2)),
             move || {
-                sleep.reset_to_tick(far(1));
+                sleep.reset_at_tick(far(1));
                 sleep
             },
         );

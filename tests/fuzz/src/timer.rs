@@ -281,7 +281,7 @@ fn reset(slot: Slot, when: When) {
         (deadline, model.instant_of(deadline))
     });
     let to_reset = model::with(|model| model.before_reset(slot, deadline));
-    let done = wakers::caught(|| sleep.reset_to(instant));
+    let done = wakers::caught(|| sleep.reset_at(instant));
     model::with(|model| model.after_reset(slot, sleep, to_reset, done, kept));
 }
 

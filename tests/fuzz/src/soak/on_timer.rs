@@ -53,7 +53,7 @@ impl Rig for OnTimer {
             let notes = Notes { number: timer, clock: self.clock.clone(), woken: Arc::clone(&self.woken) };
             (self.timer.sleep_until(deadline), Waker::from(Arc::new(notes)))
         });
-        sleep.reset_to(deadline);
+        sleep.reset_at(deadline);
         let polled = Pin::new(sleep).poll(&mut Context::from_waker(waker));
         assert!(polled.is_pending(), "it is ahead");
     }

@@ -58,10 +58,10 @@ impl Armed {
         }
     }
 
-    pub(super) fn reset_to(&mut self, deadline: Instant) {
+    pub(super) fn reset_at(&mut self, deadline: Instant) {
         match self {
-            Armed::Infallible(sleep) => sleep.reset_to(deadline),
-            Armed::Fallible(sleep) => sleep.reset_to(deadline),
+            Armed::Infallible(sleep) => sleep.reset_at(deadline),
+            Armed::Fallible(sleep) => sleep.reset_at(deadline),
         }
     }
 

@@ -36,7 +36,7 @@ impl quinn::Runtime for Hairspring {
 
 impl quinn::AsyncTimer for Timer {
     fn reset(mut self: Pin<&mut Self>, at: std::time::Instant) {
-        self.0.reset_to(at.into());
+        self.0.reset_at(at.into());
     }
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<()> {
         Pin::new(&mut self.0).poll(cx)
