@@ -94,8 +94,8 @@ pub use crate::collections::deadline_map::{self, DeadlineMap, Expirations};
 pub use crate::collections::delay_queue::{self, DelayQueue};
 pub use crate::deadline::{Deadline, DeadlineExceeded};
 pub use crate::future::{
-    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, TryInterval, TrySleep, TryTimeout, boot, interval,
-    interval_at, sleep, sleep_until, timeout, timeout_at, wall,
+    FutureExt, Interval, MissedTickBehavior, Sleep, Timeout, Try, TrySleep, boot, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at, wall,
 };
 #[cfg(feature = "hyper")]
 pub use crate::integration::hyper;

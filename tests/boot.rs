@@ -26,6 +26,59 @@ fn they_follow_a_paused_clock() {
 }
 
 #[test]
+fn an_interval_begins_where_it_is_told_to() {
+    in_virtual_time(|| async {
+        let start = boot::Instant::now() + HOUR;
+        let mut ticks = boot::interval_at(start, HOUR);
+        let ticks = [ticks.tick().await, ticks.tick().await];
+        assert_eq!(ticks, [start, start + HOUR]);
+        assert!(boot::Instant::now() >= start + HOUR);
+    });
+}
+
+/// By the rule of the ordinary ones, on which the same is tried here.
+#[test]
+fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
+    macro_rules! try_it {
+        ($now:expr, $sleep_until:expr) => {
+            let mut sleep = $sleep_until($now - ms(1));
+            assert!(!sleep.is_elapsed(), "never polled");
+            assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
+            sleep.reset_at($now + ms(10));
+            assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending() && !sleep.is_elapsed());
+            hairspring::advance(ms(20)).await;
+            assert!(sleep.is_elapsed(), "it has fired");
+            sleep.reset_at($now + ms(10));
+            assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
+            sleep.reset_at($now - ms(1));
+            assert!(!sleep.is_elapsed(), "reset to the past");
+            assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
+            sleep.reset_at($now - ms(1));
+            assert!(!sleep.is_elapsed(), "it had completed");
+            // One that has fired, but whose task has spent its budget, has fired all the same.
+            sleep.reset_at($now + ms(1));
+            assert!(poll(&mut sleep).is_pending());
+            hairspring::advance(ms(2)).await;
+            while tokio::task::coop::has_budget_remaining() {
+                tokio::task::coop::consume_budget().await;
+            }
+            assert!(poll(&mut sleep).is_pending() && sleep.is_elapsed());
+            tokio::task::yield_now().await;
+            assert!(poll(&mut sleep).is_ready());
+        };
+    }
+    paused().block_on(async {
+        tokio::spawn(async {
+            try_it!(Instant::now(), hairspring::sleep_until);
+            try_it!(boot::Instant::now(), boot::sleep_until);
+            try_it!(hairspring::wall::now(), hairspring::wall::sleep_until);
+        })
+        .await
+        .unwrap();
+    });
+}
+
+#[test]
 fn a_suspension_counts_for_them_and_for_no_other_timer() {
     in_virtual_time(|| async {
         let (start, uptime) = (boot::Instant::now(), Instant::now());

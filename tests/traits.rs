@@ -14,7 +14,7 @@ use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
-    Timeout, Timer, TryInterval, TrySleep, TryTimeout,
+    Timeout, Timer, Try, TrySleep, boot, wall,
 };
 
 type Payload = String;
@@ -59,11 +59,17 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<Timeout<Payload>>();
     lasting::<TimeoutStream<Payload>>();
     lasting::<Timer>();
-    lasting::<TryInterval>();
+    lasting::<Interval<TrySleep>>();
+    lasting::<Try<boot::Sleep>>();
+    lasting::<Try<wall::Sleep>>();
     lasting::<TrySleep>();
-    lasting::<TryTimeout<Payload>>();
+    lasting::<Timeout<Payload, TrySleep>>();
     lasting::<Wheel<Payload>>();
+    lasting::<boot::Interval>();
+    lasting::<boot::Timeout<Payload>>();
     lasting::<delay_queue::Key>();
+    lasting::<wall::Interval>();
+    lasting::<wall::Timeout<Payload>>();
     lasting::<wheel::Key>();
     shared::<Driver>(); // holds what is tokio's
 }

@@ -1,14 +1,14 @@
-//! `Timer::try_timeout` and `Timer::try_interval`: errors in cases in which others panic.
+//! `Try`, `Timer::try_timeout` and `Timer::try_interval`: errors in cases in which others panic.
 
 mod common;
 
 use std::future::{pending, ready};
 use std::task::Poll;
 
-use common::{HOUR, both_flavours, longest, ms, panic_message, paused, poll, settle};
+use common::{HOUR, both_flavours, longest, ms, panic_message, paused, poll, poll_with, settle};
 use futures::FutureExt;
 use hairspring::error::{Elapsed, Error};
-use hairspring::{Duration, Instant, Timer};
+use hairspring::{Duration, Instant, Timer, Try, boot, wall};
 
 /// A timer that one sleep has filled.
 fn full() -> (Timer, hairspring::timer::Driver, hairspring::TrySleep) {
@@ -33,6 +33,55 @@ fn a_timeout_that_is_not_refused_is_a_timeout() {
             }
         });
     }
+}
+
+#[test]
+fn those_with_an_instant_end_there() {
+    paused().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        let start = timer.now();
+        for after in [ms(5), Duration::ZERO] {
+            let mut limited = timer.try_timeout_at(start + after, pending::<()>());
+            assert_eq!(limited.deadline(), start + after);
+            assert_eq!((&mut limited).await, Ok(Err(Elapsed::new())));
+            assert_eq!(start.elapsed(), ms(5));
+        }
+        let mut ticks = timer.try_interval_at(start + ms(20), ms(10));
+        assert_eq!((ticks.tick().await, ticks.tick().await), (Ok(start + ms(20)), Ok(start + ms(30))));
+        timer.shutdown();
+        assert!(timer.try_timeout_at(start + HOUR, pending::<()>()).await.is_err_and(|error| error.is_shutdown()));
+        assert_eq!(timer.try_timeout_at(start + HOUR, ready(1)).await, Ok(Ok(1)));
+        let mut ticks = timer.try_interval_at(start + HOUR, HOUR);
+        assert!(ticks.tick().await.is_err_and(|error| error.is_shutdown()));
+    });
+}
+
+/// On every clock, and nothing of a sleep that was refused stays behind.
+#[test]
+fn any_sleep_may_return_errors() {
+    paused().block_on(async {
+        let timer = Timer::builder().capacity(1).install().unwrap();
+        let mut first = Try::from(hairspring::sleep(HOUR));
+        assert!(poll(&mut first).is_pending() && !first.is_elapsed());
+        let held = std::sync::Arc::new(());
+        let waker = common::holding(held.clone());
+        let mut on_boot = Try::from(boot::sleep(ms(5)));
+        let mut on_wall = Try::from(wall::sleep_until(wall::now() + HOUR));
+        for _ in 0..3 {
+            assert!(matches!(poll_with(&mut on_boot, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
+            assert!(matches!(poll_with(&mut on_wall, &waker), Poll::Ready(Err(error)) if error.is_at_capacity()));
+        }
+        drop(waker);
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+        first.reset_at(Instant::now() + ms(5));
+        assert_eq!(first.await, Ok(()));
+        let start = boot::Instant::now();
+        assert_eq!(on_boot.await, Ok(()), "it was due meanwhile");
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        on_wall.reset_at(wall::now() + ms(5));
+        assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
+        assert_eq!(timer.metrics().pending(), 0);
+    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
@@ -82,6 +83,26 @@ fn one_that_waits_ends_at_its_time_however_often_the_clock_is_set() {
         let (set, ended) = (Instant::now(), alarm.await.unwrap());
         assert!((at(5 * HOUR)..at(5 * HOUR) + ms(10)).contains(&ended), "{ended:?}");
         assert!((2 * HOUR..2 * HOUR + ms(10)).contains(&set.elapsed()), "{:?}", set.elapsed());
+    });
+}
+
+#[test]
+fn a_limit_ends_when_the_clock_shows_its_time() {
+    in_virtual_time(|| async {
+        set_wall(at(HOUR));
+        assert_eq!(wall::timeout_at(at(Duration::ZERO), async { 1 }).await, Ok(1), "what is ready wins");
+        assert!(wall::timeout_at(at(Duration::ZERO), pending::<()>()).await.is_err());
+        assert!(wall::timeout_at(at(2 * HOUR), pending::<()>()).await.is_err());
+        assert!((at(2 * HOUR)..at(2 * HOUR) + ms(10)).contains(&wall::now()), "{:?}", wall::now());
+
+        let uptime = Instant::now();
+        let mut limited = Box::pin(wall::timeout_at(at(9 * HOUR), pending::<()>()));
+        assert!(futures::poll!(&mut limited).is_pending());
+        set_wall(at(5 * HOUR));
+        limited.reset_at(at(6 * HOUR));
+        assert_eq!(limited.deadline(), at(6 * HOUR));
+        assert!(limited.await.is_err());
+        assert!((HOUR..HOUR + ms(10)).contains(&uptime.elapsed()), "{:?}", uptime.elapsed());
     });
 }
 

@@ -140,7 +140,7 @@ impl ClockTime for SystemTime {
 /// what is left, `deadline - boot::Instant::now()`, and add that to the other clock's `now`. What you lose is that the
 /// result is right only until the machine next sleeps.
 ///
-/// Differences saturate at zero. Sums do not overflow: the type holds nanoseconds in 128 bits.
+/// Differences saturate at zero. Sums saturate too, although none comes that far: the type holds nanoseconds in 128 bits.
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -194,6 +194,32 @@ impl Instant {
     #[must_use]
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         (*self >= earlier).then(|| self.duration_since(earlier))
+    }
+
+    /// Returns this plus `duration`, or `None` if the type cannot hold that. It ends more than 10^21 years from now.
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!(now.checked_add(Duration::from_secs(1)), Some(now + Duration::from_secs(1)));
+    /// assert!(now.checked_add(Duration::MAX).is_some());
+    /// ```
+    #[must_use]
+    pub fn checked_add(&self, duration: Duration) -> Option<Instant> {
+        self.0.0.checked_add(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
+    }
+
+    /// Returns this minus `duration`, or `None` if the type cannot hold that. It holds times before the machine was
+    /// started.
+    ///
+    /// ```
+    /// use hairspring::{Duration, boot};
+    /// let now = boot::Instant::now();
+    /// assert_eq!((now + Duration::from_secs(1)).checked_sub(Duration::from_secs(1)), Some(now));
+    /// ```
+    #[must_use]
+    pub fn checked_sub(&self, duration: Duration) -> Option<Instant> {
+        self.0.0.checked_sub(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
     }
 
     /// Returns how long ago this was, suspension included, or zero if it is in the future.
@@ -331,6 +357,16 @@ mod tests {
         assert!(first < UNIX_EPOCH && UNIX_EPOCH < last);
         let second = Duration::from_secs(1);
         assert_eq!((first.checked_sub(second), last.checked_add(second)), (None, None));
+    }
+
+    #[test]
+    fn instants_beyond_what_the_type_holds_are_none() {
+        let nano = Duration::from_nanos(1);
+        let [first, last] = [i128::MIN, i128::MAX].map(|nanos| Instant(Reading(nanos)));
+        assert_eq!((last.checked_add(nano), first.checked_sub(nano)), (None, None));
+        assert_eq!((last.checked_add(Duration::MAX), first.checked_sub(Duration::MAX)), (None, None));
+        assert_eq!((last.checked_add(Duration::ZERO), first.checked_sub(Duration::ZERO)), (Some(last), Some(first)));
+        assert_eq!(last.checked_sub(nano).and_then(|before| before.checked_add(nano)), Some(last));
     }
 
     #[test]

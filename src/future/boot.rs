@@ -28,7 +28,8 @@
 //! them, and no task is woken unless a clock has jumped. If the host of a virtual machine stops it without telling it,
 //! none of its clocks goes on.
 //!
-//! A timer here costs more than an ordinary one: it also keeps a place in one list of the process, behind a lock. It
+//! A [`Timeout`] and an [`Interval`] of this module have all methods of the ordinary ones: they are the same types, over
+//! another sleep. A timer here costs more than an ordinary one: it also keeps a place in one list of the process, behind a lock. It
 //! needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
 //!
 //! # In tests
@@ -88,7 +89,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise the same as [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise as [`sleep`].
 ///
 /// # Panics
 /// In the same cases as [`hairspring::sleep`](crate::sleep()).
@@ -136,7 +137,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::over(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
+/// Awaits `future`, but at most until `deadline`. Otherwise as [`timeout`].
 ///
 /// # Errors
 /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
@@ -158,7 +159,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::over(future.into_future(), sleep_until(deadline))
 }
 
-/// Creates an interval that ticks at once and then every `period`, suspension included.
+/// Creates an interval that ticks at once and then every `period`, suspension included. Equivalent to
+/// [`interval_at`]`(boot::Instant::now(), period)`.
 ///
 /// After a suspension the tick that fell due first comes at once. [`missed`](Interval::missed) says how many others
 /// fell due, and the [`MissedTickBehavior`](crate::MissedTickBehavior) what becomes of them: `Skip` or `Delay`
@@ -181,7 +183,28 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 #[track_caller]
 #[must_use]
 pub fn interval(period: Duration) -> Interval {
-    Interval::new(sleep_until(Instant::now()), period, None)
+    interval_at(Instant::now(), period)
+}
+
+/// Creates an interval that ticks at `start` and then every `period`. Otherwise as [`interval`].
+///
+/// # Panics
+/// If `period` is zero.
+///
+/// ```
+/// use hairspring::{Duration, boot};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let start = boot::Instant::now() + Duration::from_millis(2);
+/// let mut interval = boot::interval_at(start, Duration::from_millis(1));
+/// assert_eq!(interval.tick().await, start);
+/// # }
+/// ```
+#[track_caller]
+#[must_use]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(sleep_until(start), period, None)
 }
 
 /// The future that [`timeout`] and [`timeout_at`] return: a [`Timeout`](future::Timeout) on this clock.
@@ -197,7 +220,7 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 pub type Timeout<T> = future::Timeout<T, Sleep>;
 
-/// What [`interval`] returns: an [`Interval`](future::Interval) on this clock.
+/// The ticks of [`interval`] and [`interval_at`]: an [`Interval`](future::Interval) on this clock.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -213,7 +236,8 @@ pub type Interval = future::Interval<Sleep>;
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back.
+/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It panics
+/// if it has to wait on a timer that is full or has ended; [`Try::from`](crate::Try) makes that an error.
 ///
 /// `T` says which clock it is on: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
 ///
@@ -259,16 +283,30 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline
     }
 
-    /// Returns whether the deadline has passed, whether or not this was polled.
+    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: while it
+    /// waits, whether its clock has come to the deadline, polled since or not. A reset makes it `false`.
+    ///
+    /// It does not wait before its first poll, nor after a reset to a deadline that has passed. Then this returns `true`
+    /// only after a poll that is ready.
     ///
     /// ```
-    /// use hairspring::{Duration, boot};
-    /// assert!(boot::sleep(Duration::ZERO).is_elapsed());
-    /// assert!(!boot::sleep(Duration::from_secs(60)).is_elapsed());
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, boot, sleep};
+    /// let mut limit = boot::sleep(Duration::from_secs(1));
+    /// assert!(futures::poll!(&mut limit).is_pending());
+    /// assert!(!limit.is_elapsed());
+    /// sleep(Duration::from_secs(2)).await;
+    /// assert!(limit.is_elapsed());
+    /// # }
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.has_completed || self.reading() >= self.deadline.reading()
+        self.has_completed || self.delay.is_registered() && self.has_come()
+    }
+
+    fn has_come(&self) -> bool {
+        self.reading() >= self.deadline.reading()
     }
 
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
@@ -288,7 +326,10 @@ impl<T: ClockTime> Sleep<T> {
     pub fn reset_at(&mut self, deadline: T) {
         self.deadline = deadline;
         self.has_completed = false;
-        self.delay.reset_at_tick(due(self.read(), deadline));
+        let read = self.read();
+        // One that has passed takes the ordinary sleep out of its timer, which wakes the task.
+        let end = if read.1 >= deadline.reading() { Tick::ZERO } else { due(read, deadline) };
+        self.delay.reset_at_tick(end);
     }
 
     fn read(&self) -> (Tick, Reading) {
@@ -301,11 +342,16 @@ impl<T: ClockTime> Sleep<T> {
     }
 
     fn poll_clock(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        if !self.is_elapsed() {
+        let slept = if self.has_completed || self.has_come() {
+            Ok(())
+        } else {
             self.waiter.wait(cx.waker());
-            ready!(self.poll_sleep(cx))?;
-        }
+            ready!(self.poll_sleep(cx))
+        };
         self.waiter.leave();
+        slept?;
+        // As a sleep, this has fired although the budget may be spent, unless this is its first poll.
+        self.has_completed |= self.delay.is_registered();
         self.delay.reset_idle(self.delay.tick());
         // As in a sleep, only a poll that is ready takes of the task's budget.
         if !is_spent {
@@ -336,19 +382,23 @@ fn due<T: ClockTime>((tick, reading): (Tick, Reading), deadline: T) -> Tick {
     clock::later(tick, deadline.reading().since(reading))
 }
 
-impl Delay for Sleep {
-    type Time = Instant;
+impl<T: ClockTime> Delay for Sleep<T> {
+    type Time = T;
     type Outcome<O> = O;
 
-    fn deadline(&self) -> Instant {
+    fn deadline(&self) -> T {
         self.deadline
     }
 
-    fn now(&self) -> Instant {
-        Instant::of(self.reading())
+    fn now(&self) -> T {
+        T::of(self.reading())
     }
 
-    fn reset_at(&mut self, deadline: Instant) {
+    fn late(&self) -> Duration {
+        self.reading().since(self.deadline.reading())
+    }
+
+    fn reset_at(&mut self, deadline: T) {
         self.reset_at(deadline);
     }
 

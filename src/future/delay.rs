@@ -1,5 +1,5 @@
 //! [`Delay`]: what a [`Timeout`] and an [`Interval`] wait on, so that there is one of each for all clocks, and whether or
-//! not they return errors. [`TrySleep`]: a sleep that returns errors in cases in which others panic.
+//! not they return errors. [`Try`]: a sleep that returns errors in cases in which others panic.
 //!
 //! [`Timeout`]: crate::future::Timeout
 //! [`Interval`]: crate::future::Interval
@@ -10,7 +10,7 @@
 // Must not know: what waits on a sleep.
 
 use std::future::Future;
-use std::ops::{Add, Sub};
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::clock::{self, Instant};
 use crate::future::Sleep;
 use crate::util::error::Error;
 
-/// A sleep: [`Sleep`], [`TrySleep`] or `boot::Sleep`. Users cannot name this, so they cannot implement it.
+/// A sleep: [`Sleep`], `boot::Sleep` or a [`Try`] of these. Users cannot name this, so they cannot implement it.
 pub trait Delay: Unpin {
     /// A time on its clock.
-    type Time: Copy + Add<Duration, Output = Self::Time> + Sub<Output = Duration>;
+    type Time: Copy;
 
     /// What those that wait on it return in place of a `T`: a `T` if errors panic, and otherwise a result.
     type Outcome<T>;
@@ -33,9 +33,7 @@ pub trait Delay: Unpin {
     fn now(&self) -> Self::Time;
 
     /// How long ago the deadline was, or zero.
-    fn late(&self) -> Duration {
-        self.now() - self.deadline()
-    }
+    fn late(&self) -> Duration;
 
     fn reset_at(&mut self, deadline: Self::Time);
 
@@ -80,105 +78,98 @@ impl Delay for Sleep {
     }
 }
 
-/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep). Resolves to `Ok` at the deadline, never before, or to
-/// the [`Error`] of a timer that is full or was shut down.
+/// A sleep whose result says whether it could wait: it resolves to `Ok` at the deadline, never before, or to the
+/// [`Error`] of a timer that is full or was shut down. Other futures panic in these cases.
 ///
-/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. If the
-/// timer is shut down while this waits, it resolves to the error at once.
+/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. A reset
+/// keeps the place of a sleep that waits. If the timer is shut down while this waits, it resolves to the error at once.
+///
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, also of one on
+/// another clock. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`. A
+/// [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) that waits on one returns such errors too.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds at once.
 ///
 /// ```
-/// use hairspring::{Duration, Timer};
+/// use hairspring::{Duration, Timer, Try, boot};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let timer = Timer::builder().capacity(1).install().unwrap();
+/// let mut waits = timer.try_sleep(Duration::from_secs(3600));
+/// assert!(futures::poll!(&mut waits).is_pending());
+/// let refused = Try::from(boot::sleep(Duration::from_secs(60))).await;
+/// assert!(refused.is_err_and(|error| error.is_at_capacity()));
+/// waits.reset_at(timer.now() + Duration::from_millis(1));
+/// assert_eq!(waits.await, Ok(()));
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Try<S = Sleep> {
+    sleep: S,
+}
+
+/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep): a [`Try`] of a [`Sleep`].
+///
+/// ```
+/// use hairspring::{Duration, Timer, TrySleep};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let timer = Timer::builder().build().unwrap();
-/// let waits = tokio::spawn(timer.try_sleep(Duration::from_secs(3600)));
+/// let sleep: TrySleep = timer.try_sleep(Duration::from_secs(3600));
+/// let waits = tokio::spawn(sleep);
 /// tokio::task::yield_now().await;
 /// assert_eq!(timer.shutdown(), 1);
 /// assert!(waits.await.unwrap().unwrap_err().is_shutdown());
 /// # }
 /// ```
-#[derive(Debug)]
-#[must_use = "futures do nothing unless you `.await` or poll them"]
-pub struct TrySleep {
-    sleep: Sleep,
-}
+pub type TrySleep = Try<Sleep>;
 
-impl TrySleep {
-    pub(crate) fn new(sleep: Sleep) -> Self {
-        TrySleep { sleep }
-    }
-
-    /// Returns the instant at which this completes, as [`Sleep::deadline`] does.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let deadline = timer.now() + Duration::from_secs(1);
-    /// assert_eq!(timer.try_sleep_until(deadline).deadline(), deadline);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        self.sleep.deadline()
-    }
-
-    /// Returns whether this has fired, as [`Sleep::is_elapsed`] does, whether or not it was polled since. Returns
-    /// `false` if the timer has refused it.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut sleep = hairspring::Timer::current().try_sleep(hairspring::Duration::ZERO);
-    /// (&mut sleep).await.unwrap();
-    /// assert!(sleep.is_elapsed());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_elapsed(&self) -> bool {
-        self.sleep.is_elapsed()
-    }
-
-    /// Sets a new deadline, as [`Sleep::reset_at`] does. A waiting sleep keeps its place in a full timer.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use hairspring::{Duration, Timer};
-    /// let timer = Timer::current();
-    /// let mut sleep = timer.try_sleep(Duration::from_secs(3600));
-    /// sleep.reset_at(timer.now() + Duration::from_millis(1));
-    /// assert_eq!(sleep.await, Ok(()));
-    /// # }
-    /// ```
-    pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.reset_at(deadline);
+impl<S: Delay> From<S> for Try<S> {
+    fn from(sleep: S) -> Self {
+        Try { sleep }
     }
 }
 
-impl Delay for TrySleep {
-    type Time = Instant;
+impl<S> Deref for Try<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.sleep
+    }
+}
+
+impl<S> DerefMut for Try<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.sleep
+    }
+}
+
+impl<S: Delay> Delay for Try<S> {
+    type Time = S::Time;
     type Outcome<T> = Result<T, Error>;
 
-    fn deadline(&self) -> Instant {
+    fn deadline(&self) -> S::Time {
         self.sleep.deadline()
     }
 
-    fn now(&self) -> Instant {
-        Delay::now(&self.sleep)
+    fn now(&self) -> S::Time {
+        self.sleep.now()
     }
 
-    fn reset_at(&mut self, deadline: Instant) {
+    fn late(&self) -> Duration {
+        self.sleep.late()
+    }
+
+    fn reset_at(&mut self, deadline: S::Time) {
         self.sleep.reset_at(deadline);
     }
 
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
-        self.sleep.poll_elapsed(cx, is_spent)
+        self.sleep.poll_delay(cx, is_spent)
     }
 
     fn outcome<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
@@ -186,10 +177,10 @@ impl Delay for TrySleep {
     }
 }
 
-impl Future for TrySleep {
+impl<S: Delay> Future for Try<S> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.sleep.poll_elapsed(cx, false)
+        self.sleep.poll_delay(cx, false)
     }
 }

@@ -5,6 +5,7 @@
 // 2. No task is woken for a tick that it has not polled for.
 
 use std::future::poll_fn;
+use std::ops::Add;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use futures_core::Stream;
 use crate::clock::instant::FAR;
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
-use crate::future::delay::{Delay, TrySleep};
+use crate::future::delay::Delay;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
 use crate::seam::TimerKind;
@@ -71,7 +72,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
 }
 
-/// What an [`Interval`] does about missed ticks.
+/// Says what becomes of the ticks that an [`Interval`] has missed.
 ///
 /// A tick is missed if it is polled more than 5 ms after its time, because the task was busy or the machine was asleep.
 ///
@@ -116,9 +117,9 @@ impl MissedTickBehavior {
 
 /// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
-/// `S` is the sleep that it waits on: another than [`Sleep`] in a [`TryInterval`], whose ticks are a
-/// `Result<Instant, Error>`, and in a [`boot::Interval`](crate::boot::Interval), whose ticks are a
-/// [`boot::Instant`](crate::boot::Instant).
+/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] has it, ticks are
+/// a `Result<Instant, Error>`. In a [`boot::Interval`](crate::boot::Interval) they are a
+/// [`boot::Instant`](crate::boot::Instant). The methods are the same for all.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -139,27 +140,7 @@ pub struct Interval<S = Sleep> {
     spans: Spans,
 }
 
-/// What [`Timer::try_interval`](crate::Timer::try_interval) returns: an [`Interval`] whose ticks are results, as its
-/// timer may be full or shut down.
-///
-/// Each tick that has to wait needs a place in the timer. An error takes no tick: the next call tries again for the
-/// same one.
-///
-/// ```
-/// use hairspring::{Duration, Timer};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let timer = Timer::builder().build().unwrap();
-/// let mut reports = timer.try_interval(Duration::from_secs(60));
-/// reports.tick().await.unwrap(); // at once
-/// timer.shutdown();
-/// assert!(reports.tick().await.is_err_and(|error| error.is_shutdown()));
-/// # }
-/// ```
-pub type TryInterval = Interval<TrySleep>;
-
-impl<S: Delay> Interval<S> {
+impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     #[track_caller]
     pub(crate) fn new(delay: S, period: Duration, timer: Option<&Timer>) -> Self {
         assert!(!period.is_zero(), "`period` must be non-zero.");
@@ -174,7 +155,8 @@ impl<S: Delay> Interval<S> {
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Panics
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless this is a [`TryInterval`].
+    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless ticks are results as those of
+    /// [`Timer::try_interval`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -194,7 +176,7 @@ impl<S: Delay> Interval<S> {
     /// Polls for the next tick. The task of the last poll is woken.
     ///
     /// # Panics
-    /// In the same cases as [`sleep`](crate::sleep()), unless this is a [`TryInterval`].
+    /// In the same cases as [`sleep`](crate::sleep()), unless ticks are results as those of [`Timer::try_interval`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -343,7 +325,7 @@ impl<S: Delay> Interval<S> {
     }
 }
 
-impl<S: Delay> Stream for Interval<S> {
+impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Stream for Interval<S> {
     type Item = S::Outcome<S::Time>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

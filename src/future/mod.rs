@@ -1,6 +1,5 @@
-//! The futures: [`Sleep`], [`Timeout`] and [`Interval`], those that return errors ([`TrySleep`], [`TryTimeout`],
-//! [`TryInterval`]), the functions that make them, and the methods of [`Timer`] that do. Those on other clocks are in
-//! [`boot`] and [`wall`].
+//! The futures: [`Sleep`], [`Timeout`] and [`Interval`], and with [`Try`] those that return errors; the functions that
+//! make them, and the methods of [`Timer`] that do. Those on other clocks are in [`boot`] and [`wall`].
 
 pub mod boot;
 mod delay;
@@ -14,11 +13,11 @@ pub mod wall;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-pub use delay::TrySleep;
-pub use interval::{Interval, MissedTickBehavior, TryInterval, interval, interval_at};
+pub use delay::{Try, TrySleep};
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub(crate) use lazy_sleep::LazySleep;
 pub use sleep::{Sleep, sleep, sleep_until};
-pub use timeout::{FutureExt, Timeout, TryTimeout, timeout, timeout_at};
+pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
@@ -26,7 +25,8 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 
 impl Timer {
-    /// The same as [`hairspring::sleep`](crate::sleep()), but on this timer, whatever runtime polls it.
+    /// Waits on this timer until `duration` has passed since this call, whatever runtime polls it. Otherwise as
+    /// [`hairspring::sleep`](crate::sleep()).
     ///
     /// # Panics
     /// When polled before its deadline, if the timer was shut down, or if it is
@@ -45,7 +45,8 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// The same as [`hairspring::sleep_until`](crate::sleep_until), but on this timer, whatever runtime polls it.
+    /// Waits on this timer until `deadline`, whatever runtime polls it. Otherwise as
+    /// [`hairspring::sleep_until`](crate::sleep_until).
     ///
     /// # Panics
     /// In the same cases as [`sleep`](Timer::sleep).
@@ -63,7 +64,8 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::tick_of(deadline))
     }
 
-    /// The same as [`sleep`](Timer::sleep), but with an error instead of a panic if the timer is full or was shut down.
+    /// Waits as [`sleep`](Timer::sleep) does, and resolves to an error if the timer is full or was shut down. [`Try`]
+    /// says more.
     ///
     /// # Errors
     /// The future resolves to an error if it is polled before its deadline and the timer is
@@ -81,11 +83,11 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_sleep(&self, duration: Duration) -> TrySleep {
-        TrySleep::new(self.sleep(duration))
+        Try::from(self.sleep(duration))
     }
 
-    /// The same as [`sleep_until`](Timer::sleep_until), but with an error instead of a panic if the timer is full or
-    /// was shut down.
+    /// Waits as [`sleep_until`](Timer::sleep_until) does, and resolves to an error if the timer is full or was shut
+    /// down.
     ///
     /// # Errors
     /// In the same cases as [`try_sleep`](Timer::try_sleep).
@@ -100,10 +102,11 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn try_sleep_until(&self, deadline: Instant) -> TrySleep {
-        TrySleep::new(self.sleep_until(deadline))
+        Try::from(self.sleep_until(deadline))
     }
 
-    /// The same as [`hairspring::timeout`](crate::timeout()), but on this timer, whatever runtime polls it.
+    /// Awaits `future`, but for at most `duration` from now by this timer, whatever runtime polls it. Otherwise as
+    /// [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Errors
     /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
@@ -123,7 +126,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// The same as [`hairspring::timeout_at`](crate::timeout_at), but on this timer, whatever runtime polls it.
+    /// Awaits `future`, but at most until `deadline` by this timer, whatever runtime polls it. Otherwise as
+    /// [`hairspring::timeout_at`](crate::timeout_at).
     ///
     /// # Errors
     /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
@@ -145,13 +149,19 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// The same as [`timeout`](Timer::timeout), but with an error instead of a panic if the timer is full or was shut
-    /// down. For a deadline rather than a duration, call [`reset_at`](TryTimeout::reset_at).
+    /// Awaits `future` as [`timeout`](Timer::timeout) does, and resolves to an error if the timer is full or was shut
+    /// down.
+    ///
+    /// The future is polled first, so one that is ready at once is not affected by a full timer. After an error it is
+    /// still there: poll again to try again, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Errors
-    /// The future resolves to an outer error if it has to wait and the timer is
+    /// The returned future resolves to an outer error if it has to wait and the timer is
     /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to
     /// the inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the future and cancels the timer. It is as cancel safe as the future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,15 +173,40 @@ impl Timer {
     ///     Ok(Err(_elapsed)) => eprintln!("too late"),
     ///     Err(error) => eprintln!("shedding load: {error}"),
     /// }
+    /// timer.shutdown();
+    /// let mut limited = timer.try_timeout(Duration::from_secs(60), hairspring::sleep(Duration::from_millis(1)));
+    /// assert!((&mut limited).await.is_err_and(|error| error.is_shutdown()));
+    /// limited.into_inner().await; // without a limit, then
     /// # }
     /// ```
     #[track_caller]
-    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> TryTimeout<F::IntoFuture> {
-        Timeout::over(future.into_future(), TrySleep::new(self.sleep(duration).of(TimerKind::Timeout)))
+    pub fn try_timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture, TrySleep> {
+        Timeout::over(future.into_future(), Try::from(self.sleep(duration).of(TimerKind::Timeout)))
     }
 
-    /// The same as [`hairspring::interval`](crate::interval()), but on this timer. The interval keeps the
-    /// timer alive.
+    /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, and resolves to an error if the timer is full or was
+    /// shut down. Otherwise as [`try_timeout`](Timer::try_timeout).
+    ///
+    /// # Errors
+    /// In the same cases as [`try_timeout`](Timer::try_timeout).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer, error::Elapsed};
+    /// let timer = Timer::current();
+    /// let deadline = timer.now() + Duration::from_millis(1);
+    /// let limited = timer.try_timeout_at(deadline, std::future::pending::<()>());
+    /// assert_eq!(limited.await, Ok(Err(Elapsed::new())));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn try_timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture, TrySleep> {
+        Timeout::over(future.into_future(), Try::from(self.sleep_until(deadline).of(TimerKind::Timeout)))
+    }
+
+    /// Creates an interval on this timer that ticks at once and then every `period`. Otherwise as
+    /// [`hairspring::interval`](crate::interval()). The interval keeps the timer alive.
     ///
     /// # Panics
     /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
@@ -191,8 +226,8 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// The same as [`hairspring::interval_at`](crate::interval_at), but on this timer. The interval keeps the
-    /// timer alive.
+    /// Creates an interval on this timer that ticks at `start` and then every `period`. Otherwise as
+    /// [`hairspring::interval_at`](crate::interval_at). The interval keeps the timer alive.
     ///
     /// # Panics
     /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
@@ -212,8 +247,11 @@ impl Timer {
         Interval::new(self.sleep_until(start).of(TimerKind::Interval), period, Some(self))
     }
 
-    /// The same as [`interval`](Timer::interval), but ticks are errors instead of panics if the timer is full or was
+    /// Creates an interval as [`interval`](Timer::interval) does, whose ticks are errors if the timer is full or was
     /// shut down.
+    ///
+    /// Each tick that has to wait needs a place in the timer. An error takes no tick: the next call tries again for the
+    /// same one.
     ///
     /// # Panics
     /// If `period` is zero.
@@ -231,7 +269,28 @@ impl Timer {
     /// ```
     #[track_caller]
     #[must_use]
-    pub fn try_interval(&self, period: Duration) -> TryInterval {
-        Interval::new(TrySleep::new(self.sleep_until(self.now()).of(TimerKind::Interval)), period, Some(self))
+    pub fn try_interval(&self, period: Duration) -> Interval<TrySleep> {
+        self.try_interval_at(self.now(), period)
+    }
+
+    /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks are errors if the timer is full or
+    /// was shut down. Otherwise as [`try_interval`](Timer::try_interval).
+    ///
+    /// # Panics
+    /// If `period` is zero.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::current();
+    /// let start = timer.now() + Duration::from_millis(2);
+    /// assert_eq!(timer.try_interval_at(start, Duration::from_millis(1)).tick().await, Ok(start));
+    /// # }
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn try_interval_at(&self, start: Instant, period: Duration) -> Interval<TrySleep> {
+        Interval::new(Try::from(self.sleep_until(start).of(TimerKind::Interval)), period, Some(self))
     }
 }

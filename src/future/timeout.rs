@@ -11,7 +11,7 @@ use tokio::task::coop;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
-use crate::future::delay::{Delay, TrySleep};
+use crate::future::delay::Delay;
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::seam::TimerKind;
 use crate::util::error::Elapsed;
@@ -70,8 +70,11 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
-/// `S` is the sleep that it waits on: another than [`Sleep`] in a [`TryTimeout`], which resolves to a further `Result`,
-/// and in a [`boot::Timeout`](crate::boot::Timeout), whose deadlines are on another clock.
+/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] has it, it resolves
+/// to a further `Result`. In a [`boot::Timeout`](crate::boot::Timeout) and a [`wall::Timeout`](crate::wall::Timeout), the
+/// deadlines are on another clock. The methods are the same for all.
+///
+/// [`Timer::try_timeout`]: crate::Timer::try_timeout
 ///
 /// ```
 /// use hairspring::{Duration, Instant, timeout};
@@ -90,29 +93,6 @@ pub struct Timeout<T, S = Sleep> {
     value: T,
     delay: S,
 }
-
-/// The future of [`Timer::try_timeout`](crate::Timer::try_timeout). Resolves to `Ok` with what a
-/// [`Timeout`] would resolve to, or to the [`Error`](crate::error::Error) of a timer that is full or was shut down.
-///
-/// The inner future is polled first, so one that is ready at once is not affected by a full timer. After an error it is
-/// still there: poll again to try again, or take it out with [`into_inner`](Timeout::into_inner).
-///
-/// # Cancel safety
-/// Dropping this drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// ```
-/// use hairspring::{Duration, Timer};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let timer = Timer::builder().build().unwrap();
-/// timer.shutdown();
-/// let mut limited = timer.try_timeout(Duration::from_secs(60), hairspring::sleep(Duration::from_millis(1)));
-/// assert!((&mut limited).await.is_err_and(|error| error.is_shutdown()));
-/// limited.into_inner().await; // without a limit, then
-/// # }
-/// ```
-pub type TryTimeout<T> = Timeout<T, TrySleep>;
 
 impl<T> Timeout<T> {
     #[inline]

@@ -1,7 +1,8 @@
 //! Timers on the wall clock, which may be set.
 //!
-//! Use them for times of day: "at 03:00", "each full minute". For how long something may take, use the timers of the
-//! crate's root or of [`boot`](crate::boot): nobody can set their clocks.
+//! Use them for times of day: "at 03:00", "each full minute", "until the shop closes". For how long something may take,
+//! use the timers of the crate's root or of [`boot`](crate::boot): nobody can set their clocks. So there are no `sleep`,
+//! `timeout` and `interval` with a duration here.
 //!
 //! ```
 //! use hairspring::{Duration, wall};
@@ -38,7 +39,7 @@
 // 1. No time gets a second tick, unless the clock was set back by a period or more.
 // 2. A sleep here is one of `boot`, with that file's invariants.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
@@ -46,7 +47,7 @@ use std::time::{Duration, SystemTime};
 use futures_core::Stream;
 
 use crate::clock::jumping::{ClockTime, Jumping, Reading, nanos_in};
-use crate::future::boot;
+use crate::future::{self, boot};
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
@@ -89,6 +90,48 @@ pub fn now() -> SystemTime {
 pub fn sleep_until(deadline: SystemTime) -> Sleep {
     Sleep::new(deadline)
 }
+
+/// Awaits `future`, but at most until the wall clock shows `deadline`.
+///
+/// The future is polled before the clock. If the clock is set, [`sleep_until`] says what becomes of the limit. To limit
+/// a future to a duration, use [`boot::timeout`](crate::boot::timeout()) or [`timeout`](crate::timeout()).
+///
+/// # Errors
+/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first. The future is then dropped with the
+/// `Timeout`.
+///
+/// # Cancel safety
+/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
+///
+/// # Panics
+/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let closes = wall::now() + Duration::from_millis(1);
+/// assert_eq!(wall::timeout_at(closes, async { "sold" }).await, Ok("sold"));
+/// assert!(wall::timeout_at(closes, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: SystemTime, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::over(future.into_future(), sleep_until(deadline))
+}
+
+/// The future that [`timeout_at`] returns: a [`Timeout`](future::Timeout) on this clock.
+///
+/// ```
+/// use hairspring::{Duration, wall};
+///
+/// let mut limited = wall::timeout_at(wall::now(), std::future::ready(7));
+/// let deadline = wall::now() + Duration::from_secs(60);
+/// limited.reset_at(deadline);
+/// assert_eq!(limited.deadline(), deadline);
+/// ```
+pub type Timeout<T> = future::Timeout<T, Sleep>;
 
 /// The future that [`sleep_until`] returns.
 ///
