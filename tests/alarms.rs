@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{HOUR, current_thread, ms, multi_thread, must_end};
 use futures::future::{join_all, pending};
-use hairspring::timer::Alarm;
+use hairspring::timer::{Alarm, BuildError};
 use hairspring::{Instant, Timer};
 use tokio::sync::oneshot;
 
@@ -145,8 +145,11 @@ fn an_alarm_that_the_runtime_lacks_something_for_is_refused_by_name() {
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
     bare.block_on(async {
         for (alarm, lacks) in [(Alarm::Timerfd, "enable_io"), (Alarm::Tokio, "enable_time")] {
-            let error = Timer::builder().alarm(alarm).build().unwrap_err().to_string();
-            assert!(error.contains(&format!("{alarm:?}")) && error.contains(lacks), "{error}");
+            let error = Timer::builder().alarm(alarm).build().unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(&format!("{alarm:?}")) && text.contains(lacks), "{text}");
+            let BuildError::Alarm { alarm: refused, kind, .. } = error else { panic!("{error:?}") };
+            assert_eq!((refused, kind), (alarm, std::io::ErrorKind::Unsupported));
         }
         Timer::builder().alarm(Alarm::Thread).build().unwrap().sleep(ms(1)).await;
     });
@@ -167,16 +170,30 @@ fn a_driver_spawned_where_its_alarm_does_not_work_makes_do() {
 
 #[test]
 fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
-    let refused = |builder: hairspring::timer::Builder| builder.build_with_driver().unwrap_err().to_string();
+    let refused = |builder: hairspring::timer::Builder| {
+        let error = builder.build_with_driver().unwrap_err();
+        let text = error.to_string();
+        let BuildError::OutOfRange { setting, given, allowed, .. } = error else { panic!("{error:?}") };
+        assert_eq!(text, format!("{setting} is {given}: {allowed}"));
+        text
+    };
     for shards in [0, 1_025, usize::MAX] {
         let error = refused(Timer::builder().shards(shards));
-        assert!(error.contains(&shards.to_string()) && error.contains("1 to 1024"), "{error}");
+        assert_eq!(error, format!("shards is {shards}: a timer has from 1 to 1024"));
     }
     for resolution in [Duration::ZERO, Duration::from_nanos(999), Duration::from_nanos(1_000_000_001), Duration::MAX] {
         let error = refused(Timer::builder().resolution(resolution));
-        assert!(error.contains(&format!("{resolution:?}")) && error.contains("from 1µs to 1s"), "{error}");
+        assert_eq!(error, format!("resolution is {resolution:?}: a timer's is from 1µs to 1s"));
     }
-    assert!(Timer::builder().build().unwrap_err().to_string().contains("no tokio runtime"));
+    for longest in [Duration::from_nanos(1_000_000_001), Duration::MAX] {
+        let error = refused(Timer::builder().coalesce(longest));
+        assert_eq!(error, format!("coalesce is {longest:?}: a timer's is at most 1s"));
+    }
+    let error = refused(Timer::builder().capacity(0));
+    assert_eq!(error, format!("capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX));
+    let error = Timer::builder().build().unwrap_err();
+    assert_eq!(error, BuildError::NoRuntime);
+    assert!(error.to_string().contains("no tokio runtime"));
 }
 
 #[test]

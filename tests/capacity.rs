@@ -31,12 +31,6 @@ fn refused(timer: &Timer) -> Option<usize> {
 }
 
 #[test]
-fn a_capacity_of_nothing_is_refused() {
-    let error = Timer::builder().capacity(0).build_with_driver().unwrap_err().to_string();
-    assert!(error.starts_with("capacity is 0: ") && error.contains("from 1 to"), "{error}");
-}
-
-#[test]
 fn a_full_timer_says_so_and_how_many_are_pending() {
     for capacity in [1, 2, 1000] {
         let (timer, _driver) = holding(capacity);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use common::{HOUR, ms, panic_message};
 use futures::Stream;
-use hairspring::deadline_map::Builder;
+use hairspring::deadline_map::{BuildError, Builder};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
 fn poll<K, V>(expirations: &mut Expirations<K, V>) -> Poll<Option<(K, V)>> {
@@ -124,7 +124,9 @@ fn a_map_on_one_hash_is_slow_but_right() {
 #[test]
 fn a_builder_refuses_what_is_out_of_range() {
     fn error(builder: Builder<u8, u8>) -> String {
-        builder.build().unwrap_err().to_string()
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, BuildError::OutOfRange { .. }));
+        error.to_string()
     }
     assert_eq!(error(DeadlineMap::builder().shards(65)), "shards is 65: a map has from 1 to 64");
     let most = usize::MAX;

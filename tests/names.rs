@@ -39,7 +39,8 @@ fn a_name_is_in_errors_and_panics() {
     let (timer, _driver, first) = full();
     let full = error(&timer);
     assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
-    assert_eq!((full, full.pending()), (Error::at_capacity(), Some(1)), "equal all the same");
+    assert_eq!((full, full.pending()), (error(&timer), Some(1)));
+    assert_ne!(full, Error::at_capacity(), "that has neither a name nor a count");
     let mut queue = DelayQueue::with_timer(&timer);
     queue.insert((), HOUR);
     let said = [
@@ -54,7 +55,7 @@ fn a_name_is_in_errors_and_panics() {
     timer.shutdown();
     drop(first);
     let ended = error(&timer);
-    assert!(ended.is_shutdown() && ended == Error::shutdown());
+    assert!(ended.is_shutdown() && ended == error(&timer) && ended != Error::shutdown());
     assert!(ended.to_string().starts_with("the timer `requests` has ended: "), "{ended}");
     assert_eq!(timer.name(), Some("requests"), "as long as there is a handle");
 }

@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
 use futures::executor::block_on;
-use hairspring::timer::Alarm;
+use hairspring::timer::{Alarm, BuildError};
 use hairspring::{Timer, sleep, wall};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -55,6 +56,9 @@ fn a_builder_says_that_files_are_used_up() {
             let text = error.to_string();
             assert!(text.contains("Timerfd") && text.contains("Too many open files"), "{text}");
             assert!(!text.contains("enable_io"), "{text}");
+            assert!(
+                matches!(error, BuildError::Alarm { alarm: Alarm::Timerfd, kind, .. } if kind != ErrorKind::Unsupported)
+            );
             assert_eq!((&error, &error), (&builder.clone().install().unwrap_err(), &error.clone()));
             drop(files);
             let timer = builder.build().unwrap();

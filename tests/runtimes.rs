@@ -399,7 +399,8 @@ fn a_paused_clock_without_enable_time_keeps_no_processor_busy_and_fires_when_it_
 #[test]
 fn a_timers_handle_works_from_anywhere() {
     fn has_all<T: Clone + Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}
-    assert!(Timer::try_current().is_err());
+    let error = Timer::try_current().unwrap_err();
+    assert!(error.is_no_runtime() && !error.is_shutdown() && !error.is_at_capacity() && !error.is_invalid());
     has_all(&Timer::current());
     must_end(|| {
         let runtime = multi_thread(2);

@@ -48,27 +48,58 @@ pub struct Builder {
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
-/// The error of a [`Builder`], or of a map's, that has a setting out of range, or that cannot build here.
+/// The error of a [`Builder`], or of a map's: a setting is out of range, or nothing can be built here.
 ///
 /// ```
-/// use hairspring::Timer;
+/// use hairspring::{Timer, timer::BuildError};
 /// let error = Timer::builder().shards(0).build_with_driver().unwrap_err();
 /// assert_eq!(error.to_string(), "shards is 0: a timer has from 1 to 1024");
+/// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
+/// assert_eq!(Timer::builder().build().unwrap_err(), BuildError::NoRuntime);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildError(pub(crate) String);
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting has a value that is not allowed.
+    #[non_exhaustive]
+    OutOfRange {
+        /// The method of the builder that set it.
+        setting: &'static str,
+        /// The value, as `Debug` shows it.
+        given: String,
+        /// The values that are allowed, in words.
+        allowed: String,
+    },
+    /// There is no tokio runtime here that could run the driver.
+    NoRuntime,
+    /// The alarm cannot be made here.
+    #[non_exhaustive]
+    Alarm {
+        /// The alarm that was set.
+        alarm: Alarm,
+        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs. Otherwise
+        /// the kind of the error with which the system refused it.
+        kind: io::ErrorKind,
+        /// The reason in words.
+        reason: String,
+    },
+}
 
 impl BuildError {
+    pub(crate) fn out_of_range(setting: &'static str, given: impl fmt::Debug, allowed: String) -> BuildError {
+        BuildError::OutOfRange { setting, given: format!("{given:?}"), allowed }
+    }
+
     fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {
-        BuildError(match (error.kind(), alarm) {
+        let kind = error.kind();
+        let reason = match (kind, alarm) {
             (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
-                "alarm is Timerfd: that needs Linux, and a runtime built with `enable_io`".into()
+                "that needs Linux, and a runtime built with `enable_io`".into()
             }
-            (io::ErrorKind::Unsupported, _) => {
-                format!("alarm is {alarm:?}: that needs a runtime built with `enable_time`")
-            }
-            _ => format!("alarm is {alarm:?}: the system refused it: {error}"),
-        })
+            (io::ErrorKind::Unsupported, _) => "that needs a runtime built with `enable_time`".into(),
+            _ => format!("the system refused it: {error}"),
+        };
+        BuildError::Alarm { alarm, kind, reason }
     }
 }
 
@@ -206,7 +237,12 @@ impl Builder {
     /// If this is the process's first timer and the system refuses to start a thread.
     ///
     /// ```
-    /// assert!(hairspring::Timer::builder().build().is_err(), "there is no runtime here");
+    /// use hairspring::{Timer, timer::BuildError};
+    /// match Timer::builder().build() {
+    ///     Ok(_timer) => unreachable!("there is no runtime here"),
+    ///     Err(BuildError::NoRuntime) => eprintln!("call this in a runtime"),
+    ///     Err(error) => panic!("{error}"),
+    /// }
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
@@ -276,11 +312,7 @@ impl Builder {
     }
 
     fn build_here(self) -> Result<(Handle, TimerLease, Driver), BuildError> {
-        let runtime = Handle::try_current().map_err(|_| {
-            BuildError(
-                "no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`".into(),
-            )
-        })?;
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let alarm = self.alarm;
         let (timer, mut driver) = self.make()?;
         driver.make_alarm().map_err(|error| BuildError::of_alarm(alarm, &error))?;
@@ -308,26 +340,27 @@ impl Builder {
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError(format!("shards is {shards}: a timer has from 1 to {MOST_SHARDS}")));
+            return Err(BuildError::out_of_range("shards", shards, format!("a timer has from 1 to {MOST_SHARDS}")));
         }
         settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
-                return Err(BuildError(format!(
-                    "resolution is {resolution:?}: a timer's is from {FINEST:?} to {COARSEST:?}"
-                )));
+                let allowed = format!("a timer's is from {FINEST:?} to {COARSEST:?}");
+                return Err(BuildError::out_of_range("resolution", resolution, allowed));
             }
             // Deadlines that are rounded fall together by themselves.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
-            return Err(BuildError(format!("capacity is 0: a timer holds from 1 to {} sleeps", usize::MAX)));
+            let allowed = format!("a timer holds from 1 to {} sleeps", usize::MAX);
+            return Err(BuildError::out_of_range("capacity", 0, allowed));
         }
         settings.capacity = self.capacity;
         settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
-                return Err(BuildError(format!("coalesce is {longest:?}: a timer's is at most {LONGEST_WAIT:?}")));
+                let allowed = format!("a timer's is at most {LONGEST_WAIT:?}");
+                return Err(BuildError::out_of_range("coalesce", longest, allowed));
             }
             settings.coalesce = clock::ticks_in(longest);
         }
@@ -341,7 +374,13 @@ impl Builder {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        match self {
+            BuildError::OutOfRange { setting, given, allowed } => write!(f, "{setting} is {given}: {allowed}"),
+            BuildError::NoRuntime => {
+                f.write_str("no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`")
+            }
+            BuildError::Alarm { alarm, reason, .. } => write!(f, "alarm is {alarm:?}: {reason}"),
+        }
     }
 }
 

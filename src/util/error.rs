@@ -62,15 +62,16 @@ impl From<Elapsed> for std::io::Error {
 
 /// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
 ///
-/// Two errors are equal if they are of the same kind, whatever timer they are of and however many sleeps were
-/// [pending](Error::pending).
+/// The methods tell these apart. Two errors are equal if they have the same text: also the name of the timer, and the
+/// number of sleeps that were [pending](Error::pending).
 ///
 /// ```
-/// use hairspring::Timer;
+/// use hairspring::{Timer, error::Error};
 /// let error = Timer::try_current().unwrap_err();
-/// assert!(!error.is_shutdown() && !error.is_at_capacity());
+/// assert!(error.is_no_runtime() && !error.is_shutdown());
+/// assert_ne!(error, Error::shutdown());
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
     /// How many sleeps were pending.
@@ -186,15 +187,18 @@ impl Error {
     pub(crate) fn no_runtime() -> Error {
         Error::new(Kind::NoRuntime)
     }
-}
 
-impl PartialEq for Error {
-    fn eq(&self, other: &Error) -> bool {
-        self.kind == other.kind
+    /// Returns whether [`Timer::try_current`](crate::Timer::try_current) was called outside a tokio runtime.
+    ///
+    /// ```
+    /// use hairspring::Timer;
+    /// assert!(Timer::try_current().is_err_and(|error| error.is_no_runtime()));
+    /// ```
+    #[must_use]
+    pub fn is_no_runtime(&self) -> bool {
+        self.kind == Kind::NoRuntime
     }
 }
-
-impl Eq for Error {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -162,8 +162,11 @@ impl<K, V, S> Builder<K, V, S> {
     /// If the number of shards or the capacity is out of range.
     ///
     /// ```
+    /// use hairspring::deadline_map::BuildError;
+    ///
     /// let error = hairspring::DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
     /// assert_eq!(error.to_string(), "shards is 0: a map has from 1 to 64");
+    /// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
     ///
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
     /// assert!(map.is_empty());
@@ -173,10 +176,12 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut wanted, hasher, .. } = self;
         if !(1..=MOST_SHARDS).contains(&wanted.shards) {
-            return Err(BuildError(format!("shards is {}: a map has from 1 to {MOST_SHARDS}", wanted.shards)));
+            let allowed = format!("a map has from 1 to {MOST_SHARDS}");
+            return Err(BuildError::out_of_range("shards", wanted.shards, allowed));
         }
         if wanted.capacity == Some(0) {
-            return Err(BuildError(format!("capacity is 0: a map has room for 1 to {} entries", usize::MAX)));
+            let allowed = format!("a map has room for 1 to {} entries", usize::MAX);
+            return Err(BuildError::out_of_range("capacity", 0, allowed));
         }
         wanted.shards = wanted.shards.next_power_of_two();
         Ok(DeadlineMap::of(wanted, hasher))
