@@ -14,7 +14,10 @@
 //! # }
 //! ```
 
+use std::cmp::Ordering;
 use std::future::{Future, IntoFuture};
+use std::hash::{Hash, Hasher};
+use std::ops::{Add, AddAssign};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -33,21 +36,33 @@ use crate::wheel::Tick;
 /// shares the budget, and to each task that is spawned for it.
 ///
 /// A deadline knows its [name](Deadline::named) and the line that set it. So the error of [`limit`](Deadline::limit)
-/// says which deadline has passed, however many there are. Two deadlines are equal if they have the same instant,
-/// name and line.
+/// says which deadline has passed, however many there are. Equality, order and hash go by the instant only;
+/// [`NEVER`](Deadline::NEVER) is the greatest.
+///
+/// Add a [`Duration`] to put it off: the sum keeps the name and the line, and saturates as [`after`](Deadline::after)
+/// does; `NEVER` stays. It converts into an [`Instant`], for functions that take one. `NEVER` becomes the last one,
+/// which no clock reaches: what waits until then sets no alarm and moves no paused clock, although it counts as
+/// [pending](crate::timer::Metrics::pending), because a reset may bring it nearer.
+///
+/// It is shown as its name and the time that remains, in milliseconds rounded down: `` `request`, in 4.999s ``, or
+/// `250ms ago`, `now`, `never`. The text may be sent to a client. `Debug` also shows the line.
 ///
 /// ```
-/// use hairspring::{Deadline, Duration};
+/// use hairspring::{Deadline, Duration, timeout_at};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let request = Deadline::after(Duration::from_millis(5)).named("request");
 /// let error = request.limit(std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(error.name(), Some("request"));
-/// assert!(request.has_passed());
+/// assert!(request.has_passed() && request < Deadline::NEVER);
+///
+/// let longer = request + Duration::from_millis(20);
+/// assert_eq!(longer.to_string(), "`request`, in 20ms");
+/// assert!(timeout_at(longer.into(), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct Deadline {
     /// `None` for never.
     at: Option<Instant>,
@@ -127,7 +142,7 @@ impl Deadline {
         self.set_at
     }
 
-    /// Returns the earlier of the two, with its name. Returns this one if they are at the same instant.
+    /// Returns the earlier of the two, with its name and its line. Returns this one if they are at the same instant.
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -138,11 +153,7 @@ impl Deadline {
     /// ```
     #[must_use]
     pub fn min(self, other: Deadline) -> Deadline {
-        match (self.at, other.at) {
-            (None, Some(_)) => other,
-            (Some(mine), Some(others)) if others < mine => other,
-            _ => self,
-        }
+        if other < self { other } else { self }
     }
 
     /// Returns how long it is until the deadline: zero if it has passed, [`Duration::MAX`] for
@@ -180,8 +191,8 @@ impl Deadline {
         self.at
     }
 
-    /// Awaits `future`, but at most until this deadline. The same as [`timeout_at`](crate::timeout_at), with an error
-    /// that names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
+    /// Awaits `future`, but at most until this deadline: [`timeout_at`](crate::timeout_at) with an error that names the
+    /// deadline. [`NEVER`](Deadline::NEVER) registers no timer.
     ///
     /// If the future is ready, it wins, even after the deadline. So if one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
@@ -209,6 +220,72 @@ impl Deadline {
     pub fn limit<F: IntoFuture>(self, future: F) -> Limited<F::IntoFuture> {
         let sleep = Sleep::new(self.instant().map_or(Tick::MAX, clock::tick_of));
         Limited { timeout: Timeout::new(future.into_future(), sleep), deadline: self }
+    }
+}
+
+impl Ord for Deadline {
+    fn cmp(&self, other: &Deadline) -> Ordering {
+        (self.at.is_none(), self.at).cmp(&(other.at.is_none(), other.at))
+    }
+}
+
+impl PartialOrd for Deadline {
+    fn partial_cmp(&self, other: &Deadline) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Deadline {
+    fn eq(&self, other: &Deadline) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Deadline {}
+
+impl Hash for Deadline {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.at.hash(state);
+    }
+}
+
+impl Add<Duration> for Deadline {
+    type Output = Deadline;
+
+    fn add(self, duration: Duration) -> Deadline {
+        Deadline { at: self.at.map(|at| at + duration.min(FAR)), ..self }
+    }
+}
+
+impl AddAssign<Duration> for Deadline {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl From<Deadline> for Instant {
+    fn from(deadline: Deadline) -> Instant {
+        deadline.at.unwrap_or_else(|| clock::instant_of(Tick::MAX))
+    }
+}
+
+impl fmt::Display for Deadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |length: Duration| length - Duration::from_nanos(u64::from(length.subsec_nanos()) % 1_000_000);
+        let when = self.at.map(|at| {
+            let now = Instant::now();
+            (millis(at - now), millis(now - at))
+        });
+        let when = match when {
+            None => "never".to_owned(),
+            Some((Duration::ZERO, Duration::ZERO)) => "now".to_owned(),
+            Some((remains, Duration::ZERO)) => format!("in {remains:?}"),
+            Some((_, passed)) => format!("{passed:?} ago"),
+        };
+        match self.name {
+            Some(name) => f.pad(&format!("`{name}`, {when}")),
+            None => f.pad(&when),
+        }
     }
 }
 
@@ -264,7 +341,11 @@ impl<F: Future> Future for Limited<F> {
 /// as the inner error.
 ///
 /// Its text names the deadline and may be sent to a client. The line that set the deadline is for your log only: it is
-/// in `Debug` and in [`set_at`](DeadlineExceeded::set_at).
+/// in `Debug` and in [`Deadline::set_at`].
+///
+/// To tell your deadline from those that other code has set, compare [`deadline`](DeadlineExceeded::deadline) with it.
+/// Two at the same instant are equal, and have passed together; if you must tell these apart, give yours a
+/// [name](Deadline::named).
 ///
 /// ```
 /// use hairspring::{Deadline, Duration};
@@ -300,13 +381,14 @@ impl DeadlineExceeded {
         DeadlineExceeded { deadline }
     }
 
-    /// Returns the deadline that has passed. Compare it with yours, to tell it from deadlines that other code has set.
+    /// Returns the deadline that has passed, with its name and the line that set it.
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration};
     /// let request = Deadline::after(Duration::ZERO).named("request");
-    /// let query = Deadline::after(Duration::ZERO).named("query");
-    /// assert_ne!(DeadlineExceeded::new(query).deadline(), request);
+    /// let error = DeadlineExceeded::new(request);
+    /// assert_eq!(error.deadline(), request);
+    /// assert_eq!(error.deadline().set_at().file(), file!());
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Deadline {
@@ -323,18 +405,6 @@ impl DeadlineExceeded {
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         self.deadline.name()
-    }
-
-    /// Returns the line that set the deadline, as [`Deadline::set_at`] does.
-    ///
-    /// ```
-    /// use hairspring::{Deadline, DeadlineExceeded, Duration};
-    /// let error = DeadlineExceeded::new(Deadline::after(Duration::ZERO));
-    /// assert_eq!(error.set_at().file(), file!());
-    /// ```
-    #[must_use]
-    pub fn set_at(&self) -> &'static Location<'static> {
-        self.deadline.set_at()
     }
 }
 
