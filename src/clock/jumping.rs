@@ -140,7 +140,8 @@ impl ClockTime for SystemTime {
 /// what is left, `deadline - boot::Instant::now()`, and add that to the other clock's `now`. What you lose is that the
 /// result is right only until the machine next sleeps.
 ///
-/// Differences saturate at zero. Sums saturate too, although none comes that far: the type holds nanoseconds in 128 bits.
+/// Differences saturate at zero. Sums saturate too, although none comes that far: the type holds nanoseconds in 128
+/// bits.
 ///
 /// ```
 /// use hairspring::{Duration, boot};

@@ -28,9 +28,9 @@
 //! them, and no task is woken unless a clock has jumped. If the host of a virtual machine stops it without telling it,
 //! none of its clocks goes on.
 //!
-//! A [`Timeout`] and an [`Interval`] of this module have all methods of the ordinary ones: they are the same types, over
-//! another sleep. A timer here costs more than an ordinary one: it also keeps a place in one list of the process, behind a lock. It
-//! needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
+//! A [`Timeout`] and an [`Interval`] of this module have all methods of the ordinary ones: they are the same types,
+//! over another sleep. A timer here costs more than an ordinary one: it also keeps a place in one list of the process,
+//! behind a lock. It needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
 //!
 //! # In tests
 //! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::suspend`
@@ -89,7 +89,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise as [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise the same as [`sleep`].
 ///
 /// # Panics
 /// In the same cases as [`hairspring::sleep`](crate::sleep()).
@@ -137,7 +137,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::over(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, but at most until `deadline`. Otherwise as [`timeout`].
+/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
 ///
 /// # Errors
 /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
@@ -186,7 +186,7 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Creates an interval that ticks at `start` and then every `period`. Otherwise as [`interval`].
+/// Creates an interval that ticks at `start` and then every `period`. Otherwise the same as [`interval`].
 ///
 /// # Panics
 /// If `period` is zero.
@@ -236,8 +236,8 @@ pub type Interval = future::Interval<Sleep>;
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It panics
-/// if it has to wait on a timer that is full or has ended; [`Try::from`](crate::Try) makes that an error.
+/// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
+/// panics if it has to wait on a timer that is full or has ended; [`Try::from`](crate::Try) makes that an error.
 ///
 /// `T` says which clock it is on: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
 ///
@@ -286,8 +286,8 @@ impl<T: ClockTime> Sleep<T> {
     /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: while it
     /// waits, whether its clock has come to the deadline, polled since or not. A reset makes it `false`.
     ///
-    /// It does not wait before its first poll, nor after a reset to a deadline that has passed. Then this returns `true`
-    /// only after a poll that is ready.
+    /// It does not wait before its first poll, nor after a reset to a deadline that has passed. Then this returns
+    /// `true` only after a poll that is ready.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -311,7 +311,8 @@ impl<T: ClockTime> Sleep<T> {
 
     /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
     ///
-    /// The task of a waiting sleep is woken at the new deadline without another poll, or at once if that has passed.
+    /// The task of a waiting sleep is woken at the new deadline without another poll, or at once if that has passed, as
+    /// with [`hairspring::Sleep::reset_at`](future::Sleep::reset_at).
     ///
     /// ```
     /// use hairspring::{Duration, boot};

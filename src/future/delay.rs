@@ -81,8 +81,9 @@ impl Delay for Sleep {
 /// A sleep whose result says whether it could wait: it resolves to `Ok` at the deadline, never before, or to the
 /// [`Error`] of a timer that is full or was shut down. Other futures panic in these cases.
 ///
-/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. A reset
-/// keeps the place of a sleep that waits. If the timer is shut down while this waits, it resolves to the error at once.
+/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. A
+/// reset keeps the place of a sleep that waits. If the timer is shut down while this waits, it resolves to the error at
+/// once.
 ///
 /// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, also of one on
 /// another clock. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`. A

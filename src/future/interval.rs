@@ -117,8 +117,8 @@ impl MissedTickBehavior {
 
 /// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
-/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] has it, ticks are
-/// a `Result<Instant, Error>`. In a [`boot::Interval`](crate::boot::Interval) they are a
+/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] has it, ticks
+/// are a `Result<Instant, Error>`. In a [`boot::Interval`](crate::boot::Interval) they are a
 /// [`boot::Instant`](crate::boot::Instant). The methods are the same for all.
 ///
 /// ```
@@ -274,7 +274,8 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
 
     /// Schedules the next tick at `deadline`. Ticks missed before that are forgotten; later ticks follow at the period.
     ///
-    /// A waiting task is woken at the new deadline without another poll, or at once if the deadline has passed.
+    /// A waiting task is woken at the new deadline without another poll, or at once if the deadline has passed, as with
+    /// [`Sleep::reset_at`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -25,8 +25,8 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 
 impl Timer {
-    /// Waits on this timer until `duration` has passed since this call, whatever runtime polls it. Otherwise as
-    /// [`hairspring::sleep`](crate::sleep()).
+    /// Waits on this timer until `duration` has passed since this call, whatever runtime polls it. Otherwise the same
+    /// as [`hairspring::sleep`](crate::sleep()).
     ///
     /// # Panics
     /// When polled before its deadline, if the timer was shut down, or if it is
@@ -45,7 +45,7 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// Waits on this timer until `deadline`, whatever runtime polls it. Otherwise as
+    /// Waits on this timer until `deadline`, whatever runtime polls it. Otherwise the same as
     /// [`hairspring::sleep_until`](crate::sleep_until).
     ///
     /// # Panics
@@ -105,8 +105,8 @@ impl Timer {
         Try::from(self.sleep_until(deadline))
     }
 
-    /// Awaits `future`, but for at most `duration` from now by this timer, whatever runtime polls it. Otherwise as
-    /// [`hairspring::timeout`](crate::timeout()).
+    /// Awaits `future`, but for at most `duration` from now by this timer, whatever runtime polls it. Otherwise the
+    /// same as [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Errors
     /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
@@ -126,7 +126,7 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// Awaits `future`, but at most until `deadline` by this timer, whatever runtime polls it. Otherwise as
+    /// Awaits `future`, but at most until `deadline` by this timer, whatever runtime polls it. Otherwise the same as
     /// [`hairspring::timeout_at`](crate::timeout_at).
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl Timer {
     }
 
     /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, and resolves to an error if the timer is full or was
-    /// shut down. Otherwise as [`try_timeout`](Timer::try_timeout).
+    /// shut down. Otherwise the same as [`try_timeout`](Timer::try_timeout).
     ///
     /// # Errors
     /// In the same cases as [`try_timeout`](Timer::try_timeout).
@@ -205,7 +205,7 @@ impl Timer {
         Timeout::over(future.into_future(), Try::from(self.sleep_until(deadline).of(TimerKind::Timeout)))
     }
 
-    /// Creates an interval on this timer that ticks at once and then every `period`. Otherwise as
+    /// Creates an interval on this timer that ticks at once and then every `period`. Otherwise the same as
     /// [`hairspring::interval`](crate::interval()). The interval keeps the timer alive.
     ///
     /// # Panics
@@ -226,7 +226,7 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// Creates an interval on this timer that ticks at `start` and then every `period`. Otherwise as
+    /// Creates an interval on this timer that ticks at `start` and then every `period`. Otherwise the same as
     /// [`hairspring::interval_at`](crate::interval_at). The interval keeps the timer alive.
     ///
     /// # Panics
@@ -274,7 +274,7 @@ impl Timer {
     }
 
     /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks are errors if the timer is full or
-    /// was shut down. Otherwise as [`try_interval`](Timer::try_interval).
+    /// was shut down. Otherwise the same as [`try_interval`](Timer::try_interval).
     ///
     /// # Panics
     /// If `period` is zero.

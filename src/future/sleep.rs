@@ -294,7 +294,9 @@ impl Sleep {
         self.get_mut().reset_at(deadline);
     }
 
-    /// Sets a new deadline: [`reset`](Sleep::reset) without the pin.
+    /// Sets a new deadline: [`reset`](Sleep::reset) without the pin. A [`Timeout`](crate::Timeout::reset_at), an
+    /// [`Interval`](crate::Interval::reset_at), a [`boot::Sleep`](crate::boot::Sleep::reset_at) and a
+    /// [`Try`](crate::Try) have a `reset_at` too, each for times on its clock.
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};

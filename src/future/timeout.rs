@@ -70,9 +70,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
-/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] has it, it resolves
-/// to a further `Result`. In a [`boot::Timeout`](crate::boot::Timeout) and a [`wall::Timeout`](crate::wall::Timeout), the
-/// deadlines are on another clock. The methods are the same for all.
+/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] has it, it
+/// resolves to a further `Result`. In a [`boot::Timeout`](crate::boot::Timeout) and a
+/// [`wall::Timeout`](crate::wall::Timeout), the deadlines are on another clock. The methods are the same for all.
 ///
 /// [`Timer::try_timeout`]: crate::Timer::try_timeout
 ///

@@ -1,8 +1,8 @@
 //! Timers on the wall clock, which may be set.
 //!
 //! Use them for times of day: "at 03:00", "each full minute", "until the shop closes". For how long something may take,
-//! use the timers of the crate's root or of [`boot`](crate::boot): nobody can set their clocks. So there are no `sleep`,
-//! `timeout` and `interval` with a duration here.
+//! use the timers of the crate's root or of [`boot`](crate::boot): nobody can set their clocks. So there are no
+//! `sleep`, `timeout` and `interval` with a duration here.
 //!
 //! ```
 //! use hairspring::{Duration, wall};

@@ -3,7 +3,7 @@
 //!
 //! # See also
 //! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
-//!   [`Pause::grace`], [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
+//!   [`pause_with_grace`], [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
 //! - [`settle`](settle()) and [`advance_and_settle`], to wait until all is quiet.
 //! - [`pending`](pending()) and [`assert_no_timers_left`], for what waits; [`bubble`](bubble()) and [`Bubble`], for a
 //!   test that must come to an end.

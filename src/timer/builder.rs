@@ -77,8 +77,8 @@ pub enum BuildError {
     Alarm {
         /// The alarm that was set.
         alarm: Alarm,
-        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs. Otherwise
-        /// the kind of the error with which the system refused it.
+        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs.
+        /// Otherwise the kind of the error with which the system refused it.
         kind: io::ErrorKind,
         /// The reason in words.
         reason: String,
