@@ -271,7 +271,7 @@ impl From<Deadline> for Instant {
 
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = |length: Duration| length - Duration::from_nanos(u64::from(length.subsec_nanos()) % 1_000_000);
+        let millis = |length: Duration| Duration::new(length.as_secs(), length.subsec_millis() * 1_000_000);
         let when = self.at.map(|at| {
             let now = Instant::now();
             (millis(at - now), millis(now - at))
