@@ -86,7 +86,8 @@ impl Delay for Sleep {
 /// once.
 ///
 /// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, also of one on
-/// another clock. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`. A
+/// another clock. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`; one that was
+/// refused has not elapsed. To await it and keep it, await `&mut it`: `&mut *it` is the sleep, which panics. A
 /// [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) that waits on one returns such errors too.
 ///
 /// # Cancel safety
