@@ -59,7 +59,7 @@ async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let stream = TokioIo::new(TimeoutStream::new(stream).write_timeout(LIMIT));
+        let stream = TokioIo::new(TimeoutStream::new(stream).with_write_timeout(LIMIT));
         tokio::spawn(server.serve_connection(stream, service_fn(answer))); // fails if the client is cut off
     }
 }

@@ -24,7 +24,8 @@ async fn no_public_type_prints_ticks() {
     shows_no_tick(&(&timer, &driver, &waits, timer.metrics(), timer.try_sleep(HOUR), Timer::builder()));
     shows_no_tick(&(interval(HOUR), timeout(HOUR, std::future::pending::<()>())));
     shows_no_tick(&Deadline::after(HOUR).limit(std::future::pending::<()>()));
-    let mut limited = TimeoutStream::new(tokio::io::duplex(1).0).idle_timeout(HOUR).deadline(waits.deadline());
+    let mut limited =
+        TimeoutStream::new(tokio::io::duplex(1).0).with_idle_timeout(HOUR).with_deadline(waits.deadline());
     assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer has gone");
     shows_no_tick(&limited);
 

@@ -52,7 +52,11 @@ fn bytes_that_move_do_not_touch_the_timer() {
         runtime.block_on(async {
             let (connection, peer) = connection();
             let last = Instant::now() + 4 * HOUR;
-            let connection = connection.read_timeout(HOUR).write_timeout(HOUR).idle_timeout(2 * HOUR).deadline(last);
+            let connection = connection
+                .with_read_timeout(HOUR)
+                .with_write_timeout(HOUR)
+                .with_idle_timeout(2 * HOUR)
+                .with_deadline(last);
             ping_pong(connection, peer, 1_000).await;
             let metrics = Timer::current().metrics();
             assert!(metrics.registered() <= 2, "one for each direction at most: {metrics:?}");
@@ -69,7 +73,7 @@ fn two_sleeps_at_most_are_registered_in_the_time_of_a_limit() {
     for runtime in unpaused() {
         runtime.block_on(async {
             let (connection, mut peer) = connection();
-            let mut connection = connection.idle_timeout(LIMIT);
+            let mut connection = connection.with_idle_timeout(LIMIT);
             let start = Instant::now();
             for _ in 0..200 {
                 // On a machine that stalls, this may time out. The bound holds all the same.

@@ -99,7 +99,7 @@ impl AsyncWrite for Fake {
 #[tokio::test(start_paused = true)]
 async fn a_read_fails_at_its_limit_and_the_next_has_the_whole_time_again() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.read_timeout(ms(30));
+    let mut connection = connection.with_read_timeout(ms(30));
     for _ in 0..2 {
         let start = Instant::now();
         assert_eq!(exceeded(connection.read_u8().await), (Limit::Read, ms(30)));
@@ -115,7 +115,7 @@ async fn a_read_fails_at_its_limit_and_the_next_has_the_whole_time_again() {
 #[tokio::test(start_paused = true)]
 async fn the_read_limit_counts_only_while_a_read_waits() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.read_timeout(ms(30));
+    let mut connection = connection.with_read_timeout(ms(30));
     for _ in 0..3 {
         sleep(HOUR).await;
         let mut read = pin!(connection.read_u8());
@@ -133,7 +133,7 @@ async fn the_read_limit_counts_only_while_a_read_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_nobody_takes_fails_at_its_limit_and_loses_nothing() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.write_timeout(ms(30)).idle_timeout(ms(10));
+    let mut connection = connection.with_write_timeout(ms(30)).with_idle_timeout(ms(10));
     connection.write_all(b"1234").await.unwrap();
     let start = Instant::now();
     assert_eq!(exceeded(connection.write(b"5").await), (Limit::Write, ms(30)));
@@ -147,7 +147,10 @@ async fn a_write_that_nobody_takes_fails_at_its_limit_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flush_and_a_shutdown_are_limited_as_a_write_is() {
-    let mut stream = TimeoutStream::new(Fake::default()).write_timeout(ms(30)).read_timeout(ms(1)).idle_timeout(ms(1));
+    let mut stream = TimeoutStream::new(Fake::default())
+        .with_write_timeout(ms(30))
+        .with_read_timeout(ms(1))
+        .with_idle_timeout(ms(1));
     let start = Instant::now();
     assert_eq!(exceeded(stream.flush().await), (Limit::Write, ms(30)));
     assert_eq!(exceeded(stream.shutdown().await), (Limit::Write, ms(30)));
@@ -158,7 +161,7 @@ async fn a_flush_and_a_shutdown_are_limited_as_a_write_is() {
 #[tokio::test(start_paused = true)]
 async fn silence_is_that_of_both_directions_and_counts_from_the_last_byte() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.idle_timeout(ms(30));
+    let mut connection = connection.with_idle_timeout(ms(30));
     let start = Instant::now();
     for step in 0..10 {
         let mut read = pin!(connection.read_u8());
@@ -188,7 +191,7 @@ async fn silence_is_that_of_both_directions_and_counts_from_the_last_byte() {
 #[tokio::test(start_paused = true)]
 async fn flushes_and_empty_reads_are_no_bytes() {
     let fake = Fake { flush: Answer::Done(0), ..Fake::default() };
-    let mut stream = TimeoutStream::new(fake).idle_timeout(ms(30));
+    let mut stream = TimeoutStream::new(fake).with_idle_timeout(ms(30));
     let start = Instant::now();
     sleep(ms(20)).await;
     stream.flush().await.unwrap();
@@ -201,7 +204,7 @@ async fn flushes_and_empty_reads_are_no_bytes() {
 #[tokio::test(start_paused = true)]
 async fn a_write_in_progress_is_not_idle_and_silence_counts_from_its_end() {
     let (connection, mut peer) = connection();
-    let (mut reader, mut writer) = tokio::io::split(connection.idle_timeout(ms(30)));
+    let (mut reader, mut writer) = tokio::io::split(connection.with_idle_timeout(ms(30)));
     let start = Instant::now();
     let reading = tokio::spawn(async move { (exceeded(reader.read_u8().await), start.elapsed()) });
     let writing = tokio::spawn(async move { writer.write_all(b"12345").await.map(|()| start.elapsed()) });
@@ -214,7 +217,7 @@ async fn a_write_in_progress_is_not_idle_and_silence_counts_from_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flush_in_progress_is_not_idle_either() {
-    let mut stream = TimeoutStream::new(Fake::default()).idle_timeout(ms(30));
+    let mut stream = TimeoutStream::new(Fake::default()).with_idle_timeout(ms(30));
     let start = Instant::now();
     assert!(poll(&mut pin!(stream.flush())).is_pending());
     sleep(ms(290)).await;
@@ -233,7 +236,7 @@ async fn a_flush_in_progress_is_not_idle_either() {
 #[tokio::test(start_paused = true)]
 async fn a_write_is_in_progress_until_its_own_limit_even_if_it_was_dropped() {
     let (connection, _peer) = connection();
-    let mut connection = connection.idle_timeout(ms(30)).write_timeout(ms(100));
+    let mut connection = connection.with_idle_timeout(ms(30)).with_write_timeout(ms(100));
     connection.write_all(b"1234").await.unwrap();
     let start = Instant::now();
     assert!(poll(&mut pin!(connection.write_u8(5))).is_pending());
@@ -245,7 +248,7 @@ async fn a_write_is_in_progress_until_its_own_limit_even_if_it_was_dropped() {
 async fn a_drip_of_bytes_does_not_put_off_the_deadline_and_neither_does_a_flood() {
     let (connection, mut peer) = connection();
     let start = Instant::now();
-    let mut connection = connection.read_timeout(ms(30)).idle_timeout(ms(30)).deadline(start + ms(205));
+    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(30)).with_deadline(start + ms(205));
     let drip = tokio::spawn(async move {
         loop {
             sleep(ms(20)).await;
@@ -267,7 +270,7 @@ async fn a_drip_of_bytes_does_not_put_off_the_deadline_and_neither_does_a_flood(
     drip.await.unwrap();
 
     let full = Fake { read: Answer::Done(1), write: Answer::Done(1), flush: Answer::Done(0), ..Fake::default() };
-    let mut flood = TimeoutStream::new(full).deadline(Instant::now() + ms(5));
+    let mut flood = TimeoutStream::new(full).with_deadline(Instant::now() + ms(5));
     assert_eq!(flood.read_u8().await.unwrap(), 7);
     sleep(ms(5)).await;
     assert_eq!(exceeded(flood.read_u8().await), (Limit::Deadline, ms(5)));
@@ -284,7 +287,7 @@ async fn a_drip_of_bytes_does_not_put_off_the_deadline_and_neither_does_a_flood(
 async fn of_several_limits_the_deadline_is_named_or_else_the_first_however_late_the_task_is() {
     for (last, expected) in [(None, (Limit::Idle, ms(20))), (Some(ms(25)), (Limit::Deadline, ms(25)))] {
         let (connection, _peer) = connection();
-        let mut connection = connection.read_timeout(ms(30)).idle_timeout(ms(20));
+        let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(20));
         connection.set_deadline(last.map(|last| Instant::now() + last));
         let mut read = pin!(connection.read_u8());
         assert!(poll(&mut read).is_pending());
@@ -297,7 +300,7 @@ async fn of_several_limits_the_deadline_is_named_or_else_the_first_however_late_
 async fn two_tasks_that_share_a_split_connection_are_both_woken() {
     let (connection, _peer) = connection();
     let start = Instant::now();
-    let mut connection = connection.read_timeout(ms(30)).write_timeout(ms(50));
+    let mut connection = connection.with_read_timeout(ms(30)).with_write_timeout(ms(50));
     connection.write_all(b"1234").await.unwrap();
     let (mut reader, mut writer) = tokio::io::split(connection);
     let reading = tokio::spawn(async move { (exceeded(reader.read_u8().await), start.elapsed()) });
@@ -345,7 +348,7 @@ async fn a_limit_that_is_changed_while_a_read_waits_counts_from_the_change() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_was_dropped_while_it_waited_counts_on_until_the_limit_is_set_again() {
     let (connection, _peer) = connection();
-    let mut connection = connection.read_timeout(ms(30));
+    let mut connection = connection.with_read_timeout(ms(30));
     let start = Instant::now();
     assert!(poll(&mut pin!(connection.read_u8())).is_pending());
     sleep(ms(20)).await;
@@ -366,7 +369,7 @@ fn on_a_clock_that_is_moved_by_hand_silence_ends_to_the_nanosecond() {
     common::current_thread().block_on(async {
         Timer::builder().clock(&clock).install().unwrap();
         let (connection, mut peer) = connection();
-        let mut connection = connection.idle_timeout(ms(100));
+        let mut connection = connection.with_idle_timeout(ms(100));
         for _ in 0..1_000 {
             let (woken, waker) = Wakes::new();
             assert!(poll_read(&mut connection, &waker).is_pending());
@@ -391,7 +394,7 @@ fn on_a_clock_that_is_moved_by_hand_silence_ends_to_the_nanosecond() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_wait_moves_no_paused_clock() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.read_timeout(ms(30)).idle_timeout(ms(50)).write_timeout(ms(20));
+    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(50)).with_write_timeout(ms(20));
     let mut read = pin!(connection.read_u8());
     assert!(poll(&mut read).is_pending());
     peer.write_u8(1).await.unwrap();
@@ -411,7 +414,7 @@ async fn what_does_not_wait_moves_no_paused_clock() {
 #[tokio::test(start_paused = true)]
 async fn zero_fails_what_has_to_wait_and_nothing_else() {
     let (connection, mut peer) = connection();
-    let mut connection = connection.read_timeout(Duration::ZERO).write_timeout(Duration::ZERO);
+    let mut connection = connection.with_read_timeout(Duration::ZERO).with_write_timeout(Duration::ZERO);
     let start = Instant::now();
     assert_eq!(exceeded(connection.read_u8().await), (Limit::Read, Duration::ZERO));
     connection.write_all(b"1234").await.unwrap();
@@ -421,7 +424,7 @@ async fn zero_fails_what_has_to_wait_and_nothing_else() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     connection.set_read_timeout(None);
     connection.set_idle_timeout(Some(Duration::ZERO));
-    assert_eq!(connection.get_idle_timeout(), Some(ms(1)));
+    assert_eq!(connection.idle_timeout(), Some(ms(1)));
     assert_eq!(exceeded(connection.read_u8().await), (Limit::Idle, ms(1)));
     assert_eq!(start.elapsed(), ms(1));
 }
@@ -430,7 +433,7 @@ async fn zero_fails_what_has_to_wait_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn the_shortest_idle_limit_and_a_write_in_progress_do_not_spin() {
     let (connection, _peer) = connection();
-    let (mut reader, mut writer) = tokio::io::split(connection.idle_timeout(Duration::ZERO));
+    let (mut reader, mut writer) = tokio::io::split(connection.with_idle_timeout(Duration::ZERO));
     let writing = tokio::spawn(async move { writer.write_all(b"12345").await });
     let reading = tokio::spawn(async move { reader.read_u8().await });
     sleep(ms(50)).await;
@@ -446,8 +449,12 @@ async fn the_longest_limits_never_pass_early() {
     for longest in longest() {
         let (connection, mut peer) = connection();
         let far = Instant::now() + longest;
-        let connection = connection.read_timeout(longest).write_timeout(longest).idle_timeout(longest).deadline(far);
-        assert_eq!(connection.get_read_timeout(), Some(longest));
+        let connection = connection
+            .with_read_timeout(longest)
+            .with_write_timeout(longest)
+            .with_idle_timeout(longest)
+            .with_deadline(far);
+        assert_eq!(connection.read_timeout(), Some(longest));
         let (mut reader, mut writer) = tokio::io::split(connection);
         let reading = tokio::spawn(async move { reader.read_u8().await });
         let writing = tokio::spawn(async move { writer.write_all(b"12345").await });
@@ -463,7 +470,7 @@ async fn the_longest_limits_never_pass_early() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_fails_the_first_operation() {
     let (connection, _peer) = connection();
-    let mut connection = connection.deadline(Instant::now() - HOUR);
+    let mut connection = connection.with_deadline(Instant::now() - HOUR);
     assert_eq!(exceeded(connection.read_u8().await), (Limit::Deadline, Duration::ZERO));
     connection.set_deadline(None);
     connection.write_u8(1).await.unwrap();
@@ -472,13 +479,14 @@ async fn a_deadline_in_the_past_fails_the_first_operation() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_stream_and_its_errors_are_handed_on() {
     let (connection, peer) = connection();
-    let mut connection = connection.read_timeout(ms(30)).idle_timeout(ms(30));
+    let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(30));
     drop(peer);
     assert_eq!(connection.read(&mut [0]).await.unwrap(), 0);
 
     let kind = ErrorKind::TimedOut; // as a system reports it
     let fake = Fake { read: Answer::Fails(kind), write: Answer::Fails(kind), ..Fake::default() };
-    let mut stream = TimeoutStream::new(fake).read_timeout(ms(30)).idle_timeout(ms(30)).write_timeout(ms(30));
+    let mut stream =
+        TimeoutStream::new(fake).with_read_timeout(ms(30)).with_idle_timeout(ms(30)).with_write_timeout(ms(30));
     for error in [stream.read_u8().await.unwrap_err(), stream.write_u8(1).await.unwrap_err()] {
         assert_eq!(error.kind(), kind);
         assert!(error.get_ref().is_none(), "this is no limit of ours");
@@ -487,7 +495,7 @@ async fn the_end_of_the_stream_and_its_errors_are_handed_on() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_panic_of_the_inner_stream_the_limits_still_hold() {
-    let mut stream = TimeoutStream::new(Fake::default()).read_timeout(ms(30));
+    let mut stream = TimeoutStream::new(Fake::default()).with_read_timeout(ms(30));
     let start = Instant::now();
     assert!(poll_read(&mut stream, Waker::noop()).is_pending());
     stream.get_mut().read = Answer::Panics;
@@ -504,7 +512,7 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     let mut other = timer.try_sleep(HOUR);
     assert!(poll(&mut other).is_pending());
     let (connection, mut peer) = connection();
-    let mut connection = connection.read_timeout(HOUR);
+    let mut connection = connection.with_read_timeout(HOUR);
     let inner = |error: io::Error| *error.get_ref().unwrap().downcast_ref::<hairspring::error::Error>().unwrap();
     assert!(inner(connection.read_u8().await.unwrap_err()).is_at_capacity());
     // What need not wait needs no timer.
@@ -514,12 +522,29 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "there is room again");
 }
 
+#[tokio::test(start_paused = true)]
+async fn limits_go_by_the_timer_that_was_chosen() {
+    let timer = Timer::builder().build().unwrap();
+    let (ours, _peer) = duplex(1);
+    let mut connection = TimeoutStream::with_timer(ours, &timer).with_idle_timeout(HOUR).with_write_timeout(ms(30));
+    assert_eq!((connection.read_timeout(), connection.write_timeout()), (None, Some(ms(30))));
+    assert_eq!((connection.idle_timeout(), connection.deadline()), (Some(HOUR), None));
+    let start = Instant::now();
+    assert_eq!(exceeded(connection.write_all(b"two").await), (Limit::Write, ms(30)));
+    assert_eq!(start.elapsed(), ms(30));
+    assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (1, 0));
+    timer.shutdown();
+    let error = connection.write_all(b"two").await.unwrap_err();
+    let inner: &hairspring::error::Error = error.get_ref().unwrap().downcast_ref().unwrap();
+    assert!(error.kind() == ErrorKind::Other && inner.is_shutdown());
+}
+
 /// Whether the shutdown comes before the read or while it waits.
 #[tokio::test]
 async fn after_its_timer_was_shut_down_a_limit_passes_when_it_would_have() {
     for waits in [false, true] {
         let (connection, mut peer) = connection();
-        let mut connection = connection.read_timeout(ms(20));
+        let mut connection = connection.with_read_timeout(ms(20));
         let timer = Timer::builder().install().unwrap();
         let start = Instant::now();
         let mut read = Box::pin(connection.read_u8());
@@ -541,7 +566,7 @@ fn a_read_that_holds_up_the_end_of_its_runtime_fails_with_the_timers_error() {
     must_end(|| {
         for runtime in both_flavours() {
             let (connection, _peer) = connection();
-            let mut connection = connection.read_timeout(HOUR);
+            let mut connection = connection.with_read_timeout(HOUR);
             let (sender, started) = std::sync::mpsc::channel();
             let read = runtime.spawn_blocking(move || {
                 sender.send(()).unwrap();
@@ -560,7 +585,7 @@ fn a_read_that_holds_up_the_end_of_its_runtime_fails_with_the_timers_error() {
 #[tokio::test]
 async fn vectored_writes_are_handed_on() {
     let fake = Fake { write: Answer::Done(3), ..Fake::default() };
-    let mut stream = TimeoutStream::new(fake).write_timeout(HOUR);
+    let mut stream = TimeoutStream::new(fake).with_write_timeout(HOUR);
     assert!(stream.is_write_vectored());
     assert!(!TimeoutStream::new(tokio_test::io::Builder::new().build()).is_write_vectored());
     let slices = [IoSlice::new(b"ab"), IoSlice::new(b"c")];
@@ -571,7 +596,7 @@ async fn vectored_writes_are_handed_on() {
 #[tokio::test(start_paused = true)]
 async fn buffered_reads_are_limited_too() {
     let (ours, mut peer) = duplex(64);
-    let mut lines = TimeoutStream::new(BufReader::new(ours)).read_timeout(ms(30)).idle_timeout(ms(50));
+    let mut lines = TimeoutStream::new(BufReader::new(ours)).with_read_timeout(ms(30)).with_idle_timeout(ms(50));
     peer.write_all(b"one\ntwo\nthr").await.unwrap();
     let mut line = String::new();
     for expected in ["one\n", "two\n"] {
@@ -604,7 +629,7 @@ fn generic_code_takes_it_over_tcp_on_every_runtime() {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (connection, _) = listener.accept().await.unwrap();
-            let limited = TimeoutStream::new(connection).idle_timeout(ms(50)).write_timeout(HOUR);
+            let limited = TimeoutStream::new(connection).with_idle_timeout(ms(50)).with_write_timeout(HOUR);
             let served = tokio::spawn(serve(limited));
             let start = Instant::now();
             client.write_all(b"over the network").await.unwrap();
@@ -627,7 +652,7 @@ impl AsyncRead for Pinned {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_must_not_move_is_pinned_with_it() {
-    let mut stream = pin!(TimeoutStream::new(Pinned(Fake::default(), PhantomPinned)).read_timeout(ms(30)));
+    let mut stream = pin!(TimeoutStream::new(Pinned(Fake::default(), PhantomPinned)).with_read_timeout(ms(30)));
     assert_eq!(exceeded(stream.read_u8().await), (Limit::Read, ms(30)));
     let _inner: Pin<&mut Pinned> = stream.as_mut().get_pin_mut();
 }
@@ -636,7 +661,7 @@ async fn a_stream_that_must_not_move_is_pinned_with_it() {
 #[tokio::test(start_paused = true)]
 async fn the_last_waker_is_the_one_woken() {
     let (connection, _peer) = connection();
-    let mut connection = connection.read_timeout(ms(30));
+    let mut connection = connection.with_read_timeout(ms(30));
     let (before, old) = Wakes::new();
     let (after, new) = Wakes::new();
     assert!(poll_with(&mut pin!(connection.read_u8()), &old).is_pending());
@@ -651,7 +676,7 @@ async fn the_last_waker_is_the_one_woken() {
 
 #[tokio::test]
 async fn it_prints_its_limits() {
-    let printed = format!("{:?}", TimeoutStream::new(7).read_timeout(ms(30)).idle_timeout(HOUR));
+    let printed = format!("{:?}", TimeoutStream::new(7).with_read_timeout(ms(30)).with_idle_timeout(HOUR));
     for shown in ["stream: 7", "read_timeout: Some(30ms)", "write_timeout: None", "idle_timeout: Some(3600s)"] {
         assert!(printed.contains(shown), "{printed}");
     }

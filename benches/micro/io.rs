@@ -20,11 +20,11 @@ const LIMIT: Duration = Duration::from_secs(30);
 const BARE: &str = "bare";
 
 fn ours<S>(stream: S) -> TimeoutStream<S> {
-    TimeoutStream::new(stream).read_timeout(LIMIT).write_timeout(LIMIT)
+    TimeoutStream::new(stream).with_read_timeout(LIMIT).with_write_timeout(LIMIT)
 }
 
 fn all_limits<S>(stream: S) -> TimeoutStream<S> {
-    ours(stream).idle_timeout(LIMIT).deadline(hairspring::Instant::now() + 100 * LIMIT)
+    ours(stream).with_idle_timeout(LIMIT).with_deadline(hairspring::Instant::now() + 100 * LIMIT)
 }
 
 fn theirs<S: AsyncRead + AsyncWrite>(stream: S) -> Pin<Box<tokio_io_timeout::TimeoutStream<S>>> {

@@ -46,10 +46,10 @@ pub(super) enum Side {
 }
 
 impl Limits {
-    #[track_caller]
-    pub(super) fn none() -> Limits {
+    /// No limits yet. The two sleeps have no deadline.
+    pub(super) fn over(sleeps: [Sleep; 2]) -> Limits {
         Limits {
-            directions: [Direction::new(), Direction::new()],
+            directions: sleeps.map(Direction::new),
             idle: None,
             last_activity: Tick::ZERO,
             deadline: None,
@@ -202,9 +202,8 @@ impl Limits {
 }
 
 impl Direction {
-    #[track_caller]
-    fn new() -> Direction {
-        Direction { timeout: None, waits_since: None, sleep: LazySleep::new(Sleep::new(Tick::MAX)), waker: None }
+    fn new(sleep: Sleep) -> Direction {
+        Direction { timeout: None, waits_since: None, sleep: LazySleep::new(sleep), waker: None }
     }
 
     /// When the timeout of the operation that waits ends.
@@ -260,7 +259,7 @@ pub enum Limit {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let (connection, _silent_peer) = tokio::io::duplex(64);
-/// let mut connection = TimeoutStream::new(connection).read_timeout(Duration::from_millis(5));
+/// let mut connection = TimeoutStream::new(connection).with_read_timeout(Duration::from_millis(5));
 /// let error = connection.read_u8().await.unwrap_err();
 /// let exceeded: &LimitExceeded = error.get_ref().unwrap().downcast_ref().unwrap();
 /// assert_eq!(exceeded.limit(), Limit::Read);

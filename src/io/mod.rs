@@ -7,7 +7,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let (connection, _silent_peer) = tokio::io::duplex(64);
-//! let mut connection = TimeoutStream::new(connection).idle_timeout(Duration::from_millis(5));
+//! let mut connection = TimeoutStream::new(connection).with_idle_timeout(Duration::from_millis(5));
 //! let error = connection.read_u8().await.unwrap_err();
 //! assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 //! assert_eq!(error.to_string(), "the idle timeout of 5ms has passed");
@@ -25,7 +25,10 @@ use std::time::Duration;
 use pin_project::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
+use crate::future::Sleep;
+use crate::timer::Timer;
+use crate::wheel::Tick;
 use limits::{Limits, Side};
 
 pub use limits::{Limit, LimitExceeded};
@@ -60,7 +63,7 @@ pub use limits::{Limit, LimitExceeded};
 /// fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner
 /// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most
 /// a second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
-/// timer that the runtime makes next. Nothing panics.
+/// timer that the runtime makes next, unless you chose the timer by [`with_timer`](Self::with_timer). Nothing panics.
 ///
 /// # Cancel safety
 /// An operation is as cancel safe as that of the inner stream. Limits cannot see that an operation was dropped while it
@@ -76,9 +79,9 @@ pub use limits::{Limit, LimitExceeded};
 /// # async fn main() -> std::io::Result<()> {
 /// let (connection, mut peer) = tokio::io::duplex(64);
 /// let mut connection = TimeoutStream::new(connection)
-///     .idle_timeout(Duration::from_secs(60))
-///     .write_timeout(Duration::from_secs(10))
-///     .deadline(Instant::now() + Duration::from_secs(3_600));
+///     .with_idle_timeout(Duration::from_secs(60))
+///     .with_write_timeout(Duration::from_secs(10))
+///     .with_deadline(Instant::now() + Duration::from_secs(3_600));
 /// peer.write_all(b"ping").await?;
 /// let mut request = [0; 4];
 /// connection.read_exact(&mut request).await?;
@@ -103,11 +106,34 @@ impl<S> TimeoutStream<S> {
     /// ```
     /// use hairspring::{Duration, io::TimeoutStream};
     /// let (connection, _peer) = tokio::io::duplex(64);
-    /// let _connection = TimeoutStream::new(connection).read_timeout(Duration::from_secs(10));
+    /// let _connection = TimeoutStream::new(connection).with_read_timeout(Duration::from_secs(10));
     /// ```
     #[track_caller]
     pub fn new(stream: S) -> TimeoutStream<S> {
-        TimeoutStream { stream, limits: Limits::none() }
+        TimeoutStream { stream, limits: Limits::over([Sleep::new(Tick::MAX), Sleep::new(Tick::MAX)]) }
+    }
+
+    /// Wraps a stream, without limits. Those that you set go by `timer`, whatever runtime polls, and keep it from ending
+    /// for want of a handle. After its [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails
+    /// with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, io::TimeoutStream};
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// let timer = Timer::builder().name("connections").build().unwrap();
+    /// let (connection, _silent_peer) = tokio::io::duplex(64);
+    /// let mut connection = TimeoutStream::with_timer(connection, &timer).with_read_timeout(Duration::from_secs(10));
+    /// assert!(connection.read_u8().await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_timer(stream: S, timer: &Timer) -> TimeoutStream<S> {
+        let never = clock::instant_of(Tick::MAX);
+        TimeoutStream { stream, limits: Limits::over([timer.sleep_until(never), timer.sleep_until(never)]) }
     }
 
     /// Limits how long a read may wait. The time counts from the first poll that has to wait, so it does not count
@@ -126,16 +152,16 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Read, timeout);
     }
 
-    /// The same as [`set_read_timeout`](Self::set_read_timeout), for chaining.
+    /// Returns the stream with this limit, for chaining: see [`set_read_timeout`](Self::set_read_timeout).
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
     /// # let (connection, _peer) = tokio::io::duplex(64);
-    /// let connection = TimeoutStream::new(connection).read_timeout(Duration::from_secs(10));
-    /// assert_eq!(connection.get_read_timeout(), Some(Duration::from_secs(10)));
+    /// let connection = TimeoutStream::new(connection).with_read_timeout(Duration::from_secs(10));
+    /// assert_eq!(connection.read_timeout(), Some(Duration::from_secs(10)));
     /// ```
     #[must_use]
-    pub fn read_timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_read_timeout(mut self, timeout: Duration) -> Self {
         self.set_read_timeout(Some(timeout));
         self
     }
@@ -144,10 +170,10 @@ impl<S> TimeoutStream<S> {
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
-    /// assert_eq!(TimeoutStream::new(()).get_read_timeout(), None);
+    /// assert_eq!(TimeoutStream::new(()).read_timeout(), None);
     /// ```
     #[must_use]
-    pub fn get_read_timeout(&self) -> Option<Duration> {
+    pub fn read_timeout(&self) -> Option<Duration> {
         self.limits.timeout(Side::Read)
     }
 
@@ -166,16 +192,16 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Write, timeout);
     }
 
-    /// The same as [`set_write_timeout`](Self::set_write_timeout), for chaining.
+    /// Returns the stream with this limit, for chaining: see [`set_write_timeout`](Self::set_write_timeout).
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
     /// # let (connection, _peer) = tokio::io::duplex(64);
-    /// let connection = TimeoutStream::new(connection).write_timeout(Duration::from_secs(10));
-    /// assert_eq!(connection.get_write_timeout(), Some(Duration::from_secs(10)));
+    /// let connection = TimeoutStream::new(connection).with_write_timeout(Duration::from_secs(10));
+    /// assert_eq!(connection.write_timeout(), Some(Duration::from_secs(10)));
     /// ```
     #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_write_timeout(mut self, timeout: Duration) -> Self {
         self.set_write_timeout(Some(timeout));
         self
     }
@@ -184,10 +210,10 @@ impl<S> TimeoutStream<S> {
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
-    /// assert_eq!(TimeoutStream::new(()).get_write_timeout(), None);
+    /// assert_eq!(TimeoutStream::new(()).write_timeout(), None);
     /// ```
     #[must_use]
-    pub fn get_write_timeout(&self) -> Option<Duration> {
+    pub fn write_timeout(&self) -> Option<Duration> {
         self.limits.timeout(Side::Write)
     }
 
@@ -209,16 +235,16 @@ impl<S> TimeoutStream<S> {
         self.limits.set_idle(timeout);
     }
 
-    /// The same as [`set_idle_timeout`](Self::set_idle_timeout), for chaining.
+    /// Returns the stream with this limit, for chaining: see [`set_idle_timeout`](Self::set_idle_timeout).
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
     /// # let (connection, _peer) = tokio::io::duplex(64);
-    /// let connection = TimeoutStream::new(connection).idle_timeout(Duration::from_secs(60));
-    /// assert_eq!(connection.get_idle_timeout(), Some(Duration::from_secs(60)));
+    /// let connection = TimeoutStream::new(connection).with_idle_timeout(Duration::from_secs(60));
+    /// assert_eq!(connection.idle_timeout(), Some(Duration::from_secs(60)));
     /// ```
     #[must_use]
-    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.set_idle_timeout(Some(timeout));
         self
     }
@@ -227,10 +253,10 @@ impl<S> TimeoutStream<S> {
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
-    /// assert_eq!(TimeoutStream::new(()).get_idle_timeout(), None);
+    /// assert_eq!(TimeoutStream::new(()).idle_timeout(), None);
     /// ```
     #[must_use]
-    pub fn get_idle_timeout(&self) -> Option<Duration> {
+    pub fn idle_timeout(&self) -> Option<Duration> {
         self.limits.idle()
     }
 
@@ -249,17 +275,17 @@ impl<S> TimeoutStream<S> {
         self.limits.set_deadline(deadline);
     }
 
-    /// The same as [`set_deadline`](Self::set_deadline), for chaining.
+    /// Returns the stream with this limit, for chaining: see [`set_deadline`](Self::set_deadline).
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, io::TimeoutStream};
     /// # let (connection, _peer) = tokio::io::duplex(64);
     /// let last = Instant::now() + Duration::from_secs(3_600);
-    /// let connection = TimeoutStream::new(connection).deadline(last);
-    /// assert_eq!(connection.get_deadline(), Some(last));
+    /// let connection = TimeoutStream::new(connection).with_deadline(last);
+    /// assert_eq!(connection.deadline(), Some(last));
     /// ```
     #[must_use]
-    pub fn deadline(mut self, deadline: Instant) -> Self {
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
         self.set_deadline(Some(deadline));
         self
     }
@@ -268,10 +294,10 @@ impl<S> TimeoutStream<S> {
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
-    /// assert_eq!(TimeoutStream::new(()).get_deadline(), None);
+    /// assert_eq!(TimeoutStream::new(()).deadline(), None);
     /// ```
     #[must_use]
-    pub fn get_deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.limits.deadline()
     }
 
@@ -388,10 +414,10 @@ impl<S: fmt::Debug> fmt::Debug for TimeoutStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TimeoutStream")
             .field("stream", &self.stream)
-            .field("read_timeout", &self.get_read_timeout())
-            .field("write_timeout", &self.get_write_timeout())
-            .field("idle_timeout", &self.get_idle_timeout())
-            .field("deadline", &self.get_deadline())
+            .field("read_timeout", &self.read_timeout())
+            .field("write_timeout", &self.write_timeout())
+            .field("idle_timeout", &self.idle_timeout())
+            .field("deadline", &self.deadline())
             .finish_non_exhaustive()
     }
 }

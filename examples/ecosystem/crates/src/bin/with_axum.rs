@@ -36,8 +36,8 @@ impl axum::serve::Listener for Limited {
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.0).await; // axum's, which tries again after an error
-        let limited = TimeoutStream::new(stream).idle_timeout(IDLE).write_timeout(WRITE);
-        (limited.deadline(Instant::now() + LONGEST), address)
+        let limited = TimeoutStream::new(stream).with_idle_timeout(IDLE).with_write_timeout(WRITE);
+        (limited.with_deadline(Instant::now() + LONGEST), address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
