@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use common::{HOUR, both_flavours, longest, ms, must_end, panic_message};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hairspring::error::Elapsed;
-use hairspring::stream::IntervalStream;
-use hairspring::{Duration, Instant, StreamExt, interval, interval_at, sleep};
+use hairspring::stream::{self as ours, IntervalStream};
+use hairspring::{Duration, Instant, StreamExt, Timer, interval, interval_at, sleep};
 use tokio::sync::mpsc;
 use tokio::time::advance;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
@@ -313,6 +313,200 @@ async fn a_debounce_of_zero_gives_what_came_together_once() {
     assert_pending!(items.poll_next());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_debounce_with_a_longest_wait_gives_the_latest_item_though_there_is_no_silence() {
+    let (sender, items) = channel();
+    let mut items = task::spawn(items.debounce(ms(100)).max_wait(ms(250)));
+    // The wait counts from the first item that is held back, each time.
+    for first in [10_u64, 20] {
+        advance(HOUR).await;
+        for number in first..first + 5 {
+            sender.send(number).unwrap();
+            assert_pending!(items.poll_next());
+            advance(ms(50)).await;
+        }
+        assert!(items.is_woken());
+        sender.send(first + 5).unwrap();
+        assert_ready_eq!(items.poll_next(), Some(first + 5), "what has just come is the latest");
+        assert_pending!(items.poll_next());
+    }
+    // Silence still ends a wait before that. The task is woken without another item.
+    for pauses in [&[99][..], &[99, 99, 51]] {
+        for pause in pauses {
+            sender.send(*pause).unwrap();
+            assert_pending!(items.poll_next());
+            advance(ms(*pause)).await;
+        }
+        assert_pending!(items.poll_next());
+        advance(ms(1)).await;
+        assert!(items.is_woken());
+        assert_ready_eq!(items.poll_next(), pauses.last().copied());
+    }
+    // Zero holds nothing back that need not wait for another item, and no wait is too long.
+    for (longest, given) in [(Duration::ZERO, Poll::Ready(Some(3))), (Duration::MAX, Poll::Pending)] {
+        let together = stream::iter([1, 2, 3]).chain(stream::pending());
+        let mut items = task::spawn(together.debounce(HOUR).max_wait(longest));
+        assert_eq!(items.poll_next(), given);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_for_the_latest_gives_the_first_at_once_and_then_one_each_period() {
+    let (sender, items) = channel();
+    let mut items = task::spawn(items.throttle_latest(ms(100)));
+    sender.send(1).unwrap();
+    sender.send(2).unwrap();
+    assert_ready_eq!(items.poll_next(), Some(1));
+    assert_pending!(items.poll_next());
+    advance(ms(99)).await;
+    sender.send(3).unwrap();
+    assert_pending!(items.poll_next());
+    advance(ms(1)).await;
+    assert!(items.is_woken());
+    assert_ready_eq!(items.poll_next(), Some(3));
+    // After a longer rest an item need not wait.
+    advance(ms(101)).await;
+    assert_pending!(items.poll_next());
+    sender.send(4).unwrap();
+    assert_ready_eq!(items.poll_next(), Some(4));
+    // A task that is late gets the latest, not what has waited longest.
+    (5..=7).for_each(|number| sender.send(number).unwrap());
+    advance(HOUR).await;
+    assert_ready_eq!(items.poll_next(), Some(7));
+    // The last one comes, too, and no earlier than others.
+    sender.send(8).unwrap();
+    drop(sender);
+    assert_pending!(items.poll_next());
+    advance(ms(99)).await;
+    assert_pending!(items.poll_next());
+    advance(ms(1)).await;
+    assert!(items.is_woken());
+    assert_ready_eq!(items.poll_next(), Some(8));
+    assert_ready_eq!(items.poll_next(), None);
+
+    let mut of_zero = task::spawn(stream::iter(1..=3).chain(stream::pending()).throttle_latest(Duration::ZERO));
+    assert_ready_eq!(of_zero.poll_next(), Some(3));
+    let mut of_ages = task::spawn(stream::iter(1..=3).throttle_latest(Duration::MAX));
+    assert_ready_eq!(of_ages.poll_next(), Some(1));
+    assert_pending!(of_ages.poll_next());
+    assert_eq!(stream::empty::<u8>().throttle_latest(HOUR).next().await, None);
+}
+
+/// Each item takes a millisecond, in which the stream does not wait.
+#[tokio::test(start_paused = true)]
+async fn no_item_is_held_for_long_though_others_are_always_ready() {
+    let busy = || stream::iter(0..1_000_000).inspect(|_| assert!(advance(ms(1)).now_or_never().is_none()));
+    let (mut saved, mut shown) = (busy().debounce(HOUR).max_wait(ms(1_000)), busy().throttle_latest(ms(1_000)));
+    for (items, before) in [(&mut saved, None), (&mut shown, Some(0))] {
+        assert_eq!(items.next().now_or_never().flatten(), before);
+        for _ in 0..2 {
+            let start = Instant::now();
+            assert!(items.next().await.is_some());
+            assert!((800..=1_128).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// What `debounce` with `max_wait`, or `throttle_latest`, yields and when, in units of time: looks at every instant.
+#[cfg(feature = "test-util")]
+fn held_back(arrivals: &[u64], end: u64, rule: Rule) -> Vec<(u64, usize)> {
+    let mut yielded: Vec<(u64, usize)> = Vec::new();
+    let mut held: Option<(u64, u64, usize)> = None;
+    for now in 0.. {
+        for (item, &at) in arrivals.iter().enumerate().filter(|(_, at)| **at == now) {
+            if matches!(rule, Rule::ThrottleLatest(_)) && yielded.is_empty() {
+                yielded.push((now, item));
+            } else {
+                held = Some((held.map_or(now, |(first, ..)| first), at, item));
+            }
+        }
+        if now >= end && held.is_none() {
+            break;
+        }
+        let is_due = |(first, last, _): &(u64, u64, usize)| match rule {
+            Rule::Debounce(quiet, longest) => now >= last + quiet || now >= first + longest || now >= end,
+            Rule::ThrottleLatest(period) => yielded.last().is_none_or(|(before, _)| now >= before + period),
+        };
+        if let Some((_, _, item)) = held.take_if(|held| is_due(held)) {
+            yielded.push((now, item));
+        }
+    }
+    yielded
+}
+
+#[cfg(feature = "test-util")]
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    Debounce(u64, u64),
+    ThrottleLatest(u64),
+}
+
+#[cfg(feature = "test-util")]
+#[test]
+fn what_is_held_back_comes_when_a_simple_model_says_to_the_nanosecond() {
+    const UNIT: Duration = Duration::from_nanos(1_234_567);
+    common::for_seeds(300, |seed| {
+        let mut random = common::Random::new(seed);
+        let mut now = 0;
+        let arrivals: Vec<u64> = (0..random.below(30))
+            .map(|_| {
+                now += random.below(2) * random.below(12);
+                now
+            })
+            .collect();
+        let end = now + random.below(12);
+        let rule = if random.below(2) == 0 {
+            Rule::Debounce(random.below(12), random.below(40))
+        } else {
+            Rule::ThrottleLatest(1 + random.below(12))
+        };
+        common::paused().block_on(async {
+            let start = Instant::now();
+            let after = |units| start + UNIT * u32::try_from(units).unwrap();
+            let times = arrivals.iter().copied().chain([end]).enumerate();
+            let count = arrivals.len();
+            let items = stream::iter(times).then(|(item, at)| async move {
+                hairspring::sleep_until(after(at)).await;
+                item
+            });
+            let items = Box::pin(items.take_while(|item| std::future::ready(*item < count)));
+            let items = match rule {
+                Rule::Debounce(quiet, longest) => {
+                    items.debounce(UNIT * quiet.try_into().unwrap()).max_wait(UNIT * longest.try_into().unwrap())
+                }
+                Rule::ThrottleLatest(period) => items.throttle_latest(UNIT * period.try_into().unwrap()),
+            };
+            let yielded: Vec<_> = items.map(|item| (Instant::now(), item)).collect().await;
+            let model = held_back(&arrivals, end, rule);
+            let model: Vec<_> = model.into_iter().map(|(at, item)| (after(at), item)).collect();
+            assert_eq!(yielded, model, "{rule:?} {arrivals:?} {end}");
+        });
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_may_go_by_a_timer_of_ones_own() {
+    let timer = Timer::builder().build().unwrap();
+    let items = || stream::iter([1, 2]).chain(stream::pending());
+    let start = Instant::now();
+    let mut late = ours::Timeout::with_timer(stream::pending::<()>(), ms(100), &timer);
+    assert_eq!(late.next().await, Some(Err(Elapsed::new())));
+    let apart = ours::Throttle::with_timer(items(), ms(100), &timer);
+    assert_eq!(apart.take(2).collect::<Vec<_>>().await, [1, 2]);
+    assert_eq!(ours::ChunksTimeout::with_timer(items(), 3, ms(100), &timer).next().await, Some(vec![1, 2]));
+    assert_eq!(ours::Debounce::with_timer(items(), ms(100), &timer).next().await, Some(2));
+    let mut repeating = stream::pending::<()>().timeout_repeating(timer.interval(ms(100)));
+    assert_eq!(repeating.next().await, Some(Err(Elapsed::new())));
+    assert_eq!(repeating.next().await, Some(Err(Elapsed::new())));
+    assert_eq!(start.elapsed(), ms(500));
+    assert_eq!((timer.metrics().fired(), Timer::current().metrics().registered()), (5, 0));
+    let said = panic_message(|| ours::ChunksTimeout::with_timer(stream::iter([1]), 0, HOUR, &timer));
+    assert_eq!(said, "`max_size` must be non-zero.");
+    let coarse = Timer::builder().resolution(ms(1_000)).build().unwrap();
+    let mut ended = task::spawn(ours::Debounce::with_timer(stream::iter([1, 2]), ms(100), &coarse));
+    assert_ready_eq!(ended.poll_next(), Some(2), "at the end, whatever the timer's resolution");
+}
+
 /// A stream of items that are ready, until another task has run.
 fn ready_until_another_task_runs() -> impl Stream<Item = ()> + Unpin {
     let stop = Arc::new(AtomicBool::new(false));
@@ -356,6 +550,7 @@ fn the_streams_say_how_many_items_to_expect() {
     assert_eq!(three().throttle(HOUR).size_hint(), (3, Some(3)));
     assert_eq!(three().chunks_timeout(2, HOUR).size_hint(), (1, Some(3)));
     assert_eq!(three().debounce(HOUR).size_hint(), (1, Some(3)));
+    assert_eq!(three().throttle_latest(HOUR).size_hint(), (1, Some(3)));
     let endless = || stream::repeat(1);
     assert_eq!(endless().timeout(HOUR).size_hint(), (usize::MAX, None));
     assert_eq!(endless().debounce(HOUR).size_hint(), (1, None));

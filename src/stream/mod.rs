@@ -25,7 +25,8 @@ use futures_core::Stream;
 use pin_project::pin_project;
 use tokio::task::coop;
 
-use crate::future::{Interval, LazySleep, sleep};
+use crate::future::{Interval, LazySleep, Sleep, sleep};
+use crate::timer::Timer;
 pub use crate::util::error::Elapsed;
 pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 
@@ -79,11 +80,11 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, duration)
+        Timeout::new(self, sleep(duration), duration)
     }
 
-    /// The same as [`timeout`](StreamExt::timeout), but as long as no item comes, the stream yields an error at each
-    /// tick of `interval`. An item resets the interval.
+    /// Yields an [`Elapsed`] error at each tick of `interval` as long as no item comes, where
+    /// [`timeout`](StreamExt::timeout) yields one error. An item resets the interval.
     ///
     /// An [`interval`](crate::interval()) ticks at once, so the first poll that finds no item yields an error. Use
     /// [`interval_at`](crate::interval_at) to wait for a period first.
@@ -131,7 +132,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::new(self, duration)
+        Throttle::new(self, sleep(duration), duration)
     }
 
     /// Gathers items: yields a `Vec` of them as soon as there are `max_size`, when `duration` has passed since the
@@ -159,8 +160,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        assert!(max_size > 0, "`max_size` must be non-zero.");
-        ChunksTimeout::new(self, max_size, duration)
+        ChunksTimeout::new(self, max_size, sleep(duration), duration)
     }
 
     /// Waits until the stream has been silent for `duration`, and yields the last item that came before. The items
@@ -168,7 +168,10 @@ pub trait StreamExt: Stream {
     ///
     /// The stream is polled before the timer, so an item that is there counts, however late the task is. An item moves
     /// the deadline without a call to the timer. A stream that is never silent for so long yields nothing until it
-    /// ends. With a zero duration it yields as soon as no item is ready.
+    /// ends, unless you set a [longest wait](Debounce::max_wait). With a zero duration it yields as soon as no item is
+    /// ready. More than 500 years are treated as 500 years.
+    ///
+    /// An item that is an error is an item like others: the next one takes its place.
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -185,7 +188,36 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Debounce::new(self, duration)
+        Debounce::new(self, sleep(duration), duration)
+    }
+
+    /// Yields the first item at once, and then at most one item per `period`: the latest. Items that are not the latest
+    /// are dropped. The last one is never lost: when the stream ends, it still comes, once its period is over.
+    ///
+    /// A period counts from when an item is yielded. The stream is polled all the time, unlike that of
+    /// [`throttle`](StreamExt::throttle), which yields every item and lets those wait that are too early. If the task
+    /// is late, it gets the latest of the items that are there, not the one that has waited longest. With a zero period
+    /// it yields the latest item as soon as no other is ready. More than 500 years are treated as 500 years.
+    ///
+    /// An item that is an error is an item like others: the next one takes its place.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Instant, StreamExt};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let percent = futures::stream::iter(0..=100).throttle_latest(Duration::from_secs(1));
+    /// assert_eq!(percent.collect::<Vec<_>>().await, [0, 100]);
+    /// assert_eq!(start.elapsed(), Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[track_caller]
+    fn throttle_latest(self, period: Duration) -> Debounce<Self>
+    where
+        Self: Sized,
+    {
+        Debounce::new(self, sleep(period), period).into_throttle()
     }
 }
 
@@ -252,9 +284,30 @@ pub struct Timeout<S> {
 }
 
 impl<S> Timeout<S> {
+    fn new(stream: S, limit: Sleep, duration: Duration) -> Self {
+        Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
+    }
+
+    /// Limits how long each item may take, as [`StreamExt::timeout`] does, on the given timer. The stream keeps that
+    /// timer from ending for want of a handle.
+    ///
+    /// # Panics
+    /// Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Timer, stream::Timeout};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut silent = Timeout::with_timer(futures::stream::pending::<()>(), Duration::from_secs(30), &timer);
+    /// assert!(silent.next().await.unwrap().is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
     #[track_caller]
-    fn new(stream: S, duration: Duration) -> Self {
-        Timeout { stream: Fuse::new(stream), limit: LazySleep::new(sleep(duration)), duration, is_limited: true }
+    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
+        Timeout::new(stream, timer.sleep(duration), duration)
     }
 }
 
@@ -286,7 +339,9 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-/// The stream that [`StreamExt::timeout_repeating`](StreamExt::timeout_repeating) returns.
+/// The stream that [`StreamExt::timeout_repeating`](StreamExt::timeout_repeating) returns. For a timer of your choice,
+/// give it an interval of that timer: [`Timer::interval`](crate::Timer::interval) and
+/// [`interval_at`](crate::Timer::interval_at).
 ///
 /// ```
 /// use futures::StreamExt as _;

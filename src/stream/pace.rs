@@ -1,6 +1,6 @@
 //! Streams that go by the clock: [`Throttle`], whose items are some time apart, [`ChunksTimeout`], which yields what came
-//! together, [`Debounce`], the last item before each silence, and [`IntervalStream`], an interval for programs that wrap
-//! theirs.
+//! together, [`Debounce`], the latest item after each silence or period, and [`IntervalStream`], an interval for programs
+//! that wrap theirs.
 
 use std::future::Future;
 use std::mem;
@@ -15,7 +15,9 @@ use tokio::task::coop;
 
 use super::Fuse;
 use crate::clock::{self, Instant};
-use crate::future::{Interval, LazySleep, Sleep, sleep};
+use crate::future::{Interval, LazySleep, Sleep};
+use crate::timer::Timer;
+use crate::wheel::Tick;
 
 /// How many items one poll takes and keeps before other tasks run.
 const AT_ONCE: usize = 128;
@@ -50,9 +52,30 @@ pub struct Throttle<S> {
 }
 
 impl<S> Throttle<S> {
+    pub(super) fn new(stream: S, delay: Sleep, duration: Duration) -> Self {
+        Throttle { stream, delay, duration, waits: false }
+    }
+
+    /// Keeps items at least `duration` apart, as [`StreamExt::throttle`](super::StreamExt::throttle) does, on the given
+    /// timer. The stream keeps that timer from ending for want of a handle.
+    ///
+    /// # Panics
+    /// Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Timer, stream::Throttle};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let items = Throttle::with_timer(futures::stream::iter([1, 2]), Duration::from_secs(1), &timer);
+    /// assert_eq!(items.take(2).collect::<Vec<_>>().await, [1, 2]);
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
     #[track_caller]
-    pub(super) fn new(stream: S, duration: Duration) -> Self {
-        Throttle { stream, delay: sleep(duration), duration, waits: false }
+    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
+        Throttle::new(stream, timer.sleep(duration), duration)
     }
 
     /// Returns a reference to the inner stream.
@@ -141,8 +164,32 @@ pub struct ChunksTimeout<S: Stream> {
 
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
-    pub(super) fn new(stream: S, max_size: usize, duration: Duration) -> Self {
-        ChunksTimeout { stream: Fuse::new(stream), delay: sleep(duration), duration, items: Vec::new(), max_size }
+    pub(super) fn new(stream: S, max_size: usize, delay: Sleep, duration: Duration) -> Self {
+        assert!(max_size > 0, "`max_size` must be non-zero.");
+        ChunksTimeout { stream: Fuse::new(stream), delay, duration, items: Vec::new(), max_size }
+    }
+
+    /// Gathers items, as [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does, on the given timer. The
+    /// stream keeps that timer from ending for want of a handle.
+    ///
+    /// # Panics
+    /// If `max_size` is zero. Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Timer, stream::ChunksTimeout};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let rows = futures::stream::iter(1..=3).chain(futures::stream::pending());
+    /// let mut batches = ChunksTimeout::with_timer(rows, 10, Duration::from_secs(1), &timer);
+    /// assert_eq!(batches.next().await, Some(vec![1, 2, 3]));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_timer(stream: S, max_size: usize, duration: Duration, timer: &Timer) -> Self {
+        ChunksTimeout::new(stream, max_size, timer.sleep(duration), duration)
     }
 
     /// Returns the items that were gathered and not yielded yet.
@@ -202,7 +249,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     }
 }
 
-/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) returns.
+/// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) and
+/// [`StreamExt::throttle_latest`](super::StreamExt::throttle_latest) return.
 ///
 /// ```
 /// use futures::StreamExt as _;
@@ -221,17 +269,81 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 pub struct Debounce<S: Stream> {
     #[pin]
     stream: Fuse<S>,
-    /// Ends when the stream has been silent for `duration`.
+    /// Ends when the item that is held is to be yielded.
     limit: LazySleep,
-    duration: Duration,
+    /// How long the stream has to be silent before that; of a throttle, its period.
+    quiet: Duration,
+    /// How long an item is held at most.
+    longest: Option<Duration>,
+    /// Until when the item that is held is held at most.
+    until: Tick,
+    /// Of a throttle: when the next item may be yielded, or tick 0 before the first.
+    not_before: Option<Tick>,
     /// The item that came last, if it was not yielded yet.
     last: Option<S::Item>,
 }
 
 impl<S: Stream> Debounce<S> {
+    pub(super) fn new(stream: S, limit: Sleep, quiet: Duration) -> Self {
+        Debounce {
+            stream: Fuse::new(stream),
+            limit: LazySleep::new(limit),
+            quiet,
+            longest: None,
+            until: Tick::MAX,
+            not_before: None,
+            last: None,
+        }
+    }
+
+    pub(super) fn into_throttle(self) -> Self {
+        Debounce { not_before: Some(Tick::ZERO), ..self }
+    }
+
+    /// Yields the last item before each silence, as [`StreamExt::debounce`](super::StreamExt::debounce) does, on the
+    /// given timer. The stream keeps that timer from ending for want of a handle.
+    ///
+    /// # Panics
+    /// Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Timer, stream::Debounce};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let typed = futures::stream::iter(["h", "he"]).chain(futures::stream::pending());
+    /// assert_eq!(Debounce::with_timer(typed, Duration::from_millis(300), &timer).next().await, Some("he"));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
     #[track_caller]
-    pub(super) fn new(stream: S, duration: Duration) -> Self {
-        Debounce { stream: Fuse::new(stream), limit: LazySleep::new(sleep(duration)), duration, last: None }
+    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
+        Debounce::new(stream, timer.sleep(duration), duration)
+    }
+
+    /// Limits how long items are held back: the latest comes at the latest `longest` after the first that was held back,
+    /// even if the stream is never silent. The next item that is held back begins a new wait. lodash calls this
+    /// `maxWait`.
+    ///
+    /// The time is checked when no item is ready, and after each 128 items that were. With zero, the latest item comes
+    /// as soon as no other is ready. More than 500 years are treated as 500 years. For a stream of
+    /// [`throttle_latest`](super::StreamExt::throttle_latest) this changes nothing: its period is the longest wait.
+    ///
+    /// ```
+    /// # use futures::StreamExt as _;
+    /// # use hairspring::{Duration, Instant, StreamExt, interval};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let changes = interval(Duration::from_millis(100)).enumerate().map(|(number, _)| number);
+    /// let mut saves = changes.debounce(Duration::from_millis(300)).max_wait(Duration::from_secs(2));
+    /// assert_eq!(saves.next().await, Some(20));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
+    /// # }
+    /// ```
+    pub fn max_wait(self, longest: Duration) -> Self {
+        Debounce { longest: Some(longest), ..self }
     }
 }
 
@@ -240,23 +352,45 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
-        for _ in 0..AT_ONCE {
+        let mut taken = 0;
+        while taken < AT_ONCE {
             match this.stream.as_mut().poll_next(cx) {
                 Poll::Ready(Some(item)) => {
+                    if this.last.is_none() {
+                        *this.until = match (this.not_before.as_mut(), *this.longest) {
+                            (Some(first @ &mut Tick::ZERO), _) if !this.quiet.is_zero() => {
+                                *first = clock::later(this.limit.now(), *this.quiet);
+                                return Poll::Ready(Some(item));
+                            }
+                            (Some(not_before), _) => this.limit.now().max(*not_before),
+                            (None, Some(longest)) => clock::later(this.limit.now(), longest),
+                            (None, None) => Tick::MAX,
+                        };
+                    }
                     *this.last = Some(item);
-                    this.limit.end_after(*this.duration);
+                    taken += 1;
                 }
+                // At the end of the stream only a throttle's last item waits.
+                Poll::Ready(None) if this.not_before.is_some() && this.last.is_some() => break,
                 Poll::Ready(None) => return Poll::Ready(this.last.take()),
                 Poll::Pending if this.last.is_none() => return Poll::Pending,
-                Poll::Pending => {
-                    ready!(this.limit.poll_or_panic(cx));
-                    ready!(coop::poll_proceed(cx)).made_progress();
-                    return Poll::Ready(this.last.take());
-                }
+                Poll::Pending => break,
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        if taken > 0 {
+            // A throttle's period is never over before `until`.
+            this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
+        }
+        if taken == AT_ONCE && !this.limit.has_come(*this.until) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(this.limit.poll_or_panic(cx));
+        ready!(coop::poll_proceed(cx)).made_progress();
+        if let Some(not_before) = this.not_before {
+            *not_before = clock::later(this.limit.now(), *this.quiet);
+        }
+        Poll::Ready(this.last.take())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -267,7 +401,8 @@ impl<S: Stream> Stream for Debounce<S> {
 }
 
 /// A stream of the ticks of an [`Interval`], like `tokio_stream::wrappers::IntervalStream`. An [`Interval`] of this
-/// crate is a stream itself; this type is for programs that already use tokio-stream's.
+/// crate is a stream itself: this type exists so that programs which wrap tokio's interval in tokio-stream's
+/// `IntervalStream` compile when they move.
 ///
 /// ```
 /// use futures::StreamExt;
