@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use common::{ms, paused};
 use hairspring::error::Elapsed;
-use hairspring::tower::{BoxError, Timeout, TimeoutLayer};
+use hairspring::tower::{Timeout, TimeoutLayer};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
-use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// Waits for the requested time, and answers with it.
 async fn take(millis: u64) -> io::Result<u64> {
@@ -25,7 +25,7 @@ async fn take(millis: u64) -> io::Result<u64> {
 fn a_request_that_takes_longer_fails_at_the_limit_and_others_are_left_alone() {
     paused().block_on(async {
         let own = Timer::builder().build().unwrap();
-        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::new(ms(100)).with_timer(&own)] {
+        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::with_timer(ms(100), &own)] {
             let mut service = ServiceBuilder::new().layer(layer).service(service_fn(take));
             let start = Instant::now();
             assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
@@ -48,7 +48,7 @@ fn a_panic_names_the_line_that_made_the_layer() {
         let timer = Timer::builder().capacity(1).build().unwrap();
         let mut first = timer.sleep(common::HOUR);
         assert!(common::poll(&mut first).is_pending());
-        let layer = TimeoutLayer::new(ms(100)).with_timer(&timer);
+        let layer = TimeoutLayer::with_timer(ms(100), &timer);
         let made = format!("{}:{}:", file!(), line!() - 1);
         let mut service = layer.layer(service_fn(take));
         let mut request = Box::pin(service.call(1));
@@ -122,7 +122,59 @@ fn each_request_may_have_a_deadline_of_its_own() {
         );
         let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
         assert!(error.is::<io::Error>(), "the service's own");
-        assert!(format!("{layer:?} {:?}", layer.layer(7)).contains("Timeout { inner: 7, limit: PerRequest { .. } }"));
+    });
+}
+
+/// The service's error stays its own: no other is possible here.
+#[test]
+fn a_request_that_takes_longer_may_be_answered_with_a_response() {
+    paused().block_on(async {
+        let own = Timer::builder().build().unwrap();
+        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::with_timer(ms(100), &own)] {
+            let start = Instant::now();
+            let late = move |late: DeadlineExceeded| {
+                assert_eq!(late.deadline().instant(), Some(Instant::now()));
+                assert_eq!((late.name(), late.deadline().set_at().file()), (None, file!()));
+                0
+            };
+            let mut service = layer.respond_with(late).layer(service_fn(take));
+            let answers: [io::Result<u64>; 2] =
+                [service.ready().await.unwrap().call(99).await, service.ready().await.unwrap().call(101).await];
+            assert_eq!(answers.map(Result::unwrap), [99, 0]);
+            assert_eq!(start.elapsed(), ms(199));
+            assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+        assert_eq!(own.metrics().fired(), 1);
+        let mut cx = Context::from_waker(Waker::noop());
+        let layer = TimeoutLayer::new(ms(100)).respond_with(|_late| ());
+        assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
+        let failed: Poll<io::Result<()>> =
+            layer.layer(Busy(Poll::Ready(Err(io::ErrorKind::Other)))).poll_ready(&mut cx);
+        assert!(matches!(failed, Poll::Ready(Err(_))));
+    });
+}
+
+#[test]
+fn the_answer_to_a_request_that_had_a_deadline_of_its_own_knows_which() {
+    paused().block_on(async {
+        let layer = TimeoutLayer::per_request(|deadline: &Option<Deadline>| *deadline);
+        let layer = layer.respond_with(|late: DeadlineExceeded| late.name().unwrap_or("unnamed"));
+        let slow = service_fn(|_: Option<Deadline>| async {
+            sleep(ms(200)).await;
+            Ok::<_, Infallible>("done")
+        });
+        let mut service = layer.layer(slow);
+        let named = Deadline::after(ms(100)).named("request");
+        let start = Instant::now();
+        let Ok(answer) = service.ready().await.unwrap().call(Some(named)).await;
+        assert_eq!((answer, start.elapsed()), ("request", ms(100)));
+        for deadline in [None, Some(Deadline::NEVER)] {
+            let Ok(answer) = service.ready().await.unwrap().call(deadline).await;
+            assert_eq!(answer, "done");
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let layer = TimeoutLayer::per_request(|()| None).respond_with(|_late| ());
+        assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
     });
 }
 

@@ -125,12 +125,13 @@ fn timers_for_hyper_can_too() {
 #[cfg(feature = "tower")]
 #[test]
 fn what_is_for_tower_can_too() {
-    use hairspring::tower::{PerRequest, ResponseFuture, Timeout, TimeoutLayer};
+    use hairspring::tower::{ResponseFuture, Timeout, TimeoutLayer};
     lasting::<TimeoutLayer>();
     lasting::<Timeout<Payload>>();
     lasting::<ResponseFuture<Payload>>();
-    lasting::<TimeoutLayer<PerRequest<Payload>>>();
-    lasting::<Timeout<Payload, PerRequest<Payload>>>();
+    lasting::<TimeoutLayer<Payload, Payload>>();
+    lasting::<Timeout<Payload, Payload, Payload>>();
+    lasting::<ResponseFuture<Payload, Payload>>();
 }
 
 #[cfg(feature = "metrics")]

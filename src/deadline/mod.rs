@@ -322,6 +322,15 @@ pub struct Limited<F> {
     deadline: Deadline,
 }
 
+impl<F> Limited<F> {
+    /// Limits `future` to the end of `sleep`, which the given line has set.
+    #[cfg(feature = "tower")]
+    pub(crate) fn over(future: F, sleep: Sleep, set_at: &'static Location<'static>) -> Limited<F> {
+        let deadline = Deadline { at: Some(sleep.deadline()), name: None, set_at };
+        Limited { timeout: Timeout::new(future, sleep), deadline }
+    }
+}
+
 impl<F: Future> Future for Limited<F> {
     type Output = Result<F::Output, DeadlineExceeded>;
 

@@ -1,7 +1,8 @@
 //! [`Timeout`] and [`TimeoutLayer`], which limit the time of each request of a tower service. Need the feature `tower`.
 //!
 //! They replace `tower::timeout`. If a request takes too long, its error is [`Elapsed`](crate::error::Elapsed), in a
-//! [`BoxError`]. With [`TimeoutLayer::per_request`], each request has a [`Deadline`] of its own.
+//! box as tower's is. With [`TimeoutLayer::respond_with`], the service answers with a response of yours instead. With
+//! [`TimeoutLayer::per_request`], each request has a [`Deadline`] of its own.
 //!
 //! ```
 //! use hairspring::{Duration, tower::TimeoutLayer};
@@ -16,7 +17,6 @@
 //! ```
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
@@ -27,21 +27,17 @@ use pin_project::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::deadline::{Deadline, Limited};
-use crate::future::{self, sleep};
+use crate::deadline::{Deadline, DeadlineExceeded, Limited};
+use crate::future::{self, Sleep, sleep};
 use crate::timer::Timer;
 
-/// The error of a service with a [`Timeout`]: the service's own error, or [`Elapsed`](crate::error::Elapsed). With
-/// [`PerRequest`], [`DeadlineExceeded`](crate::DeadlineExceeded) in place of the latter. It is the same type as tower's.
-///
-/// ```
-/// use hairspring::{error::Elapsed, tower::BoxError};
-/// let error: BoxError = Elapsed::new().into();
-/// assert!(error.is::<Elapsed>());
-/// ```
-pub type BoxError = Box<dyn Error + Send + Sync>;
+/// tower's type of this name.
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A layer that applies a [`Timeout`] to a service, like tower's `TimeoutLayer`.
+///
+/// `L` is the limit: a [`Duration`] for all requests, or a function that gives each its [`Deadline`]. `A` answers a
+/// request that took too long: `()` with an error, a function with the response that it returns.
 ///
 /// ```
 /// use hairspring::{Duration, error::Elapsed, tower::TimeoutLayer};
@@ -56,8 +52,13 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct TimeoutLayer<L = Fixed> {
+pub struct TimeoutLayer<L = Duration, A = ()> {
     limit: L,
+    /// `None` for the timer of the runtime that polls.
+    timer: Option<Timer>,
+    /// The line of the user's that made this, which a panic of its timeouts names.
+    made: &'static Location<'static>,
+    answer: A,
 }
 
 impl TimeoutLayer {
@@ -71,11 +72,31 @@ impl TimeoutLayer {
     #[must_use]
     #[track_caller]
     pub const fn new(duration: Duration) -> TimeoutLayer {
-        TimeoutLayer { limit: Fixed::new(duration) }
+        TimeoutLayer { limit: duration, timer: None, made: Location::caller(), answer: () }
+    }
+
+    /// Creates a layer that limits each request to `duration`, on the given timer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
+    /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
+    /// let service = TimeoutLayer::with_timer(Duration::from_secs(60), &timer).layer(echo);
+    /// assert_eq!(service.oneshot(7).await.unwrap(), 7);
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn with_timer(duration: Duration, timer: &Timer) -> TimeoutLayer {
+        TimeoutLayer { timer: Some(timer.clone()), ..TimeoutLayer::new(duration) }
     }
 
     /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
-    /// header. `None` is no limit. See [`PerRequest`].
+    /// header. `None` is no limit. The function is called before the request is passed on.
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration, tower::TimeoutLayer};
@@ -97,35 +118,53 @@ impl TimeoutLayer {
     /// # }
     /// ```
     #[must_use]
-    pub fn per_request<Request, F: Fn(&Request) -> Option<Deadline>>(deadline_of: F) -> TimeoutLayer<PerRequest<F>> {
-        TimeoutLayer { limit: PerRequest { deadline_of } }
-    }
-
-    /// Uses the given timer for this layer.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
-    /// use tower::{Layer, ServiceExt, service_fn};
-    ///
-    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
-    /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
-    /// let service = TimeoutLayer::new(Duration::from_secs(60)).with_timer(&timer).layer(echo);
-    /// assert_eq!(service.oneshot(7).await.unwrap(), 7);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn with_timer(self, timer: &Timer) -> TimeoutLayer {
-        TimeoutLayer { limit: self.limit.with_timer(timer) }
+    #[track_caller]
+    pub fn per_request<Request, F: Fn(&Request) -> Option<Deadline>>(deadline_of: F) -> TimeoutLayer<F> {
+        TimeoutLayer { limit: deadline_of, timer: None, made: Location::caller(), answer: () }
     }
 }
 
-impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
-    type Service = Timeout<S, L>;
+impl<L> TimeoutLayer<L> {
+    /// Answers a request that takes too long with the response that `answer` returns, as tower-http's `TimeoutLayer`
+    /// does with a status code. The error of the service is then its own type, so an axum program needs no
+    /// `HandleErrorLayer`.
+    ///
+    /// `answer` is given the deadline that has passed. With [`per_request`](TimeoutLayer::per_request) it is that
+    /// request's, with its name.
+    ///
+    /// ```
+    /// use hairspring::{Duration, tower::TimeoutLayer};
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), std::io::Error> {
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u16, std::io::Error>>());
+    /// let layer = TimeoutLayer::new(Duration::from_millis(1)).respond_with(|_late| 504);
+    /// assert_eq!(ServiceBuilder::new().layer(layer).service(stuck).oneshot(7).await?, 504);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn respond_with<A, Response>(self, answer: A) -> TimeoutLayer<L, A>
+    where
+        A: Fn(DeadlineExceeded) -> Response + Clone,
+    {
+        TimeoutLayer { limit: self.limit, timer: self.timer, made: self.made, answer }
+    }
+}
 
-    fn layer(&self, inner: S) -> Timeout<S, L> {
-        Timeout { inner, limit: self.limit.clone() }
+impl<A> TimeoutLayer<Duration, A> {
+    fn sleep(&self) -> Sleep {
+        let sleep = self.timer.as_ref().map_or_else(|| sleep(self.limit), |timer| timer.sleep(self.limit));
+        sleep.made_at(self.made)
+    }
+}
+
+impl<S, L: Clone, A: Clone> Layer<S> for TimeoutLayer<L, A> {
+    type Service = Timeout<S, L, A>;
+
+    fn layer(&self, inner: S) -> Timeout<S, L, A> {
+        Timeout { inner, layer: self.clone() }
     }
 }
 
@@ -134,9 +173,9 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
-/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, to
-/// [`DeadlineExceeded`](crate::DeadlineExceeded) if that is a deadline of the request's own, or to the service's own
-/// error.
+/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, to [`DeadlineExceeded`] if
+/// that is a deadline of the request's own, or to the service's own error, in a `Box<dyn Error + Send + Sync>`, as
+/// tower's does. With [`respond_with`](TimeoutLayer::respond_with) there is only the service's own error, in no box.
 ///
 /// # Panics
 /// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
@@ -152,9 +191,9 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Timeout<S, L = Fixed> {
+pub struct Timeout<S, L = Duration, A = ()> {
     inner: S,
-    limit: L,
+    layer: TimeoutLayer<L, A>,
 }
 
 impl<S> Timeout<S> {
@@ -173,10 +212,10 @@ impl<S> Timeout<S> {
     #[must_use]
     #[track_caller]
     pub const fn new(inner: S, duration: Duration) -> Timeout<S> {
-        Timeout { inner, limit: Fixed::new(duration) }
+        Timeout { inner, layer: TimeoutLayer::new(duration) }
     }
 
-    /// Uses the given timer for this service.
+    /// Limits each request of `inner` to `duration`, on the given timer.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -186,17 +225,18 @@ impl<S> Timeout<S> {
     ///
     /// let timer = Timer::builder().build().unwrap();
     /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
-    /// assert!(Timeout::new(stuck, Duration::from_secs(1)).with_timer(&timer).oneshot(7).await.is_err());
+    /// assert!(Timeout::with_timer(stuck, Duration::from_secs(1), &timer).oneshot(7).await.is_err());
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # }
     /// ```
     #[must_use]
-    pub fn with_timer(self, timer: &Timer) -> Timeout<S> {
-        Timeout { inner: self.inner, limit: self.limit.with_timer(timer) }
+    #[track_caller]
+    pub fn with_timer(inner: S, duration: Duration, timer: &Timer) -> Timeout<S> {
+        Timeout { inner, layer: TimeoutLayer::with_timer(duration, timer) }
     }
 }
 
-impl<S, L> Timeout<S, L> {
+impl<S, L, A> Timeout<S, L, A> {
     /// Returns a reference to the inner service.
     ///
     /// ```
@@ -245,11 +285,12 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture { response: self.limit.start(self.inner.call(request)) }
+        let response = self.inner.call(request);
+        ResponseFuture { response: future::Timeout::new(response, self.layer.sleep()), answer: () }
     }
 }
 
-impl<S, F, Request> Service<Request> for Timeout<S, PerRequest<F>>
+impl<S, F, Request> Service<Request> for Timeout<S, F>
 where
     S: Service<Request, Error: Into<BoxError>>,
     F: Fn(&Request) -> Option<Deadline>,
@@ -263,8 +304,48 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let deadline = (self.limit.deadline_of)(&request).unwrap_or(Deadline::NEVER);
-        ResponseFuture { response: deadline.limit(self.inner.call(request)) }
+        let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
+        ResponseFuture { response: deadline.limit(self.inner.call(request)), answer: () }
+    }
+}
+
+impl<S, A, Request> Service<Request> for Timeout<S, Duration, A>
+where
+    S: Service<Request>,
+    A: Fn(DeadlineExceeded) -> S::Response + Clone,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ResponseFuture<Limited<S::Future>, A>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let response = self.inner.call(request);
+        let response = Limited::over(response, self.layer.sleep(), self.layer.made);
+        ResponseFuture { response, answer: self.layer.answer.clone() }
+    }
+}
+
+impl<S, F, A, Request> Service<Request> for Timeout<S, F, A>
+where
+    S: Service<Request>,
+    F: Fn(&Request) -> Option<Deadline>,
+    A: Fn(DeadlineExceeded) -> S::Response + Clone,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ResponseFuture<Limited<S::Future>, A>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
+        ResponseFuture { response: deadline.limit(self.inner.call(request)), answer: self.layer.answer.clone() }
     }
 }
 
@@ -282,10 +363,11 @@ where
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 #[pin_project]
-pub struct ResponseFuture<L> {
+pub struct ResponseFuture<L, A = ()> {
     /// The response, limited.
     #[pin]
     response: L,
+    answer: A,
 }
 
 impl<L, T, E, Late> Future for ResponseFuture<L>
@@ -302,61 +384,15 @@ where
     }
 }
 
-/// The limit of a [`TimeoutLayer`] or [`Timeout`] that has a deadline for each request, from a function of the user's.
-/// [`TimeoutLayer::per_request`] makes it.
-///
-/// `call` asks for the deadline before it passes the request on.
-///
-/// ```
-/// use hairspring::{Deadline, tower::{PerRequest, Timeout, TimeoutLayer}};
-/// use tower::{Layer, ServiceExt, service_fn};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let layer: TimeoutLayer<PerRequest<_>> = TimeoutLayer::per_request(|_request: &u8| Some(Deadline::NEVER));
-/// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
-/// let service: Timeout<_, PerRequest<_>> = layer.layer(echo);
-/// assert_eq!(service.oneshot(7).await.unwrap(), 7);
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct PerRequest<F> {
-    deadline_of: F,
-}
+impl<F, T, E, A> Future for ResponseFuture<Limited<F>, A>
+where
+    F: Future<Output = Result<T, E>>,
+    A: Fn(DeadlineExceeded) -> T,
+{
+    type Output = Result<T, E>;
 
-impl<F> fmt::Debug for PerRequest<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerRequest").finish_non_exhaustive()
-    }
-}
-
-/// The limit of a [`TimeoutLayer`] or [`Timeout`] that is the same for all requests.
-///
-/// ```
-/// use hairspring::{Duration, tower::{Fixed, Timeout}};
-/// let _service: Timeout<&str, Fixed> = Timeout::new("any", Duration::from_secs(1));
-/// ```
-#[derive(Debug, Clone)]
-pub struct Fixed {
-    duration: Duration,
-    /// `None` for the timer of the runtime that polls.
-    timer: Option<Timer>,
-    /// The line of the user's that made it, which a panic of its timeouts names.
-    made: &'static Location<'static>,
-}
-
-impl Fixed {
-    #[track_caller]
-    const fn new(duration: Duration) -> Fixed {
-        Fixed { duration, timer: None, made: Location::caller() }
-    }
-
-    fn with_timer(self, timer: &Timer) -> Fixed {
-        Fixed { timer: Some(timer.clone()), ..self }
-    }
-
-    fn start<F: Future>(&self, response: F) -> future::Timeout<F> {
-        let sleep = self.timer.as_ref().map_or_else(|| sleep(self.duration), |timer| timer.sleep(self.duration));
-        future::Timeout::new(response, sleep.made_at(self.made))
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        Poll::Ready(ready!(this.response.poll(cx)).unwrap_or_else(|late| Ok((this.answer)(late))))
     }
 }
