@@ -42,13 +42,14 @@ pub mod migrating {}
 /// - [Migrating](crate::guide::migrating).
 pub mod drop_in {}
 
-/// Recipes: debounce, throttle, retry, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
+/// Recipes: debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
 ///
 #[doc = include_str!("../docs/cookbook.md")]
 ///
 /// # See also
 /// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`DeadlineMap`](crate::DeadlineMap).
+///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`StreamExt`](crate::StreamExt),
+///   [`DelayQueue`](crate::DelayQueue), [`DeadlineMap`](crate::DeadlineMap).
 /// - The [guide](crate::guide).
 pub mod cookbook {}
 

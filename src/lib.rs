@@ -36,7 +36,7 @@
 //!
 //! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retry, heartbeat, rate limit, cache expiry,
+//! - [The cookbook](guide::cookbook): debounce, throttle, retries, heartbeat, rate limit, cache expiry,
 //!   cancellation, graceful shutdown.
 //! - [With other crates](guide::ecosystem): those that can use these timers, and how.
 //! - Testing with time: the module `test_util`, with the feature `test-util`.

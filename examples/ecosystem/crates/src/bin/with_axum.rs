@@ -1,24 +1,27 @@
 //! axum: with a listener that limits connections, and on hyper with a limit on each header and a layer on handlers.
 
+use std::convert::Infallible;
 use std::error::Error;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use axum::Router;
-use axum::error_handling::HandleErrorLayer;
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::serve::Listener;
+use axum::serve::{IncomingStream, Listener};
+use axum::{Extension, Router};
 use hairspring::hyper::HyperTimer;
 use hairspring::io::TimeoutStream;
+use hairspring::tower::TimeoutLayer;
 use hairspring::{Instant, timeout};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tower::{BoxError, ServiceBuilder};
+use tower::{Layer, service_fn};
 
 const IDLE: Duration = Duration::from_millis(200);
 const WRITE: Duration = Duration::from_millis(200);
@@ -46,16 +49,18 @@ impl axum::serve::Listener for Limited {
 }
 
 async fn serve_limited(listener: TcpListener, router: Router) -> io::Result<()> {
-    axum::serve(Limited(listener), router).await?;
+    // For handlers that take `ConnectInfo<SocketAddr>`.
+    let with_address = service_fn(move |connection: IncomingStream<'_, Limited>| {
+        let address = Extension(ConnectInfo(*connection.remote_addr()));
+        ready(Ok::<_, Infallible>(address.layer(router.clone())))
+    });
+    axum::serve(Limited(listener), with_address).await?;
     Ok(())
 }
 
 async fn serve_on_hyper(listener: TcpListener) -> io::Result<()> {
-    let router = Router::new().route("/", get(handler)).layer(
-        ServiceBuilder::new()
-            .layer(HandleErrorLayer::new(|_: BoxError| async { StatusCode::SERVICE_UNAVAILABLE }))
-            .layer(hairspring::tower::TimeoutLayer::new(HANDLER)),
-    );
+    let late = TimeoutLayer::new(HANDLER).respond_with(|_late| StatusCode::GATEWAY_TIMEOUT.into_response());
+    let router = Router::new().route("/", get(handler)).layer(late);
 
     let mut server = hyper::server::conn::http1::Builder::new();
     server.timer(HyperTimer::new()).header_read_timeout(HEADER);
@@ -91,9 +96,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(serve_limited(listener, Router::new().route("/", get(|| async { "hello" }))));
+    let hello = |ConnectInfo(client): ConnectInfo<SocketAddr>| async move { format!("hello, {}", client.ip()) };
+    tokio::spawn(serve_limited(listener, Router::new().route("/", get(hello))));
     let (answer, silent) = talk(address, request).await?;
-    assert!(answer.ends_with("hello") && silent >= IDLE, "{answer} {silent:?}");
+    assert!(answer.ends_with("hello, 127.0.0.1") && silent >= IDLE, "{answer} {silent:?}");
     let (answer, slow) = talk(address, unfinished).await?;
     assert!(answer.is_empty() && slow >= IDLE, "{answer} {slow:?}");
     println!("good: the listener cut off a silent client after {silent:.1?}, a slow one after {slow:.1?}");
@@ -102,7 +108,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = listener.local_addr()?;
     tokio::spawn(serve_on_hyper(listener));
     let (answer, silent) = talk(address, request).await?;
-    assert!(answer.starts_with("HTTP/1.1 503") && silent >= HANDLER + HEADER, "{answer} {silent:?}");
+    assert!(answer.starts_with("HTTP/1.1 504") && silent >= HANDLER + HEADER, "{answer} {silent:?}");
     let (_, slow) = talk(address, unfinished).await?;
     assert!(slow >= HEADER, "{slow:?}");
     println!("good: hyper answered for a handler that is stuck, and cut off a slow client after {slow:.1?}");
