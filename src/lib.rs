@@ -43,15 +43,20 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
+//! No feature is on by default. If one of these names is not found, its feature is off; of a missing method, the compiler
+//! does not say so.
 //!
-//! - `test-util`: control over time in tests, for `[dev-dependencies]`. It costs nothing on multi-thread runtimes. On a
-//!   current-thread runtime it makes timers slower, because they also watch for a test that pauses the clock.
-//! - `hyper`: a timer for hyper 1. `tower`: a layer that limits how long a request takes.
+//! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the module
+//!   `test_util` and `timer::Builder::clock`. It costs nothing on multi-thread runtimes. On a current-thread runtime it
+//!   makes timers slower, because they also watch for a test that pauses the clock.
+//! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
+//! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
-//!   `hairspring`.
-//! - `metrics`: counts and lateness for the crate `metrics`.
-//! - `tokio-util`: [`FutureExt`] also ends futures by a `CancellationToken`.
+//!   `hairspring`. It adds no name.
+//! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
+//!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].
+//! - `tokio-util`: [`FutureExt`] also ends futures by a `CancellationToken`. It adds `with_cancellation_token` and
+//!   `with_cancellation_token_owned`.
 //!
 //! # Panics
 //!

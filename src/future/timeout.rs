@@ -258,6 +258,7 @@ pub trait FutureExt: Future {
     }
 
     /// Runs this future until `token` is cancelled. Equivalent to the method of tokio-util's `FutureExt`.
+    /// Needs the feature `tokio-util`.
     ///
     /// The returned future resolves to `None` if the token is cancelled first. A token that is cancelled when this is
     /// called keeps the future from being polled at all; of a cancellation and an output at the same poll, the output
@@ -288,7 +289,7 @@ pub trait FutureExt: Future {
     }
 
     /// Runs this future until `token` is cancelled, and owns the token. Otherwise the same as
-    /// [`with_cancellation_token`](FutureExt::with_cancellation_token).
+    /// [`with_cancellation_token`](FutureExt::with_cancellation_token). Needs the feature `tokio-util`.
     ///
     /// ```
     /// use hairspring::{Duration, FutureExt, sleep};

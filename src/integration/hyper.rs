@@ -1,4 +1,5 @@
-//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
+//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`, as does `hyper::rt::Sleep` for
+//! [`Sleep`](crate::Sleep).
 //!
 //! hyper has no timer of its own. Its builders take one through `timer`, and hyper-util's connection pool takes one
 //! through `pool_timer`. Without a timer, hyper panics if `header_read_timeout` or HTTP/2 keep-alive is set.

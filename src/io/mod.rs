@@ -1,4 +1,5 @@
-//! [`TimeoutStream`]: a connection with limits. Its errors say which [`Limit`] has passed, in a [`LimitExceeded`].
+//! [`TimeoutStream`]: a connection with limits. Its errors say which [`Limit`] has passed, in a [`LimitExceeded`]. Needs
+//! no feature of this crate; `AsyncReadExt` and `AsyncWriteExt` need tokio's `io-util`.
 //!
 //! ```
 //! use hairspring::{Duration, io::TimeoutStream};

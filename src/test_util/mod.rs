@@ -1,4 +1,5 @@
-//! Control over time in tests. Needs the feature `test-util`.
+//! Control over time in tests. Needs the feature `test-util`, as do `pause`, `resume` and `advance` in the root, and
+//! [`timer::Builder::clock`](crate::timer::Builder::clock).
 #![doc = include_str!("../../docs/testing.md")]
 //!
 //! # See also
