@@ -474,7 +474,10 @@ fn what_is_held_back_comes_when_a_simple_model_says_to_the_nanosecond() {
                 Rule::Debounce(quiet, longest) => {
                     items.debounce(UNIT * quiet.try_into().unwrap()).max_wait(UNIT * longest.try_into().unwrap())
                 }
-                Rule::ThrottleLatest(period) => items.throttle_latest(UNIT * period.try_into().unwrap()),
+                // A longest wait changes nothing here.
+                Rule::ThrottleLatest(period) => {
+                    items.throttle_latest(UNIT * period.try_into().unwrap()).max_wait(random.duration(50 * UNIT))
+                }
             };
             let yielded: Vec<_> = items.map(|item| (Instant::now(), item)).collect().await;
             let model = held_back(&arrivals, end, rule);

@@ -56,7 +56,7 @@ pub struct TimeoutLayer<L = Duration, A = ()> {
     limit: L,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
-    /// The line of the user's that made this, which a panic of its timeouts names.
+    /// The line of the user's that made this, which a panic of a timeout with a `Duration` names.
     made: &'static Location<'static>,
     answer: A,
 }
@@ -129,8 +129,8 @@ impl<L> TimeoutLayer<L> {
     /// does with a status code. The error of the service is then its own type, so an axum program needs no
     /// `HandleErrorLayer`.
     ///
-    /// `answer` is given the deadline that has passed. With [`per_request`](TimeoutLayer::per_request) it is that
-    /// request's, with its name.
+    /// `answer` is given the deadline that has passed: with [`per_request`](TimeoutLayer::per_request) that of the
+    /// request, with its name, and else one without a name. Each service and each response has a clone of `answer`.
     ///
     /// ```
     /// use hairspring::{Duration, tower::TimeoutLayer};

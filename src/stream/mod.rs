@@ -32,9 +32,12 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 
 /// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
 ///
-/// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and
-/// there is also [`debounce`](StreamExt::debounce). Import `futures::StreamExt` for `next`, `map` and the like: a
-/// program that imports both tokio-stream's trait and this one has to say which `timeout` it means.
+/// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and there are also
+/// [`debounce`](StreamExt::debounce) and [`throttle_latest`](StreamExt::throttle_latest). For a timer of your choice,
+/// make the stream by the `with_timer` of its type, such as [`Timeout::with_timer`].
+///
+/// Import `futures::StreamExt` for `next`, `map` and the like: a program that imports both tokio-stream's trait and this
+/// one has to say which `timeout` it means.
 ///
 /// The streams are `Unpin` if the inner stream is. They can be made and polled anywhere, like
 /// [`sleep`](crate::sleep()). Polling panics in the same cases as a sleep does.
