@@ -257,8 +257,10 @@ fn a_key_of_an_entry_that_is_gone_is_refused_and_never_names_a_newer_one() {
         stale.extend(queue.drain().map(|entry| entry.key()));
         queue.compact();
         let live = queue.insert(4, HOUR);
+        let deadline = queue.deadline(&live);
         for key in &stale {
             assert!(queue.try_remove(key).is_none());
+            assert!(!queue.try_reset(key, ms(1)) && !queue.try_reset_at(key, Instant::now()));
             for message in [
                 panic_message(|| queue.remove(key).into_inner()),
                 panic_message(|| queue.reset(key, ms(1))),
@@ -268,7 +270,25 @@ fn a_key_of_an_entry_that_is_gone_is_refused_and_never_names_a_newer_one() {
                 assert_eq!(message, REFUSAL);
             }
         }
-        assert_eq!(queue.remove(&live).into_inner(), 4, "it is as it was");
+        assert_eq!((queue.deadline(&live), queue.len()), (deadline, 1), "it is as it was");
+        assert_eq!(queue.remove(&live).into_inner(), 4);
+    });
+}
+
+#[test]
+fn a_try_to_reset_an_entry_that_is_there_resets_it() {
+    on_paused_time(async {
+        let mut queue = DelayQueue::new();
+        let key = queue.insert(1, HOUR);
+        let other = queue.insert(2, 2 * HOUR);
+        let start = Instant::now();
+        assert!(queue.try_reset(&key, 3 * HOUR));
+        assert_eq!((queue.deadline(&key), queue.peek()), (start + 3 * HOUR, Some(other)));
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut queue, &waker).is_pending());
+        assert!(queue.try_reset_at(&key, start + ms(1)));
+        assert_eq!(woken.count(), 1, "the task waits for a later entry");
+        assert_eq!(queue.next().await.map(|entry| (entry.key(), start.elapsed())), Some((key, ms(1))));
     });
 }
 

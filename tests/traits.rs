@@ -6,7 +6,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use hairspring::deadline::{GrpcTimeoutError, Limited};
 use hairspring::deadline_map::{self, TryInsertError};
-use hairspring::delay_queue::{self, Drain, Expired};
+use hairspring::delay_queue::{self, Expired};
 use hairspring::error::{Elapsed, Error};
 use hairspring::io::{Limit, LimitExceeded, TimeoutStream};
 use hairspring::stream::{self, ChunksTimeout, Debounce, IntervalStream, Throttle, TimeoutRepeating};
@@ -38,7 +38,6 @@ fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
     lasting::<TryInsertError<Payload, Payload>>();
     lasting::<deadline_map::Builder<Payload, Payload>>();
     lasting::<deadline_map::Metrics>();
-    lasting::<Drain<Payload>>();
     lasting::<Elapsed>();
     lasting::<Error>();
     lasting::<Expirations<Payload, Payload>>();

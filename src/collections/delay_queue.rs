@@ -69,8 +69,8 @@ const KEYS: u64 = 256;
 /// [`sleep`](crate::sleep()) does.
 ///
 /// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, the key of another queue is
-/// refused, any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain)
-/// and [`with_timer`](DelayQueue::with_timer).
+/// refused, any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain),
+/// [`try_reset`](DelayQueue::try_reset) and [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
 /// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
@@ -288,6 +288,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// If the entry is not in this queue: it has come out, was removed, or is in another.
+    /// [`try_reset`](DelayQueue::try_reset) does not panic.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -300,7 +301,25 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        self.reset_tick(key, clock::later(self.sleep.now(), timeout));
+        if !self.reset_at_tick(key, clock::later(self.sleep.now(), timeout)) {
+            refuse();
+        }
+    }
+
+    /// Sets an entry's deadline to `timeout` from now, as [`reset`](DelayQueue::reset) does. Returns `false`, and changes
+    /// nothing, if the entry is not in this queue: it has come out, was removed, or is in another.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("heartbeat", Duration::from_secs(5));
+    /// assert!(queue.try_reset(&key, Duration::from_secs(10)));
+    /// queue.remove(&key);
+    /// assert!(!queue.try_reset(&key, Duration::from_secs(10)));
+    /// ```
+    #[inline]
+    pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
+        self.reset_at_tick(key, clock::later(self.sleep.now(), timeout))
     }
 
     /// Sets an entry's deadline to `when` and keeps its key. If `when` has passed, the entry comes out at the next
@@ -308,6 +327,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// If the entry is not in this queue: it has come out, was removed, or is in another.
+    /// [`try_reset_at`](DelayQueue::try_reset_at) does not panic.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -320,16 +340,36 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
-        self.reset_tick(key, clock::tick_of(when));
+        if !self.reset_at_tick(key, clock::tick_of(when)) {
+            refuse();
+        }
     }
 
+    /// Sets an entry's deadline to `when`, as [`reset_at`](DelayQueue::reset_at) does. Returns `false`, and changes
+    /// nothing, if the entry is not in this queue: it has come out, was removed, or is in another.
+    ///
+    /// ```
+    /// # use hairspring::{DelayQueue, Duration, Instant};
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert('x', Duration::from_secs(5));
+    /// let when = Instant::now() + Duration::from_secs(10);
+    /// assert!(queue.try_reset_at(&key, when));
+    /// queue.clear();
+    /// assert!(!queue.try_reset_at(&key, when));
+    /// ```
     #[inline]
-    #[track_caller]
-    fn reset_tick(&mut self, key: &Key, deadline: Tick) {
+    pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
+        self.reset_at_tick(key, clock::tick_of(when))
+    }
+
+    /// Returns whether the entry is here.
+    #[inline]
+    fn reset_at_tick(&mut self, key: &Key, deadline: Tick) -> bool {
         let deadline = self.behind_what_is_due(deadline);
-        let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { refuse() };
+        let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { return false };
         self.wake_if_reset(before, deadline);
         self.put_off();
+        true
     }
 
     /// Returns the key of the entry that comes out first, or `None` if the queue is empty.
@@ -368,8 +408,9 @@ impl<T> DelayQueue<T> {
     /// Removes all entries, due or not, and returns each with its deadline and its key, in the order of their
     /// deadlines.
     ///
-    /// The queue is empty when this returns, and you can fill it again while you read the iterator. Use this to stop
-    /// before the queue is empty and still handle the remaining entries.
+    /// The queue is empty when this returns, and you can fill it again while you read the iterator. Dropping the iterator
+    /// drops the entries that you have not read. Use this to stop before the queue is empty and still handle the
+    /// remaining entries.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -381,7 +422,7 @@ impl<T> DelayQueue<T> {
     /// }
     /// assert!(queue.is_empty());
     /// ```
-    pub fn drain(&mut self) -> Drain<T> {
+    pub fn drain(&mut self) -> vec::IntoIter<Expired<T>> {
         let mut entries = Vec::with_capacity(self.len());
         self.wheel.empty_into(|key, deadline, data| entries.push(Expired { data, deadline, key: Key(key) }));
         if !entries.is_empty() {
@@ -762,20 +803,6 @@ impl<T: fmt::Debug> fmt::Debug for Expired<T> {
             .finish()
     }
 }
-
-/// The entries that were left in a queue, as [`DelayQueue::drain`](DelayQueue::drain) returns them, in the order
-/// of their deadlines. Dropping it drops the entries that you have not read.
-///
-/// ```
-/// # use hairspring::{DelayQueue, Duration};
-/// let mut queue = DelayQueue::new();
-/// queue.insert('b', Duration::from_secs(3600));
-/// queue.insert('a', Duration::from_secs(1));
-/// let left = queue.drain();
-/// assert_eq!(left.len(), 2);
-/// assert_eq!(left.map(|entry| entry.into_inner()).collect::<String>(), "ab");
-/// ```
-pub type Drain<T> = vec::IntoIter<Expired<T>>;
 
 #[cold]
 #[track_caller]

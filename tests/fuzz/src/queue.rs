@@ -192,6 +192,7 @@ impl Target for Pair {
             Op::Stale(any) => {
                 let key = self.gone[any as usize % self.gone.len()];
                 assert!(self.queue.try_remove(&key).is_none(), "a stale key was accepted");
+                assert!(!self.queue.try_reset(&key, Duration::ZERO), "a stale key was accepted");
             }
             Op::ResetStale(any) => {
                 let key = self.gone[any as usize % self.gone.len()];
