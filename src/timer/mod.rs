@@ -347,7 +347,7 @@ impl Metrics {
         self.turns
     }
 
-    /// Returns how often an entry was moved: to a lower level of its wheel, or to its place in the order of its slot.
+    /// Returns how often waiting timers were moved within the timer's wheels, which is work beside firing them.
     ///
     /// Timers that are registered in the order of their deadlines, such as timers of one length, mostly do not move.
     ///
@@ -379,46 +379,26 @@ impl Metrics {
         &self.snapshot.lateness
     }
 
-    /// Returns which slots of the wheels are occupied, for each level from the lowest up. Bit `n` is set if slot `n` of
-    /// the level has entries in any of the timer's shards.
-    ///
-    /// A slot of level `n` spans 64^`n` ticks of a nanosecond. The level of an entry is the highest base 64 digit in
-    /// which its deadline differs from the time when the wheel last looked.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let metrics = hairspring::Timer::current().metrics();
-    /// assert!(metrics.occupancy().iter().all(|&slots| slots == 0), "no timer waits");
-    /// # }
-    /// ```
+    /// Which slots of the wheels are occupied, for each level from the lowest up. Bit `n` is set if slot `n` of the level
+    /// has entries in any of the timer's shards. A slot of level `n` spans 64^`n` ticks of a nanosecond.
     #[must_use]
+    #[doc(hidden)] // For the dashboard and the soak.
     pub fn occupancy(&self) -> &[u64] {
         &self.snapshot.occupancy
     }
 
-    /// Returns the tick at which this was read, in nanoseconds from a fixed origin in the process. Its base 64 digits,
-    /// from the last one on, are the current slots of the levels in [`occupancy`](Metrics::occupancy).
-    ///
-    /// ```
-    /// use hairspring::{Duration, Timer, sleep, wheel::Ticks};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let before = Timer::current().metrics().elapsed();
-    /// sleep(Duration::from_millis(1)).await;
-    /// assert!(Timer::current().metrics().elapsed() - before >= Ticks(1_000_000));
-    /// # }
-    /// ```
+    /// The tick at which this was read, in nanoseconds from a fixed origin in the process. Its base 64 digits, from the
+    /// last one on, are the current slots of the levels in [`occupancy`](Metrics::occupancy).
     #[must_use]
+    #[doc(hidden)] // For the dashboard.
     pub fn elapsed(&self) -> Tick {
         self.elapsed
     }
 
     /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
     ///
-    /// It may be earlier than that, but never later: if the wheel first has to move entries down a level, or if the
-    /// earliest timer was cancelled since the wheel last looked.
+    /// It may be earlier than that, but never later: if many timers near the earliest were registered in another order
+    /// than that of their deadlines, or if the earliest was cancelled.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -3,16 +3,16 @@
 //! A list of one names its entry itself. A longer one has its indices side by side in blocks, so that the processor can
 //! fetch many entries from memory at once. If each entry named the next, it would wait for one after the other: 150 ns
 //! each among a million, in place of 6.
-//!
-//! Invariants
-//! 1. A list is empty if `tail` is `NIL`. It has a single entry, `tail`, if only `head` is `NIL`. Else both are blocks.
-//! 2. Neighbouring blocks name each other, and each has an entry. Only the last may have none, if there are others, so
-//!    that a list that goes on growing and shrinking by one entry keeps its blocks.
-//! 3. Within a block entries are in order. One that is taken out leaves a gap, unless it is the last.
-//! 4. Each entry knows where it is in its list: [`At`]. One that is alone knows its slot, and so does a first block.
-//! 5. The lists of the rows ahead take no memory until a slot is spread.
-//!
-//! Must not know: levels, time.
+//
+// Invariants
+// 1. A list is empty if `tail` is `NIL`. It has a single entry, `tail`, if only `head` is `NIL`. Else both are blocks.
+// 2. Neighbouring blocks name each other, and each has an entry. Only the last may have none, if there are others, so
+//    that a list that goes on growing and shrinking by one entry keeps its blocks.
+// 3. Within a block entries are in order. One that is taken out leaves a gap, unless it is the last.
+// 4. Each entry knows where it is in its list: [`At`]. One that is alone knows its slot, and so does a first block.
+// 5. The lists of the rows ahead take no memory until a slot is spread.
+//
+// Must not know: levels, time.
 
 use super::Tick;
 use super::slots::{AHEAD, AHEADS, At, NIL, Place, SLOTS, bits};

@@ -4,48 +4,48 @@
 //! other runtimes, simulators and programs without tokio as well as it serves this crate. Inserting and removing cost
 //! the same few nanoseconds whatever the population and however far away the deadline.
 //!
-//! The scheme is number 7 of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), with levels
-//! of 64 slots as in most of its descendants.
-//!
-//! # How it works
-//! Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
-//! deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
-//! slot. When `elapsed` reaches the start of a slot, the slot is handed out from its first entry on, if its entries are
-//! in the order of their deadlines. Up to 1,024 that are not are sorted first. A larger slot *cascades*: its entries now
-//! agree with `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Crowds are
-//! moved ahead of time, some at a time, so that little is left to do when time comes to their slot.
+//! Entries come out in the order of their deadlines, and first in, first out within a tick. The scheme is number 7 of G.
+//! Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987). The [guide](crate::guide) shows a wheel
+//! tick by tick.
 //!
 //! ```
-//! use hairspring::wheel::{Step, Tick, Wheel};
+//! use hairspring::wheel::{Tick, Wheel};
 //!
 //! let mut wheel = Wheel::new();
-//! wheel.insert(Tick(3), "soon"); //    level 0, slot 3
-//! wheel.insert(Tick(130), "later"); // 130 = 2 * 64 + 2: level 1, slot 2
+//! wheel.insert(Tick(3), "soon");
+//! wheel.insert(Tick(130), "later");
 //! assert_eq!(wheel.pop(Tick(2)), None);
 //! assert_eq!(wheel.pop(Tick(3)), Some("soon"));
 //! assert_eq!(wheel.next_expiration(), Some(Tick(130)));
 //! assert_eq!(wheel.pop(Tick(1_000)), Some("later"));
 //! ```
-//!
-//! Invariants
-//! 1. An entry on level `n`, slot `s`, has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
-//!    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
-//!    wrap round.
-//! 2. Hence all entries of one tick are in one list, in the order in which they came: first in, first out.
-//! 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*: digit `n` of `elapsed`
-//!    names it, so each level has one at most. Its entries are in order, and then what is inserted with a deadline in
-//!    its span goes to a level below, where a slot may become current in its turn. Of two entries of one tick, the one
-//!    on the higher level came first. Or the slot cascades, which only the innermost does, and what is inserted goes to
-//!    its end.
-//! 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
-//!    there are any.
-//! 5. A bit of `occupied` is set exactly when its slot has an entry, a bit of `rows_occupied` when its row has one. If a
-//!    current slot has entries, its level's bit of `entered` is set.
-//! 6. A bit of `sorted` is set only if the list is in the order of its deadlines. It always is on level 0, and on other
-//!    levels if timers of one length are inserted one after another.
-//! 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
-//!
-//! Must not know: anything else of this crate but the tick.
+//
+// Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
+// deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
+// slot. When `elapsed` reaches the start of a slot, the slot is handed out from its first entry on, if its entries are
+// in the order of their deadlines. Up to 1,024 that are not are sorted first. A larger slot *cascades*: its entries now
+// agree with `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Crowds are
+// moved ahead of time, some at a time, so that little is left to do when time comes to their slot.
+//
+// Invariants
+// 1. An entry on level `n`, slot `s`, has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
+//    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
+//    wrap round.
+// 2. Hence all entries of one tick are in one list, in the order in which they came: first in, first out.
+// 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*: digit `n` of `elapsed`
+//    names it, so each level has one at most. Its entries are in order, and then what is inserted with a deadline in
+//    its span goes to a level below, where a slot may become current in its turn. Of two entries of one tick, the one
+//    on the higher level came first. Or the slot cascades, which only the innermost does, and what is inserted goes to
+//    its end.
+// 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
+//    there are any.
+// 5. A bit of `occupied` is set exactly when its slot has an entry, a bit of `rows_occupied` when its row has one. If a
+//    current slot has entries, its level's bit of `entered` is set.
+// 6. A bit of `sorted` is set only if the list is in the order of its deadlines. It always is on level 0, and on other
+//    levels if timers of one length are inserted one after another.
+// 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
+//
+// Must not know: anything else of this crate but the tick.
 
 mod lists;
 mod slots;
@@ -131,8 +131,8 @@ impl<T> Wheel<T> {
 
     /// An empty wheel whose time begins at `elapsed`: what is due at or before that is due at once.
     ///
-    /// If ticks are large, as those of a clock since 1970 are, begin at the present one: what is far ahead of the
-    /// wheel's time cascades through more levels.
+    /// If ticks are large, as those of a clock since 1970 are, begin at the present one: the further a deadline is ahead
+    /// of the wheel's time, the more work its entry makes.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -226,52 +226,23 @@ impl<T> Wheel<T> {
 
     /// How many entries the memory held now has room for. It grows by room for 128, copies nothing, and shrinks by itself
     /// as the population does.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let keys: Vec<_> = (0..10_000).map(|n| wheel.insert(Tick(n), n)).collect();
-    /// assert!(wheel.capacity() >= 10_000);
-    /// for key in keys {
-    ///     wheel.remove(key);
-    /// }
-    /// assert!(wheel.capacity() < 1_000, "it was given back");
-    /// ```
     #[must_use]
+    #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn capacity(&self) -> usize {
         self.cells.capacity()
     }
 
     /// How many entries were inserted since the wheel was made. A [`reset`](Wheel::reset) inserts none.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(1), 'a');
-    /// wheel.pop(Tick(1));
-    /// wheel.insert(Tick(2), 'b');
-    /// assert_eq!((wheel.inserted(), wheel.len()), (2, 1));
-    /// ```
     #[must_use]
+    #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn inserted(&self) -> u64 {
         self.inserted
     }
 
     /// How many times an entry was moved since the wheel was made: to a lower level, or to its place in the order of its
-    /// slot.
-    ///
-    /// The entries of a slot that is in order already are not moved.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// for tick in [70, 75, 140, 135] {
-    ///     wheel.insert(Tick(tick), tick);
-    /// }
-    /// while wheel.pop(Tick(200)).is_some() {}
-    /// assert_eq!(wheel.cascaded(), 2, "140 and 135 are in one slot, and not in order");
-    /// ```
+    /// slot. The entries of a slot that is in order already are not moved.
     #[must_use]
+    #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn cascaded(&self) -> u64 {
         self.cascaded
     }
@@ -409,18 +380,10 @@ impl<T> Wheel<T> {
         self.cells.get_mut(key.index).filter(|cell| cell.is(key)).map(|cell| &mut cell.value)
     }
 
-    /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`.
-    ///
-    /// What is due and not handed out yet is in no slot.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(3), 'a');
-    /// wheel.insert(Tick(2 * 64 + 5), 'b');
-    /// assert_eq!(wheel.occupancy()[..2], [1 << 3, 1 << 2]);
-    /// ```
+    /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`. What is due and
+    /// not handed out yet is in no slot.
     #[must_use]
+    #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn occupancy(&self) -> &[u64] {
         &self.occupied[..LEVELS]
     }
@@ -433,7 +396,6 @@ impl<T> Wheel<T> {
     /// let key = wheel.insert(Tick(5), 'x');
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
-    /// assert_eq!(wheel.capacity(), 0);
     /// ```
     pub fn clear(&mut self) {
         let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };

@@ -1,6 +1,6 @@
 //! Levels and their slots: which of them an entry goes to, and which have entries.
-//!
-//! Must not know: more than the rest of the wheel does.
+//
+// Must not know: more than the rest of the wheel does.
 
 use super::{Tick, Wheel};
 

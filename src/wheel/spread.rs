@@ -5,13 +5,13 @@
 //! the first could fire. So the next crowded slot of each level is spread ahead, a block at a time, by every 64th insert
 //! and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists for the level below, and from
 //! there to that level when time comes to the slot.
-//!
-//! Invariants
-//! 1. The entries in row `AHEAD + n` are of the slot `spread[n]`: one of level `LOWEST + n`, or one in the row ahead for
-//!    that level. A slot is spread exactly as long as that row has entries, and so long it is occupied, and not sorted.
-//! 2. They came before those that are still in the slot's list. Once that is empty, new entries go ahead, too.
-//!
-//! Must not know: more than the rest of the wheel does.
+//
+// Invariants
+// 1. The entries in row `AHEAD + n` are of the slot `spread[n]`: one of level `LOWEST + n`, or one in the row ahead for
+//    that level. A slot is spread exactly as long as that row has entries, and so long it is occupied, and not sorted.
+// 2. They came before those that are still in the slot's list. Once that is empty, new entries go ahead, too.
+//
+// Must not know: more than the rest of the wheel does.
 
 use super::lists::BLOCK;
 use super::slots::{AHEAD, AHEADS, LOWEST, Place, SLOTS, digit};

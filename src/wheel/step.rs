@@ -1,6 +1,6 @@
 //! Time goes on: what is due is handed out, and what is on too high a level moves down.
-//!
-//! Must not know: more than the rest of the wheel does.
+//
+// Must not know: more than the rest of the wheel does.
 
 use super::slots::{At, Place};
 use super::{Key, Tick, Wheel};
@@ -11,19 +11,18 @@ const EXACT: usize = 16;
 /// The most entries that are sorted, in one step: larger slots cascade.
 pub(super) const MOST_SORTED: usize = 1_024;
 
-/// What one [`Wheel::step`] did.
+/// What one [`Wheel::step`] did. If it is neither `Fired` nor `Done`, call `step` again.
 ///
 /// ```
 /// use hairspring::wheel::{Step, Tick, Wheel};
 ///
 /// let mut wheel = Wheel::new();
-/// wheel.insert(Tick(71), 'b');
-/// wheel.insert(Tick(70), 'a');
-/// assert_eq!(wheel.step(Tick(70)), Step::Cascaded); // they were out of order
-/// assert!(matches!(wheel.step(Tick(70)), Step::Fired { value: 'a', .. }));
-/// assert_eq!(wheel.step(Tick(70)), Step::Done);
+/// let key = wheel.insert(Tick(70), 'a');
+/// assert_eq!(wheel.step(Tick(69)), Step::Done);
+/// assert_eq!(wheel.step(Tick(70)), Step::Fired { key, deadline: Tick(70), value: 'a' });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step<T> {
     /// An entry fell due and is handed out.
     Fired {
@@ -34,17 +33,18 @@ pub enum Step<T> {
         /// What was inserted.
         value: T,
     },
-    /// Entries moved to a lower level, or to their place in the order of their slot. There may be more to do.
+    /// Entries moved within the wheel, closer to being handed out. There may be more to do.
     Cascaded,
-    /// Nothing more is due at the time given: `elapsed` has reached it.
+    /// Nothing more is due at the time given: [`elapsed`](Wheel::elapsed) has reached it.
     Done,
 }
 
 impl<T> Wheel<T> {
     /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
     ///
-    /// It is exact if the slot with the earliest entries has few of them, or has them in order. Otherwise it is the start
-    /// of that slot. If something is due already it may be [`elapsed`](Wheel::elapsed). `None` if the wheel is empty.
+    /// It is exact if few entries are near the earliest, or if they were inserted in the order of their deadlines.
+    /// Otherwise it may be earlier, and `step` then moves entries. If something is due already it may be
+    /// [`elapsed`](Wheel::elapsed). `None` if the wheel is empty.
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -67,8 +67,8 @@ impl<T> Wheel<T> {
         next.map(|next| next.max(self.elapsed))
     }
 
-    /// Does one bounded piece of the work that is due at `now`: hands out one entry, moves up to 32 to a lower level, or
-    /// puts a slot with up to 1,024 entries in order.
+    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves some of those that come
+    /// next, at most 1,024.
     ///
     /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
     /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
@@ -242,15 +242,8 @@ impl<T> Wheel<T> {
     /// The entry that is handed out next; `None` if the wheel is empty.
     ///
     /// Moves nothing. If the slot with the earliest entries has them out of order, this looks at all of them.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(Tick(90), "later");
-    /// let key = wheel.insert(Tick(80), "sooner");
-    /// assert_eq!(wheel.first(), Some(key));
-    /// ```
     #[must_use]
+    #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn first(&self) -> Option<Key> {
         let current = self.first_of_current().map(|(deadline, _, index)| (deadline, index));
         let first = match current.filter(|&(deadline, _)| deadline <= self.elapsed) {

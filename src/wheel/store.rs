@@ -1,17 +1,17 @@
 //! Where a wheel's entries live: each in a cell, which its key names, and the cells in pages of memory.
 //!
 //! A page is a `slab::Slab` of fixed capacity, so what grows and shrinks is never copied.
-//!
-//! Invariants
-//! 1. A generation is given out once in the life of a wheel, so a stale [`Key`] matches no later entry.
-//! 2. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
-//! 3. A page is made for all that it ever holds, so it is never copied to grow, except in a clone of its wheel, where it
-//!    has just what it needs. Its memory is not written before it is used.
-//! 4. `open` has every page with room but `current`, once, and else only pages that are not in the table any more.
-//! 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
-//! 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
-//!
-//! Must not know: levels, slots, time.
+//
+// Invariants
+// 1. A generation is given out once in the life of a wheel, so a stale [`Key`] matches no later entry.
+// 2. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
+// 3. A page is made for all that it ever holds, so it is never copied to grow, except in a clone of its wheel, where it
+//    has just what it needs. Its memory is not written before it is used.
+// 4. `open` has every page with room but `current`, once, and else only pages that are not in the table any more.
+// 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
+// 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
+//
+// Must not know: levels, slots, time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,10 +1,10 @@
 //! The units of the wheel: an absolute tick and a number of ticks, as types of their own.
-//!
-//! Invariants
-//! 1. A [`Tick`] is never used as a length and a [`Ticks`] never as a position; only the arithmetic below mixes them.
-//! 2. All arithmetic saturates.
-//!
-//! Knows nothing of clocks, nanoseconds or the wheel.
+//
+// Invariants
+// 1. A [`Tick`] is never used as a length and a [`Ticks`] never as a position; only the arithmetic below mixes them.
+// 2. All arithmetic saturates.
+//
+// Knows nothing of clocks, nanoseconds or the wheel.
 
 use std::ops::{Add, Sub};
 

@@ -26,8 +26,8 @@ impl Scheme for Wheel<u32> {
         loop {
             match self.step(now) {
                 Step::Fired { value, .. } => fired(value),
-                Step::Cascaded => {}
                 Step::Done => return,
+                _ => {}
             }
         }
     }

@@ -29,8 +29,8 @@ impl Rig for OnWheel {
             loop {
                 match self.wheel.step(now) {
                     Step::Fired { value, .. } => fired.push((value, now.0)),
-                    Step::Cascaded => {}
                     Step::Done => break,
+                    _ => {}
                 }
             }
             if !fired.is_empty() || now.0 == limit {
