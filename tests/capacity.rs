@@ -44,7 +44,32 @@ fn a_full_timer_says_so_and_how_many_are_pending() {
             assert_eq!(error.to_string(), format!("the timer is at capacity: {capacity} pending"));
         }
         assert_eq!(timer.metrics().pending(), capacity as u64);
-        assert_eq!(timer.metrics().registered(), capacity as u64, "what was refused was not registered");
+        let metrics = timer.metrics();
+        assert_eq!(metrics.registered(), capacity as u64, "what was refused was not registered");
+        assert_eq!((metrics.refused(), metrics.capacity()), (3, Some(capacity)));
+    }
+}
+
+/// On each shard, and none of it in the metrics of the next timer, which has the memory of this one.
+#[test]
+fn a_timer_counts_what_it_refuses_on_all_its_threads() {
+    for _ in 0..3 {
+        let (timer, driver) = holding(2);
+        assert_eq!(timer.metrics().refused(), 0);
+        let sleeps = waiting(&timer, 2);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..5).for_each(|_| assert_eq!(refused(&timer), Some(2))));
+            }
+        });
+        panic_message(|| poll(&mut timer.sleep(HOUR)));
+        assert_eq!(timer.metrics().refused(), 41);
+        timer.shutdown();
+        assert_eq!((timer.metrics().refused(), timer.metrics().capacity()), (41, Some(2)), "as long as it is held");
+        drop((sleeps, driver, timer));
+        let (unlimited, _driver) = Timer::builder().shards(3).build_with_driver().unwrap();
+        let _waiting = waiting(&unlimited, 5);
+        assert_eq!((unlimited.metrics().refused(), unlimited.metrics().capacity()), (0, None));
     }
 }
 

@@ -61,7 +61,17 @@ async fn metrics_print_all_that_they_count_and_when_the_next_is_due() {
     drop(sleeps);
     let metrics = Timer::current().metrics();
     let printed = format!("{metrics:?}");
-    for shown in ["pending: 1", "registered: 5", "fired: 3", "cancelled: 1", "turns: ", "cascaded: ", "lateness: "] {
+    for shown in [
+        "pending: 1",
+        "registered: 5",
+        "fired: 3",
+        "cancelled: 1",
+        "refused: 0",
+        "capacity: None",
+        "turns: ",
+        "cascaded: ",
+        "lateness: ",
+    ] {
         assert!(printed.contains(shown), "{shown} is not in {printed}");
     }
     assert!(printed.contains(&format!("next_deadline: {:?}", metrics.next_deadline())), "{printed}");

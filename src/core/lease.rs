@@ -240,8 +240,10 @@ impl TimerLease {
     /// The counts of this timer; all zero if another timer has the memory by now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
+        (sum.refused, sum.capacity) = (self.capacity.refused(), self.capacity.most());
         self.shards().for_each(|shard| shard.add_to(&mut sum));
-        sum
+        // Checked last: the shards are opened for a timer after its capacity.
+        if self.first().serves() { sum } else { Snapshot::empty() }
     }
 }
 

@@ -164,6 +164,8 @@ impl std::fmt::Debug for Lateness {
 pub(crate) struct Snapshot {
     pub(crate) registered: u64,
     pub(crate) pending: u64,
+    pub(crate) refused: u64,
+    pub(crate) capacity: Option<usize>,
     pub(crate) cascaded: u64,
     /// Of those that fired.
     pub(crate) lateness: Lateness,
@@ -173,7 +175,15 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn empty() -> Self {
-        Snapshot { registered: 0, pending: 0, cascaded: 0, lateness: Lateness::new(), occupancy: [0; LEVELS] }
+        Snapshot {
+            registered: 0,
+            pending: 0,
+            refused: 0,
+            capacity: None,
+            cascaded: 0,
+            lateness: Lateness::new(),
+            occupancy: [0; LEVELS],
+        }
     }
 }
 

@@ -141,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Gives the timer a name: for its [metrics](super::Metrics::name), for errors ("the timer `requests` is at
+    /// Gives the timer a [name](super::Timer::name): for its reporter, for errors ("the timer `requests` is at
     /// capacity"), for its `Debug`, and for the spans of the sleeps and intervals that are made on it. The name does
     /// not have to be unique. It costs nothing while the timer is used.
     ///

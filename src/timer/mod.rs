@@ -236,7 +236,6 @@ pub struct Metrics {
     turns: u64,
     next: Tick,
     elapsed: Tick,
-    name: Option<&'static str>,
 }
 
 impl Metrics {
@@ -246,19 +245,7 @@ impl Metrics {
             turns: timer.turns(),
             next: if timer.serves() { timer.earliest() } else { Tick::MAX },
             elapsed: timer.now(),
-            name: timer.name(),
         }
-    }
-
-    /// Returns the name that the timer was [given](Builder::name), if any.
-    ///
-    /// ```
-    /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
-    /// assert_eq!(timer.metrics().name(), Some("requests"));
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> Option<&'static str> {
-        self.name
     }
 
     /// Returns the number of timers that wait now.
@@ -330,6 +317,36 @@ impl Metrics {
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.registered() - self.fired() - self.pending()
+    }
+
+    /// Returns how often the timer has refused a registration because it was [full](Builder::capacity): zero if it has no
+    /// capacity. A refused timer counts as nothing else. If its future is polled again, it may be refused again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use hairspring::{Duration, Timer};
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let mut sleep = timer.try_sleep(Duration::from_secs(60));
+    /// assert!(futures::poll!(&mut sleep).is_pending());
+    /// assert!(timer.try_sleep(Duration::from_secs(60)).await.is_err());
+    /// assert_eq!((timer.metrics().registered(), timer.metrics().refused()), (1, 1));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.snapshot.refused
+    }
+
+    /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::capacity).
+    ///
+    /// ```
+    /// let (timer, _driver) = hairspring::Timer::builder().capacity(1_000).build_with_driver().unwrap();
+    /// assert_eq!(timer.metrics().capacity(), Some(1_000));
+    /// ```
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.snapshot.capacity
     }
 
     /// Returns how many turns there were. Each turn looks for due timers and may fire many of them, or none.
@@ -422,6 +439,8 @@ impl fmt::Debug for Metrics {
             .field("registered", &self.registered())
             .field("fired", &self.fired())
             .field("cancelled", &self.cancelled())
+            .field("refused", &self.refused())
+            .field("capacity", &self.capacity())
             .field("turns", &self.turns())
             .field("cascaded", &self.cascaded())
             .field("lateness", self.lateness())

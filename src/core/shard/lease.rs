@@ -185,6 +185,9 @@ impl ShardLease {
             self.capacity.take().map_err(InsertError::Full)
         };
         if let Err(refused) = admitted {
+            if matches!(refused, InsertError::Full(_)) {
+                self.capacity.refuse();
+            }
             drop(state);
             drop(waker);
             return Err(refused);
