@@ -43,6 +43,9 @@ mod model {
         handles: Vec<DeadlineMap<u64, u64>>,
         expirations: Expirations<u64, u64>,
         model: BTreeMap<u64, (u64, Instant)>,
+        /// When the life of each entry ends at the latest.
+        ends: BTreeMap<u64, Instant>,
+        max_lifetime: Option<Duration>,
         /// What had expired when its key was inserted anew.
         displaced: VecDeque<(u64, u64)>,
         /// The waker of the last poll, if that poll was pending.
@@ -58,12 +61,29 @@ mod model {
             let timer = Timer::builder().clock(&clock).build().unwrap();
             // With one, entries become so many that there is a wheel; with many, they stay few.
             let shards = [1, 2, 8, 64][usize::try_from(random.below(4)).unwrap()];
-            let (map, expirations) = DeadlineMap::builder().shards(shards).timer(&timer).build().unwrap();
+            let mut builder = DeadlineMap::builder().shards(shards).timer(&timer);
             let keys = [1, 3, 20, 300][usize::try_from(random.below(4)).unwrap()];
             let reach = Duration::from_nanos(1 << [3, 8, 14, 32, 45][usize::try_from(random.below(5)).unwrap()]);
+            let max_lifetime = (random.below(2) == 0).then(|| random.duration(2 * reach).max(Duration::from_nanos(1)));
+            if let Some(lifetime) = max_lifetime {
+                builder = builder.max_lifetime(lifetime);
+            }
+            let (map, expirations) = builder.build().unwrap();
             let handles = vec![map];
-            let (model, displaced) = (BTreeMap::new(), VecDeque::new());
-            Round { random, clock, handles, expirations, model, displaced, waits: None, keys, reach }
+            let (model, ends, displaced) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
+            Round {
+                random,
+                clock,
+                handles,
+                expirations,
+                model,
+                ends,
+                max_lifetime,
+                displaced,
+                waits: None,
+                keys,
+                reach,
+            }
         }
 
         fn run(&mut self) {
@@ -98,13 +118,16 @@ mod model {
                 0..=3 => {
                     let value = self.random.next();
                     assert_eq!(map.insert(key, value, duration), alive);
-                    self.model.insert(key, (value, deadline));
+                    let end = self.max_lifetime.map_or(deadline, |lifetime| now + lifetime);
+                    self.ends.insert(key, end);
+                    self.model.insert(key, (value, deadline.min(end)));
                     self.displaced.extend(known.filter(|_| alive.is_none()).map(|(value, _)| (key, value)));
                 }
                 4..=7 => {
                     assert_eq!(map.touch(&key, duration), alive.is_some());
                     if let Some(value) = alive {
-                        self.model.insert(key, (value, deadline));
+                        let end = self.max_lifetime.map_or(deadline, |_| self.ends[&key]);
+                        self.model.insert(key, (value, deadline.min(end)));
                     }
                 }
                 8 | 9 => {

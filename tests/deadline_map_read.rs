@@ -30,7 +30,7 @@ fn hundred() -> Halves<u32> {
 
 fn contents<V: Clone>(map: &DeadlineMap<u32, V>) -> HashMap<u32, V> {
     let mut contents = HashMap::new();
-    map.for_each(|key, value| assert!(contents.insert(*key, value.clone()).is_none(), "each once"));
+    map.for_each(|key, value, _| assert!(contents.insert(*key, value.clone()).is_none(), "each once"));
     contents
 }
 
@@ -78,13 +78,14 @@ fn after_its_deadline_an_entry_is_there_for_the_stream_only() {
         let code = |_: &mut i32| panic!("it has expired");
         assert_eq!((map.get("past"), map.contains_key("past"), map.remaining("past")), (None, false, None));
         assert_eq!(map.get_with("past", |_| panic!("it has expired")), None::<()>);
+        assert_eq!(map.get_with_remaining("past", |_, _| panic!("it has expired")), None::<()>);
         assert_eq!(map.update("past", code), None::<()>);
         assert_eq!(map.touch_with("past", HOUR, code), None::<()>);
         assert!(!map.touch("past", HOUR), "a late heartbeat revives nothing");
         assert!(!map.touch_at("past", when));
         let mut seen = 0;
         let mut look = |key: &String| seen += usize::from(key.starts_with("alive"));
-        map.for_each(|key, _| look(key));
+        map.for_each(|key, _, _| look(key));
         map.retain(|key, _| {
             look(key);
             !key.starts_with("past")
@@ -215,7 +216,7 @@ fn a_closure_that_panics_leaves_the_map_whole() {
         });
         panic_message(|| map.touch_with(&key, Duration::ZERO, |_| panic!("on purpose")));
     }
-    panic_message(|| map.for_each(|_, _| panic!("on purpose")));
+    panic_message(|| map.for_each(|_, _, _| panic!("on purpose")));
     let mut left = 50;
     panic_message(|| {
         map.retain(|_, _| {
@@ -261,10 +262,71 @@ fn a_closure_that_uses_its_own_map_panics_whatever_the_key() {
             panic_message(|| map.update(&5, |_| map.remove(&other)));
             panic_message(|| map.touch_with(&5, HOUR, |_| map.remove(&other)));
         }
-        panic_message(|| map.for_each(|key, _| assert!(map.remove(key).is_some())));
+        panic_message(|| map.for_each(|key, _, _| assert!(map.remove(key).is_some())));
         panic_message(|| map.retain(|key, _| map.remove(key).is_some()));
         assert_eq!(contents(&map), (0..100).map(|key| (key, key)).collect());
     });
+}
+
+#[test]
+fn the_panic_says_which_method_runs_the_closure() {
+    let ((map, _one), (other, _two)) = (hundred(), hundred());
+    let again = || map.contains_key(&7);
+    let calls: [(&str, &dyn Fn()); 6] = [
+        ("get_with", &|| _ = map.get_with(&5, |_| again())),
+        ("get_with_remaining", &|| _ = map.get_with_remaining(&5, |_, _| again())),
+        ("update", &|| _ = map.update(&5, |_| again())),
+        ("touch_with", &|| _ = map.touch_with(&5, HOUR, |_| again())),
+        ("for_each", &|| map.for_each(|_, _, _| _ = again())),
+        ("retain", &|| map.retain(|_, _| again())),
+    ];
+    for (method, call) in calls {
+        let whose = format!("the closure given to `DeadlineMap::{method}`");
+        let expected = format!("{whose} used the same map, which is locked while it runs");
+        assert_eq!(panic_message(call), expected);
+    }
+    // The method of the map that is used again, whichever closure is the innermost.
+    let said = panic_message(|| map.touch_with(&5, HOUR, |_| other.get_with(&5, |_| again())));
+    assert!(said.starts_with("the closure given to `DeadlineMap::touch_with` used"), "{said}");
+    let said = panic_message(|| map.update(&5, |_| other.get_with(&5, |_| other.remove(&6))));
+    assert!(said.starts_with("the closure given to `DeadlineMap::get_with` used"), "{said}");
+}
+
+#[test]
+fn the_panic_says_that_a_clone_used_the_map() {
+    struct Again(Option<DeadlineMap<u32, Again>>);
+    impl Clone for Again {
+        fn clone(&self) -> Again {
+            self.0.as_ref().map(|map| map.contains_key(&2));
+            Again(None)
+        }
+    }
+    let (map, _expirations) = DeadlineMap::new();
+    map.insert(1, Again(Some(map.clone())), HOUR);
+    let said = panic_message(|| drop(map.get(&1)));
+    assert_eq!(said, "`Clone` of a value in `DeadlineMap::get` used the same map, which is locked while it runs");
+    map.clear();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_gets_the_time_that_remains() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for hours in 1..=20 {
+        map.insert(hours, (), hours * HOUR);
+    }
+    let remaining = || {
+        let mut all = Vec::new();
+        map.for_each(|hours, (), remaining| all.push((*hours, remaining)));
+        all.sort_unstable();
+        all
+    };
+    assert!(remaining().into_iter().eq((1..=20).map(|hours| (hours, hours * HOUR))));
+    assert_eq!(expirations.recv().await, Some((1, ())));
+    map.touch(&2, 5 * HOUR);
+    assert_eq!(map.get_with_remaining(&2, |(), remaining| remaining), Some(5 * HOUR));
+    assert_eq!(map.get_with_remaining(&3, |(), remaining| remaining), Some(2 * HOUR));
+    assert_eq!(map.get_with_remaining(&1, |(), remaining| remaining), None);
+    assert!(remaining().into_iter().all(|(hours, remaining)| map.remaining(&hours) == Some(remaining)));
 }
 
 #[test]
@@ -359,6 +421,7 @@ fn keys_that_panic_in_hash_or_eq_lose_nothing() {
         panic_message(|| map.touch_at(&bad(), Instant::now()));
         panic_message(|| map.insert_at(bad(), 0, Instant::now()));
         panic_message(|| map.try_insert(bad(), 0, Duration::ZERO));
+        panic_message(|| map.try_insert_at(bad(), 0, Instant::now()));
     }
     assert!((0..50).all(|key| map.get(&Tricky(key, None)) == Some(key)) && map.len() == 50);
     assert!(map.try_insert(Tricky(50, None), 50, HOUR).is_ok(), "none of them took room");

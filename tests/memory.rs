@@ -73,6 +73,23 @@ fn what_holds_little_takes_little() {
     });
     assert!(empty + kept <= 4_096, "a map that was cleared takes {} bytes", empty + kept);
 
+    // The ends of lives take no more than that, and are given back as the map shrinks.
+    let limited = || DeadlineMap::<u64, u64>::builder().shards(1).max_lifetime(LIFE).build().unwrap();
+    let (halves, kept) = bytes(|| {
+        let halves = limited();
+        (0..10_000).for_each(|key| assert_eq!(halves.0.insert(key, key, LIFE), None));
+        halves.0.retain(|key, _| *key < 10);
+        halves
+    });
+    assert!(kept <= 32_768, "a map that has shrunk takes {kept} bytes");
+    let fill = |halves: Halves| {
+        (0..10_000).for_each(|key| assert_eq!(halves.0.insert(key, key, LIFE), None));
+        halves
+    };
+    let ((_limited, with), (_unlimited, without)) = (bytes(|| fill(limited())), bytes(|| fill(of_shards(1))));
+    assert!(with <= without + 10_000 * 16 + 1_024, "a maximum lifetime takes {} bytes", with - without);
+    drop(halves);
+
     let (wheel, empty) = bytes(|| Box::new(Wheel::<u64>::new()));
     assert!(empty <= 7_168, "an empty wheel takes {empty} bytes");
     drop(wheel);

@@ -3,9 +3,12 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, ms, paused, poll, settle};
+use futures::StreamExt;
+use hairspring::delay_queue::Expired;
 use hairspring::test_util::ManualClock;
 use hairspring::timer::Reporter;
 use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
@@ -153,9 +156,12 @@ fn timers_are_told_apart_by_name() {
 #[test]
 fn all_is_described_and_no_unit_is_told_that_the_name_says() {
     recorded(|recorder| {
-        timer_by_hand().1.reporter("described").publish();
+        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        timer.reporter("described").publish();
+        let (map, _expirations) = DeadlineMap::<u8, u8>::builder().capacity(1).build().unwrap();
+        map.reporter("described").publish();
         let all = recorder.snapshot().into_vec();
-        assert_eq!(all.len(), 7);
+        assert_eq!(all.len(), 9 + 6);
         for (key, unit, description, _) in all {
             let name = key.key().name();
             let description = description.unwrap_or_else(|| panic!("{name} is not described"));
@@ -163,7 +169,8 @@ fn all_is_described_and_no_unit_is_told_that_the_name_says() {
             assert_eq!(unit, (!in_seconds).then_some(Unit::Count), "{name}");
             assert_eq!(description.contains("seconds"), in_seconds, "{name}: {description}");
             assert!(
-                description.ends_with('.') && description.to_lowercase().contains("timer"),
+                description.ends_with('.')
+                    && description.to_lowercase().contains(if name.contains("entries") { "map" } else { "timer" }),
                 "{name}: {description}"
             );
         }
@@ -243,30 +250,127 @@ fn a_reporter_without_a_name_takes_the_timers() {
     });
 }
 
-#[test]
-fn maps_and_queues_report_what_became_of_their_entries() {
-    let counts = |reported: &Reported| {
-        let count = |what| count(reported, &format!("hairspring_entries_{what}_total"));
-        (["inserted", "expired", "removed"].map(count), gauge(reported, "hairspring_entries").to_string())
+/// What was reported of each map and queue since the last snapshot: the counters, and how many entries there are.
+fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
+    let mut all: HashMap<String, Reported> = HashMap::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        if let Some(label) = key.key().labels().find(|label| label.key() == "of") {
+            all.entry(label.value().to_owned()).or_default().insert(key.key().name().to_owned(), value);
+        }
+    }
+    let told = |reported: &Reported| {
+        let counts = ["inserted", "expired", "removed"].map(|what| format!("hairspring_entries_{what}_total"));
+        (counts.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
     };
+    all.iter().map(|(of, reported)| (of.clone(), told(reported))).collect()
+}
+
+#[test]
+fn a_map_reports_what_became_of_its_entries() {
     recorded(|recorder| {
         paused().block_on(async {
             let (map, mut expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
-            let mut queue = DelayQueue::new();
+            let (mut reporter, mut other) = (map.reporter(""), map.reporter("other"));
             for number in 0..10 {
                 map.insert(number, (), ms(number));
-                queue.insert(number, ms(number));
             }
             map.remove(&9);
             for _ in 0..3 {
                 expirations.recv().await;
             }
-            std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
-            map.metrics().publish("");
-            assert_eq!(counts(&reported_of(recorder, ("of", "sessions"))), ([10, 3, 1], "6".to_owned()));
-            queue.clear();
-            queue.metrics().publish("retries");
-            assert_eq!(counts(&reported_of(recorder, ("of", "retries"))), ([10, 1, 9], "0".to_owned()));
+            reporter.publish();
+            other.publish();
+            let told = entries(recorder);
+            assert_eq!((told["sessions"], told["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
         });
+    });
+}
+
+#[test]
+fn a_queue_reports_what_it_had_counted_when_it_was_polled() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let mut queue = DelayQueue::new();
+            queue.insert(0, HOUR);
+            let mut reporter = queue.reporter("retries");
+            let mut told = || {
+                reporter.publish();
+                entries(recorder)["retries"]
+            };
+            assert_eq!(told(), ([1, 0, 0], 1.0), "before it is polled");
+            for number in 1..10 {
+                queue.insert(number, ms(number));
+            }
+            assert_eq!(told(), ([1, 0, 0], 1.0));
+            queue.next().await;
+            assert_eq!(told(), ([10, 1, 0], 9.0), "with what this poll has handed out");
+            queue.clear();
+            assert_eq!(queue.next().await.map(Expired::into_inner), None);
+            assert_eq!(told(), ([10, 1, 9], 0.0));
+            // A second reporter sees the same.
+            queue.insert(0, HOUR);
+            queue.reporter("again").publish();
+            assert_eq!(entries(recorder)["again"], ([11, 1, 9], 1.0));
+            assert_eq!(told(), ([11, 1, 9], 1.0));
+        });
+    });
+}
+
+#[test]
+fn reports_on_a_map_or_a_queue_end_with_it_and_the_last_has_everything() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let value = Arc::new(());
+            let timer = Timer::builder().build().unwrap();
+            let (map, expirations) = DeadlineMap::with_timer(&timer);
+            let mut queue = DelayQueue::with_timer(&timer);
+            let of_map = tokio::spawn(map.reporter("map").run(Duration::from_secs(10)));
+            let of_queue = tokio::spawn(queue.reporter("queue").run(Duration::from_secs(10)));
+            settle().await;
+            for number in 0..10 {
+                map.insert(number, value.clone(), HOUR);
+                queue.insert(value.clone(), HOUR);
+            }
+            assert!(futures::poll!(queue.next()).is_pending());
+            drop((expirations, timer));
+            advance(Duration::from_secs(10)).await;
+            settle().await;
+            assert_eq!(entries(recorder)["map"], ([10, 0, 0], 10.0), "the map goes on without its stream");
+            map.remove(&0);
+            drop((map, queue));
+            assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry");
+            assert!(!of_map.is_finished() && !of_queue.is_finished());
+            advance(Duration::from_secs(10)).await;
+            of_map.await.unwrap();
+            of_queue.await.unwrap();
+            let last = entries(recorder);
+            assert_eq!((last["map"], last["queue"]), (([10, 0, 10], 0.0), ([10, 0, 10], 0.0)));
+        });
+    });
+}
+
+#[test]
+fn refusals_are_reported_and_a_capacity_only_if_there_is_one() {
+    recorded(|recorder| {
+        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
+        assert_eq!(sleeps.iter_mut().filter_map(|sleep| poll(sleep).is_ready().then_some(())).count(), 3);
+        timer.reporter("full").publish();
+        let told = reported(recorder, "full");
+        assert_eq!((count(&told, "hairspring_refused_total"), gauge(&told, "hairspring_capacity")), (3, 1.0));
+
+        let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
+        assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
+        map.reporter("full").publish();
+        let told = reported_of(recorder, ("of", "full"));
+        let refused = count(&told, "hairspring_entries_refused_total");
+        assert_eq!((refused, gauge(&told, "hairspring_entries_capacity")), (5, 2.0));
+
+        timer_by_hand().1.reporter("unlimited").publish();
+        DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();
+        DelayQueue::<u8>::new().reporter("unlimited").publish();
+        let told = recorder.snapshot().into_vec();
+        let limits = told.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
+        assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() == "full"));
     });
 }

@@ -37,6 +37,8 @@ use futures_core::Stream;
 use tokio::task::coop;
 
 pub use super::Metrics;
+#[cfg(feature = "metrics")]
+use super::published::{Published, Publisher};
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
 use crate::future::{LazySleep, Sleep};
@@ -110,6 +112,9 @@ pub struct DelayQueue<T> {
     /// Whether the last poll was pending, or found the queue empty, and was not woken since.
     waits: bool,
     waker: Option<Waker>,
+    /// Shows the counts after each poll, if there is a reporter.
+    #[cfg(feature = "metrics")]
+    publisher: Option<Publisher>,
 }
 
 impl<T> DelayQueue<T> {
@@ -171,6 +176,8 @@ impl<T> DelayQueue<T> {
             reserved: 0,
             waits: false,
             waker: None,
+            #[cfg(feature = "metrics")]
+            publisher: None,
         }
     }
 
@@ -456,7 +463,16 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let inserted = self.wheel.inserted() - self.skipped;
-        Metrics { name: None, len: self.len(), inserted, expired: self.expired }
+        Metrics { pending: self.len() as u64, inserted, expired: self.expired, ..Metrics::default() }
+    }
+
+    /// Returns what reads the counts for a reporter: those after the last poll, or the present ones before the next.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn reader(&mut self) -> impl Fn() -> Published + Send + Sync + use<T> + 'static {
+        let counts = self.metrics();
+        let publisher = self.publisher.get_or_insert_default();
+        publisher.publish(counts);
+        publisher.reader()
     }
 
     /// Returns whether the queue has no entries.
@@ -566,6 +582,27 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        #[cfg(feature = "metrics")]
+        if self.publisher.is_some() {
+            return self.poll_and_publish(cx);
+        }
+        self.poll_entry(cx)
+    }
+
+    #[cfg(feature = "metrics")]
+    #[cold] // As most queues have no reporter.
+    #[track_caller]
+    fn poll_and_publish(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        let polled = self.poll_entry(cx);
+        if let Some(publisher) = &self.publisher {
+            publisher.publish(self.metrics());
+        }
+        polled
+    }
+
+    #[inline]
+    #[track_caller]
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
         if self.wheel.is_empty() {
             self.sleep.stop();
@@ -580,6 +617,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// Hands out the first entry as soon as it is due. There must be an entry.
+    #[inline(always)] // Although it has two callers.
+    #[allow(clippy::inline_always)]
     #[track_caller]
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
         if self.handed_out >= PER_LOOK {

@@ -3,14 +3,17 @@
 
 pub mod deadline_map;
 pub mod delay_queue;
+#[cfg(feature = "metrics")]
+mod published;
 
-use std::sync::Arc;
+#[cfg(feature = "metrics")]
+pub(crate) use published::Published;
 
 /// A snapshot of what a [`DeadlineMap`](crate::DeadlineMap::metrics) or a [`DelayQueue`](crate::DelayQueue::metrics)
 /// has done.
 ///
-/// Each entry that was inserted either expires or is removed in the end: `inserted() == expired() + removed() + len()`
-/// holds in every snapshot. The shards of a map are read one after the other, so while threads use it, the sums may be
+/// Each entry that was inserted either expires or is removed in the end: `inserted() == expired() + removed() +
+/// pending()` holds in every snapshot. The shards of a map are read one after the other, so while threads use it, the sums may be
 /// ones that never existed.
 ///
 /// The timer that a map or a queue waits on has [metrics of its own](crate::timer::Metrics). There each of them counts
@@ -24,49 +27,29 @@ use std::sync::Arc;
 /// queue.insert("waits", Duration::from_secs(5));
 /// queue.remove(&key);
 /// let metrics = queue.metrics();
-/// assert_eq!((metrics.inserted(), metrics.expired(), metrics.removed(), metrics.len()), (2, 0, 1, 1));
+/// assert_eq!((metrics.inserted(), metrics.expired(), metrics.removed(), metrics.pending()), (2, 0, 1, 1));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    name: Option<Arc<str>>,
-    len: usize,
+    pending: u64,
     inserted: u64,
     expired: u64,
+    refused: u64,
+    capacity: Option<usize>,
 }
 
 impl Metrics {
-    /// Returns the name that the map was [given](crate::deadline_map::Builder::name), if any. A queue has none.
-    ///
-    /// ```
-    /// let (sessions, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
-    /// assert_eq!(sessions.metrics().name(), Some("sessions"));
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
     /// Returns the number of entries now, including those that have expired and were not handed out yet.
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
     /// queue.insert('x', Duration::ZERO);
-    /// assert_eq!(queue.metrics().len(), 1);
+    /// assert_eq!(queue.metrics().pending(), 1);
     /// ```
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns whether there are no entries now.
-    ///
-    /// ```
-    /// assert!(hairspring::DelayQueue::<u8>::new().metrics().is_empty());
-    /// ```
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub fn pending(&self) -> u64 {
+        self.pending
     }
 
     /// Returns the number of entries inserted so far. An entry that gets another value or deadline does not count
@@ -113,6 +96,36 @@ impl Metrics {
     /// ```
     #[must_use]
     pub fn removed(&self) -> u64 {
-        self.inserted - self.expired - self.len as u64
+        self.inserted - self.expired - self.pending
+    }
+
+    /// Returns how often the map has refused an entry because it was [full](crate::deadline_map::Builder::capacity). Zero
+    /// for a map without a capacity, and for a queue.
+    ///
+    /// ```
+    /// # use hairspring::{DeadlineMap, Duration};
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// map.insert("ann", 1, Duration::from_secs(5));
+    /// assert!(map.try_insert("bob", 2, Duration::from_secs(5)).is_err());
+    /// assert_eq!((map.metrics().inserted(), map.metrics().refused()), (1, 1));
+    /// ```
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Returns how many entries the map may have at a time, or `None` if there is [no
+    /// limit](crate::deadline_map::Builder::capacity). A queue has none: [`DelayQueue::capacity`] is the room that was
+    /// reserved.
+    ///
+    /// ```
+    /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().capacity(1_000).build().unwrap();
+    /// assert_eq!(map.metrics().capacity(), Some(1_000));
+    /// ```
+    ///
+    /// [`DelayQueue::capacity`]: crate::DelayQueue::capacity
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.capacity
     }
 }

@@ -6,12 +6,14 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use crate::collections;
-use crate::core::lease::{TimerHold, TimerLease};
+use crate::collections::deadline_map::DeadlineMap;
+use crate::collections::delay_queue::DelayQueue;
+use crate::collections::{self, Published};
 use crate::future::{MissedTickBehavior, interval};
 use crate::timer::{Lateness, Metrics, Timer};
 
@@ -21,14 +23,22 @@ const CANCELLED: &str = "hairspring_cancelled_total";
 const PENDING: &str = "hairspring_pending";
 const TURNS: &str = "hairspring_turns_total";
 const CASCADED: &str = "hairspring_cascaded_total";
+const REFUSED: &str = "hairspring_refused_total";
+const CAPACITY: &str = "hairspring_capacity";
 
 const ENTRIES: &str = "hairspring_entries";
 const INSERTED: &str = "hairspring_entries_inserted_total";
 const EXPIRED: &str = "hairspring_entries_expired_total";
 const REMOVED: &str = "hairspring_entries_removed_total";
+const ENTRIES_REFUSED: &str = "hairspring_entries_refused_total";
+const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 
-/// Reports what a timer has done to the recorder of the crate `metrics`. [`Timer::reporter`](crate::Timer::reporter)
-/// returns one.
+/// Reports what a timer, a map or a queue has done to the recorder of the crate `metrics`.
+/// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
+/// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
+///
+/// That of a timer reports these, each with the label `timer`, which is the name given to the reporter.
+/// [`Metrics`] has the same values under the same names.
 ///
 /// | name | kind | meaning |
 /// |---|---|---|
@@ -36,12 +46,23 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 /// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
 /// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
 /// | `hairspring_pending` | gauge | timers that wait now |
+/// | `hairspring_refused_total` | counter | registrations that were refused because the timer was full |
+/// | `hairspring_capacity` | gauge | timers that may wait at a time; not there if there is no limit |
 /// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
 /// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |
-/// | `hairspring_cascaded_total` | counter | moves of a waiting timer, down a level or within a slot of its wheel |
+/// | `hairspring_cascaded_total` | counter | moves of waiting timers within the wheels |
 ///
-/// Each has the label `timer`, with the name given to the reporter. [`Metrics`] has the same values under the same
-/// names.
+/// That of a map or a queue reports these, each with the label `of`.
+/// [`deadline_map::Metrics`](crate::deadline_map::Metrics) has the same values.
+///
+/// | name | kind | meaning |
+/// |---|---|---|
+/// | `hairspring_entries` | gauge | entries now, including those that have expired and were not handed out yet |
+/// | `hairspring_entries_inserted_total` | counter | entries that were inserted |
+/// | `hairspring_entries_expired_total` | counter | entries that came out after their deadlines |
+/// | `hairspring_entries_removed_total` | counter | entries that were taken out in any other way |
+/// | `hairspring_entries_refused_total` | counter | entries that were refused because the map was full |
+/// | `hairspring_entries_capacity` | gauge | entries that the map may have at a time; not there if there is no limit |
 ///
 /// Install the recorder first: the first report includes what fired before it, and another recorder does not get that
 /// again. The lateness is rounded up by at most a sixteenth. The reporter passes it on through
@@ -59,7 +80,8 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 ///     .install()?;
 /// ```
 ///
-/// A reporter is not a handle on the timer: the timer ends with its last handle even if it has a reporter.
+/// A reporter keeps nothing alive: a timer ends with its last handle, and a map and a queue are dropped, even if they have
+/// a reporter.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -72,14 +94,14 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 /// ```
 #[must_use = "a reporter does nothing until it runs or publishes"]
 pub struct Reporter {
-    timer: TimerLease,
-    /// So that the counts can still be read after the timer has ended. `None` if it had ended and nothing was left of
-    /// it.
-    _held: Option<TimerHold>,
     name: String,
-    /// What has been reported.
-    lateness: Box<Lateness>,
+    /// Reports under a name, and returns whether there will be no more to report.
+    report: Box<dyn FnMut(&str) -> bool + Send + Sync>,
 }
+
+// Keys and values are not reached, only counts.
+impl UnwindSafe for Reporter {}
+impl RefUnwindSafe for Reporter {}
 
 impl Timer {
     /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
@@ -97,8 +119,67 @@ impl Timer {
     /// # }
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
-        let name = Some(name.into()).filter(|name| !name.is_empty());
-        Reporter::new(self.lease, name.unwrap_or_else(|| self.name().unwrap_or_default().to_owned()))
+        // So that the counts can still be read after the timer has ended.
+        let (timer, hold) = (self.lease, self.lease.try_hold());
+        let mut before = Box::new(Lateness::new());
+        Reporter::new(name.into(), self.name(), move |name| {
+            let _held = &hold;
+            // Asked first, so that the last report has everything.
+            let is_over = !timer.serves();
+            let now = Metrics::of(timer);
+            publish_timer(name, &now, &before);
+            *before = now.lateness().clone();
+            is_over
+        })
+    }
+}
+
+impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
+    /// Returns a reporter that sends this map's metrics to the recorder of the crate `metrics`, with the label `of` set
+    /// to `name`. If `name` is empty, the label is the name that the map was
+    /// [given](crate::deadline_map::Builder::name). Needs the feature `metrics`.
+    ///
+    /// The map is gone once all its handles and its stream are dropped. The last report has everything that it counted
+    /// until then, and no entry is left.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (sessions, expirations) = DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
+    /// let reports = tokio::spawn(sessions.reporter("").run(Duration::from_millis(1)));
+    /// drop((sessions, expirations));
+    /// reports.await.unwrap();
+    /// # }
+    /// ```
+    pub fn reporter(&self, name: impl Into<String>) -> Reporter {
+        let (own, read) = self.reader();
+        Reporter::of_entries(name.into(), own, read)
+    }
+}
+
+impl<T> DelayQueue<T> {
+    /// Returns a reporter that sends this queue's metrics to the recorder of the crate `metrics`, with the label `of` set
+    /// to `name`. Needs the feature `metrics`.
+    ///
+    /// A queue belongs to its task, so the reporter sees what the queue had counted when it was last polled. Once the
+    /// queue is dropped, the entries that were left count as removed.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use hairspring::{DelayQueue, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut retries = DelayQueue::new();
+    /// tokio::spawn(retries.reporter("retries").run(Duration::from_secs(10)));
+    /// retries.insert("ping", Duration::from_millis(1));
+    /// assert_eq!(retries.next().await.unwrap().into_inner(), "ping");
+    /// # }
+    /// ```
+    pub fn reporter(&mut self, name: impl Into<String>) -> Reporter {
+        Reporter::of_entries(name.into(), None, self.reader())
     }
 }
 
@@ -124,11 +205,31 @@ impl Reporter {
         0.5, 1.0, 10.0,
     ];
 
-    fn new(timer: TimerLease, name: String) -> Self {
-        Reporter { timer, _held: timer.try_hold(), name, lateness: Box::new(Lateness::new()) }
+    /// If the name is empty, it is the `own` name of what is reported on.
+    fn new(
+        mut name: String,
+        own: Option<&'static str>,
+        report: impl FnMut(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        if name.is_empty() {
+            name.push_str(own.unwrap_or_default());
+        }
+        Reporter { name, report: Box::new(report) }
     }
 
-    /// Reports once, to the currently installed recorder. Locks each shard for a moment.
+    fn of_entries(
+        name: String,
+        own: Option<&'static str>,
+        read: impl Fn() -> Published + Send + Sync + 'static,
+    ) -> Self {
+        Reporter::new(name, own, move |name| {
+            let Published { counts, is_over } = read();
+            publish_entries(name, &counts);
+            is_over
+        })
+    }
+
+    /// Reports once, to the currently installed recorder. Locks each shard of a timer or a map for a moment.
     ///
     /// ```
     /// use hairspring::Timer;
@@ -138,31 +239,18 @@ impl Reporter {
     /// reporter.publish(); // for example when the metrics are scraped
     /// ```
     pub fn publish(&mut self) {
-        describe();
-        let now = Metrics::of(self.timer);
-        let name = || self.name.clone();
-        counter!(REGISTERED, "timer" => name()).absolute(now.registered());
-        counter!(FIRED, "timer" => name()).absolute(now.fired());
-        counter!(CANCELLED, "timer" => name()).absolute(now.cancelled());
-        counter!(TURNS, "timer" => name()).absolute(now.turns());
-        counter!(CASCADED, "timer" => name()).absolute(now.cascaded());
-        #[allow(clippy::cast_precision_loss)] // The facade has no integer gauges.
-        gauge!(PENDING, "timer" => name()).set(now.pending() as f64);
-        let histogram = histogram!(Reporter::LATENESS, "timer" => name());
-        for (late, count) in now.lateness().since(&self.lateness) {
-            histogram.record_many(late.as_secs_f64(), count);
-        }
-        *self.lateness = now.lateness().clone();
+        (self.report)(&self.name);
     }
 
-    /// Reports at once and then once per `every`, until the timer has ended. The last report is after that. Spawn the
-    /// future on a tokio runtime. It waits on that runtime's timer, not on the timer that it reports on.
+    /// Reports at once and then once per `every`, until the timer has ended, or the map or the queue is gone. The last
+    /// report is after that. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the timer that
+    /// it reports on.
     ///
     /// # Panics
     /// If `every` is zero. Polling the future panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// # Cancel safety
-    /// Dropping the future ends the reports. What the timer has done since the last report is not reported.
+    /// Dropping the future ends the reports. What was counted since the last report is not reported.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -180,62 +268,55 @@ impl Reporter {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         async move {
-            let mut over = false;
-            while !over {
+            let mut is_over = false;
+            while !is_over {
                 ticks.tick().await;
-                // Asked first, so that the last report has everything.
-                over = !self.timer.serves();
-                self.publish();
+                is_over = (self.report)(&self.name);
             }
         }
     }
 }
 
-impl collections::Metrics {
-    /// Reports this snapshot of a map or a queue to the recorder of the crate `metrics`, with the label `of` set to
-    /// `name`. If `name` is empty, the label is the name that the map was
-    /// [given](crate::deadline_map::Builder::name). Needs the feature `metrics`.
-    ///
-    /// | name | kind | meaning |
-    /// |---|---|---|
-    /// | `hairspring_entries` | gauge | entries now, including those that have expired and were not handed out yet |
-    /// | `hairspring_entries_inserted_total` | counter | entries that were inserted |
-    /// | `hairspring_entries_expired_total` | counter | entries that came out after their deadlines |
-    /// | `hairspring_entries_removed_total` | counter | entries that were taken out in any other way |
-    ///
-    /// Call it periodically, or when the metrics are scraped.
-    ///
-    /// ```
-    /// use hairspring::{DeadlineMap, Duration, interval};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (sessions, _expirations) = DeadlineMap::<u64, ()>::builder().name("sessions").build().unwrap();
-    /// tokio::spawn(async move {
-    ///     let mut ticks = interval(Duration::from_secs(10));
-    ///     loop {
-    ///         ticks.tick().await;
-    ///         sessions.metrics().publish("");
-    ///     }
-    /// });
-    /// # }
-    /// ```
-    pub fn publish(&self, name: &str) {
-        describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
-        describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue that came out after their deadlines.");
-        describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue that were taken out in any other way.");
-        describe_gauge!(ENTRIES, Unit::Count, "Entries of a map or a queue now.");
-        let name = if name.is_empty() { self.name().unwrap_or_default() } else { name }.to_owned();
-        counter!(INSERTED, "of" => name.clone()).absolute(self.inserted());
-        counter!(EXPIRED, "of" => name.clone()).absolute(self.expired());
-        counter!(REMOVED, "of" => name.clone()).absolute(self.removed());
-        #[allow(clippy::cast_precision_loss)] // The facade has no integer gauges.
-        gauge!(ENTRIES, "of" => name).set(self.len() as f64);
+fn publish_timer(name: &str, now: &Metrics, before: &Lateness) {
+    describe_timer();
+    let name = || name.to_owned();
+    counter!(REGISTERED, "timer" => name()).absolute(now.registered());
+    counter!(FIRED, "timer" => name()).absolute(now.fired());
+    counter!(CANCELLED, "timer" => name()).absolute(now.cancelled());
+    counter!(REFUSED, "timer" => name()).absolute(now.refused());
+    counter!(TURNS, "timer" => name()).absolute(now.turns());
+    counter!(CASCADED, "timer" => name()).absolute(now.cascaded());
+    gauge!(PENDING, "timer" => name()).set(float(now.pending()));
+    if let Some(capacity) = now.capacity() {
+        gauge!(CAPACITY, "timer" => name()).set(float(capacity as u64));
+    }
+    let histogram = histogram!(Reporter::LATENESS, "timer" => name());
+    for (late, count) in now.lateness().since(before) {
+        histogram.record_many(late.as_secs_f64(), count);
     }
 }
 
-/// Describes the metrics. It does so each time, because nothing says when a recorder is installed.
-fn describe() {
+fn publish_entries(name: &str, now: &collections::Metrics) {
+    describe_entries();
+    let name = || name.to_owned();
+    counter!(INSERTED, "of" => name()).absolute(now.inserted());
+    counter!(EXPIRED, "of" => name()).absolute(now.expired());
+    counter!(REMOVED, "of" => name()).absolute(now.removed());
+    counter!(ENTRIES_REFUSED, "of" => name()).absolute(now.refused());
+    gauge!(ENTRIES, "of" => name()).set(float(now.pending()));
+    if let Some(capacity) = now.capacity() {
+        gauge!(ENTRIES_CAPACITY, "of" => name()).set(float(capacity as u64));
+    }
+}
+
+/// The facade has no integer gauges.
+#[allow(clippy::cast_precision_loss)]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Describes the metrics of timers. It does so each time, because nothing says when a recorder is installed.
+fn describe_timer() {
     describe_counter!(REGISTERED, Unit::Count, "Timers registered: sleeps, timeouts and ticks that had to wait.");
     describe_counter!(FIRED, Unit::Count, "Timers fired at their deadlines.");
     describe_counter!(
@@ -243,11 +324,23 @@ fn describe() {
         Unit::Count,
         "Timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down."
     );
+    describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was full.");
     describe_counter!(TURNS, Unit::Count, "Turns: looks for due timers.");
-    describe_counter!(CASCADED, Unit::Count, "Moves of a waiting timer, down a level or within a slot of its wheel.");
+    describe_counter!(CASCADED, Unit::Count, "Moves of waiting timers within the wheels.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
+    describe_gauge!(CAPACITY, Unit::Count, "Timers that may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.
     describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");
+}
+
+/// Describes the metrics of maps and queues.
+fn describe_entries() {
+    describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
+    describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue that came out after their deadlines.");
+    describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue that were taken out in any other way.");
+    describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was full.");
+    describe_gauge!(ENTRIES, Unit::Count, "Entries of a map or a queue now.");
+    describe_gauge!(ENTRIES_CAPACITY, Unit::Count, "Entries that a map may have at a time.");
 }
 
 impl fmt::Debug for Reporter {

@@ -51,6 +51,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// The place of the entry: a number that no other entry of its wheel has.
+    #[inline]
+    pub(crate) fn place(self) -> u32 {
+        self.index
+    }
+
     /// A key for what does a wheel's work and numbers its entries.
     pub(crate) fn numbered(number: usize) -> Key {
         Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }

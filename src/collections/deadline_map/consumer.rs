@@ -6,8 +6,12 @@
 // 3. Between polls the sleep is here. So if a test holds a clock, whoever removes or puts off the entry that it waits
 //    for can take it away, even if the consumer is never polled again: the clock does not jump there.
 
+#[cfg(feature = "metrics")]
+use std::sync::OnceLock;
 use std::task::Waker;
 
+#[cfg(feature = "metrics")]
+use crate::collections::published::Publisher;
 use crate::core::parker::{Locked, Parker};
 use crate::future::LazySleep;
 use crate::util::panics::catch_panic;
@@ -19,6 +23,9 @@ use crate::wheel::Tick;
 pub(super) struct Consumer {
     parker: Parker<Left>,
     is_gone: AtomicBool,
+    /// Gets the last counts, if there is a reporter. Here because there is room on this line.
+    #[cfg(feature = "metrics")]
+    pub(super) publisher: OnceLock<Publisher>,
 }
 
 /// What the consumer leaves here between polls.
@@ -30,7 +37,12 @@ struct Left {
 impl Consumer {
     pub(super) fn new() -> Self {
         let parker = Parker::new(Left { waker: None, sleep: None });
-        Consumer { parker, is_gone: AtomicBool::new(false) }
+        Consumer {
+            parker,
+            is_gone: AtomicBool::new(false),
+            #[cfg(feature = "metrics")]
+            publisher: OnceLock::new(),
+        }
     }
 
     /// A deadline was inserted that is the earliest of its shard, and the shard has published it.

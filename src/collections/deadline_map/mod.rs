@@ -36,10 +36,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use super::Metrics;
+#[cfg(feature = "metrics")]
+use super::Published;
 use builder::Wanted;
 pub use builder::{Builder, TryInsertError};
 pub use expirations::Expirations;
-use shard::Shared;
+use shard::{GET, GET_WITH, GET_WITH_REMAINING, OURS, Shared, TOUCH_WITH, UPDATE};
 use state::Entry;
 
 use crate::clock::{self, Instant};
@@ -76,10 +78,15 @@ const DISCARDED: usize = 2;
 /// # }
 /// ```
 ///
+/// **Keep the stream.** If it is dropped, as in `let (map, _) = DeadlineMap::new()`, nobody sees the entries that expire:
+/// the map drops them. See [the two halves](DeadlineMap#the-two-halves).
+///
 /// # Deadlines
 /// A deadline is a duration from the call that sets it. It is kept to the nanosecond, without rounding. Zero is due at
 /// once, and a duration of more than 500 years is treated as 500 years. The clock is that of the current runtime, as
 /// [`Instant::now`](crate::Instant::now) reads it, or of the timer given to [`with_timer`](DeadlineMap::with_timer).
+///
+/// A map may also limit how long an entry lives, whatever its deadlines: see [`Builder::max_lifetime`].
 ///
 /// **From its deadline on, an entry is there for the stream only.** No other method finds it, and none gives it more
 /// time, however late the consumer is. So nobody sees a value beyond its deadline, and no late heartbeat revives a
@@ -122,7 +129,7 @@ pub struct DeadlineMap<K, V, S = RandomState> {
 }
 
 impl<K: Hash + Eq, V> DeadlineMap<K, V> {
-    /// Creates an empty map, and the stream of its expired entries.
+    /// Creates an empty map, and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
     ///
     /// You can call this anywhere. The stream waits on the timer of the runtime that polls it.
     ///
@@ -133,12 +140,14 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// map.insert("key", "value", Duration::from_secs(30));
     /// assert_eq!(map.remove("key"), Some("value"));
     /// ```
+    #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(Wanted::default(), RandomState::new())
     }
 
-    /// The same as [`new`](DeadlineMap::new), but on `timer`, whose clock the map uses.
+    /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the
+    /// stream](DeadlineMap#the-two-halves).
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
@@ -150,6 +159,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// assert_eq!(expirations.recv().await, Some((1, 'a')));
     /// # }
     /// ```
+    #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
         DeadlineMap::of(Wanted { timer: Some(timer.clone()), ..Wanted::default() }, RandomState::new())
@@ -199,12 +209,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// ```
     #[track_caller]
     pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
-        let hash = self.hash(&key);
-        let now = self.shared.now();
-        expect_room(self.insert_hashed(hash, key, value, clock::tick_of(deadline), now))
+        expect_room(self.try_insert_at(key, value, deadline))
     }
 
-    /// The same as [`insert`](DeadlineMap::insert), but with an error instead of a panic if the map is full.
+    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, and returns an error if the map is full.
     ///
     /// # Errors
     /// If the key is new, or its entry has expired, and the map is at its [capacity](Builder::capacity). The
@@ -227,6 +235,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         let hash = self.hash(&key);
         let now = self.shared.now();
         self.insert_hashed(hash, key, value, clock::later(now, duration), now)
+    }
+
+    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, and returns an error if the map is full.
+    ///
+    /// # Errors
+    /// In the same cases as [`try_insert`](DeadlineMap::try_insert).
+    ///
+    /// # Panics
+    /// If a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// assert_eq!(map.try_insert_at("ann", 1, deadline), Ok(None));
+    /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
+    /// ```
+    pub fn try_insert_at(&self, key: K, value: V, deadline: Instant) -> Result<Option<V>, TryInsertError<K, V>> {
+        let hash = self.hash(&key);
+        let now = self.shared.now();
+        self.insert_hashed(hash, key, value, clock::tick_of(deadline), now)
     }
 
     /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
@@ -292,7 +322,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), None, |entry| look(&entry.value))
+        self.visit::<GET_WITH, _, _>(key, self.shared.now(), None, |entry| look(&entry.value))
+    }
+
+    /// Calls `look` with the value of an entry and how long it is until it expires, and returns what it returns. Returns
+    /// `None` if the map does not have the key, or if its deadline has passed.
+    ///
+    /// The duration is that of [`remaining`](DeadlineMap::remaining), and never zero.
+    ///
+    /// # Panics
+    /// In the same cases as [`get_with`](DeadlineMap::get_with).
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", String::from("value"), Duration::from_secs(30));
+    /// let (length, remaining) = map.get_with_remaining("key", |value, remaining| (value.len(), remaining)).unwrap();
+    /// assert!(length == 5 && remaining <= Duration::from_secs(30));
+    /// ```
+    pub fn get_with_remaining<Q, R>(&self, key: &Q, look: impl FnOnce(&V, Duration) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let now = self.shared.now();
+        self.visit::<GET_WITH_REMAINING, _, _>(key, now, None, |entry| look(&entry.value, entry.remaining(now)))
     }
 
     /// Returns a clone of an entry's value. Returns `None` if the map does not have the key, or if its deadline has
@@ -316,7 +371,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.get_with(key, V::clone)
+        self.visit::<GET, _, _>(key, self.shared.now(), None, |entry| entry.value.clone())
     }
 
     /// Returns whether the map has an entry with this key whose deadline has not passed.
@@ -335,7 +390,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.get_with(key, |_| ()).is_some()
+        self.visit::<OURS, _, _>(key, self.shared.now(), None, |_| ()).is_some()
     }
 
     /// Calls `change` with the value of an entry, to change it in place, and returns what it returns. The deadline
@@ -358,7 +413,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), None, |entry| change(&mut entry.value))
+        self.visit::<UPDATE, _, _>(key, self.shared.now(), None, |entry| change(&mut entry.value))
     }
 
     /// The same as [`update`](DeadlineMap::update), and then sets the entry's deadline to `duration` from now: one
@@ -382,7 +437,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let now = self.shared.now();
-        self.visit(key, now, Some(clock::later(now, duration)), |entry| change(&mut entry.value))
+        let deadline = Some(clock::later(now, duration));
+        self.visit::<TOUCH_WITH, _, _>(key, now, deadline, |entry| change(&mut entry.value))
     }
 
     /// Sets an entry's deadline to an instant, whether that is later or earlier than before. If the instant has passed,
@@ -401,10 +457,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit(key, self.shared.now(), Some(clock::tick_of(deadline)), |_| ()).is_some()
+        self.visit::<OURS, _, _>(key, self.shared.now(), Some(clock::tick_of(deadline)), |_| ()).is_some()
     }
 
-    /// Returns how long it is until an entry expires. Returns `None` if the map does not have the key, or if its
+    /// Returns how long it is until an entry expires: at its deadline, or at the end of its
+    /// [life](Builder::max_lifetime) if that is earlier. Returns `None` if the map does not have the key, or if its
     /// deadline has passed.
     ///
     /// ```
@@ -422,7 +479,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let now = self.shared.now();
-        self.visit(key, now, None, |entry| clock::duration_of(entry.deadline - now))
+        self.visit::<OURS, _, _>(key, now, None, |entry| entry.remaining(now))
     }
 
     #[inline]
@@ -454,6 +511,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         let mut inserted = shard.insert(hash, key, value, deadline, now);
         if let Err(full) = inserted {
             self.make_room(now);
+            self.shared.capacity.retry();
             let (key, value) = full.into_inner();
             inserted = shard.insert(hash, key, value, deadline, now);
         }
@@ -476,7 +534,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     #[inline]
-    fn visit<Q, R>(
+    fn visit<const METHOD: usize, Q, R>(
         &self,
         key: &Q,
         now: Tick,
@@ -488,7 +546,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.hash(key);
-        self.shared.of(hash).visit(hash, key, now, deadline, code)
+        self.shared.of(hash).visit::<METHOD, _, _>(hash, key, now, deadline, code)
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
@@ -559,9 +617,17 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let mut metrics = Metrics { name: self.shared.name.clone(), ..Metrics::default() };
-        self.shared.iter().for_each(|shard| shard.count(&mut metrics));
-        metrics
+        self.shared.metrics()
+    }
+
+    /// Returns the map's name, and what reads its counts for a reporter, even after the map is gone.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn reader(&self) -> (Option<&'static str>, impl Fn() -> Published + Send + Sync + use<K, V, S> + 'static)
+    where
+        K: Send + 'static,
+        V: Send + 'static,
+    {
+        (self.shared.name, self.shared.reader())
     }
 
     /// Drops all entries and frees their memory. Those that have expired and were not handed out yet are dropped, too:
@@ -584,7 +650,8 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         drop(taken);
     }
 
-    /// Calls `code` with each entry whose deadline has not passed, in no order.
+    /// Calls `code` with each entry whose deadline has not passed, in no order: its key, its value, and how long it is
+    /// until it expires. The time is read once, so the durations can be compared.
     ///
     /// Locks one shard after another, each for as long as its entries take. What other threads do meanwhile may be seen
     /// or not.
@@ -598,12 +665,13 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// let (map, _expirations) = DeadlineMap::new();
     /// map.insert("a", 1, Duration::from_secs(30));
     /// map.insert("b", 2, Duration::from_secs(30));
-    /// let mut sum = 0;
-    /// map.for_each(|_key, value| sum += value);
-    /// assert_eq!(sum, 3);
+    /// let (mut sum, mut next) = (0, Duration::MAX);
+    /// map.for_each(|_key, value, remaining| (sum, next) = (sum + value, next.min(remaining)));
+    /// assert!(sum == 3 && next <= Duration::from_secs(30));
     /// ```
-    pub fn for_each(&self, mut code: impl FnMut(&K, &V)) {
+    pub fn for_each(&self, mut code: impl FnMut(&K, &V, Duration)) {
         let now = self.shared.now();
+        let mut code = |entry: &Entry<K, V>| code(&entry.key, &entry.value, entry.remaining(now));
         self.shared.iter().for_each(|shard| shard.visit_all(now, &mut code));
     }
 

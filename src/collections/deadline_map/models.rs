@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use super::shard::OURS;
 use super::{DeadlineMap, Expirations};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
@@ -59,7 +60,7 @@ impl Map {
     /// The same as `touch`.
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        assert!(self.shared.of(hash).visit(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
+        assert!(self.shared.of(hash).visit::<OURS, _, _>(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
     }
 
     /// The same as `remove`, by a thread that has read the clock before any deadline. Returns whether it got the entry.

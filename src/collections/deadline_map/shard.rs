@@ -18,13 +18,17 @@
 // 8. A shard is made for its first entry. Until then it counts as empty.
 // 9. While a thread runs a closure for a map, `INNERMOST` or `OUTER` names that map, and the thread takes no lock of that
 //    map, whichever shard it is of: two threads that did this in two shards would wait for each other.
+// 10. No deadline is later than the entry's end. That is set when the entry gets its value by an insert.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::{Arc, OnceLock, PoisonError};
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
+use std::sync::{OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::builder::{TryInsertError, Wanted};
 use super::consumer::Consumer;
@@ -32,6 +36,8 @@ use super::state::{Entry, MapState};
 use crate::clock;
 use crate::clock::source::{LAST, any_is_held};
 use crate::collections::Metrics;
+#[cfg(feature = "metrics")]
+use crate::collections::published::{Published, Publisher};
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
 use crate::future::{LazySleep, Sleep};
@@ -52,9 +58,10 @@ pub(super) struct Shared<K, V> {
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
-    capacity: Capacity,
+    pub(super) capacity: Capacity,
+    max_lifetime: Option<Duration>,
     pub(super) consumer: Consumer,
-    pub(super) name: Option<Arc<str>>,
+    pub(super) name: Option<&'static str>,
     /// Whose clock this uses, in place of the current runtime's, and on which the stream waits.
     pub(super) timer: Option<Timer>,
     /// The line that made the map.
@@ -80,13 +87,14 @@ impl<K, V> Shared<K, V> {
     /// A map with one handle. The number of shards is a power of two.
     #[track_caller]
     pub(super) fn new(wanted: Wanted) -> Self {
-        let Wanted { shards, capacity: most, timer, name } = wanted;
+        let Wanted { shards, capacity: most, max_lifetime, timer, name } = wanted;
         let capacity = Capacity::new();
         capacity.open(most);
         let map = Shared {
             next: (0..shards).map(|_| Next::never()).collect(),
             states: (0..shards).map(|_| OnceLock::new()).collect(),
             capacity,
+            max_lifetime,
             consumer: Consumer::new(),
             name,
             timer,
@@ -112,6 +120,21 @@ impl<K, V> Shared<K, V> {
     #[inline]
     pub(super) fn now(&self) -> Tick {
         self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
+    }
+
+    /// What the map has done, and its entries.
+    pub(super) fn metrics(&self) -> Metrics {
+        let (refused, capacity) = (self.capacity.refused(), self.capacity.most());
+        let mut metrics = Metrics { refused, capacity, ..Metrics::default() };
+        self.iter().for_each(|shard| shard.count(&mut metrics));
+        metrics
+    }
+
+    /// What tells this map from others: a multiple of 8.
+    #[inline]
+    fn id(&self) -> usize {
+        const { assert!(align_of::<Self>() >= 8) };
+        ptr::from_ref(self).addr()
     }
 
     /// Whether nobody can insert any more.
@@ -155,6 +178,25 @@ impl<K, V> Shared<K, V> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<K, V> Shared<K, V> {
+    /// Returns what reads the counts for a reporter, which does not keep the map.
+    pub(super) fn reader(self: &Arc<Self>) -> impl Fn() -> Published + use<K, V> {
+        let (map, last) = (Arc::downgrade(self), self.consumer.publisher.get_or_init(Publisher::default).reader());
+        let present = move || map.upgrade().map(|map| Published { counts: map.metrics(), is_over: false });
+        move || present().unwrap_or_else(&last)
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<K, V> Drop for Shared<K, V> {
+    fn drop(&mut self) {
+        if let Some(publisher) = self.consumer.publisher.get() {
+            publisher.publish(self.metrics());
+        }
+    }
+}
+
 impl<K, V> LockedState<K, V> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
@@ -170,14 +212,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
     /// If this is called by a closure that this map runs.
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
-        check(self.id());
+        check(self.map.id());
         Some(self.state.get()?.lock())
-    }
-
-    /// What tells this map from others.
-    #[inline]
-    fn id(&self) -> usize {
-        ptr::from_ref(self.map).addr()
     }
 
     #[cold]
@@ -201,10 +237,11 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let Some(state) = self.lock() else { return };
         metrics.inserted += state.inserted;
         metrics.expired += state.expired;
-        metrics.len += state.len();
+        metrics.pending += state.len() as u64;
     }
 
     /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`.
+    #[inline]
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -216,27 +253,52 @@ impl<'a, K, V> MapShard<'a, K, V> {
     where
         K: Eq,
     {
-        check(self.id());
+        if self.map.max_lifetime.is_none() {
+            self.insert_as::<false>(hash, key, value, deadline, now)
+        } else {
+            self.insert_as::<true>(hash, key, value, deadline, now)
+        }
+    }
+
+    /// The same in a map that has, or has no, maximum lifetime.
+    #[inline(never)]
+    fn insert_as<const LIMITED: bool>(
+        &self,
+        hash: u64,
+        key: K,
+        value: V,
+        deadline: Tick,
+        now: Tick,
+    ) -> Result<Option<V>, TryInsertError<K, V>>
+    where
+        K: Eq,
+    {
+        check(self.map.id());
         let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
-        let deadline = deadline.min(LAST);
+        let MapState { table, timers, ends, displaced, inserted, .. } = &mut *guard;
+        let lifetime = self.map.max_lifetime.filter(|_| LIMITED);
+        let end = lifetime.map_or(Tick::MAX, |lifetime| clock::later(now, lifetime).min(LAST));
+        let deadline = deadline.min(LAST).min(end);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
                 let registered = entry.move_to(deadline, timers);
+                ends.set(entry, end);
                 (Some(mem::replace(&mut entry.value, value)), registered.then_some(deadline))
             }
             found => {
                 if let Err(capacity) = self.map.capacity.take() {
+                    self.map.capacity.refuse();
                     // The caller drops them outside the lock.
-                    return Err(TryInsertError { key, value, capacity, name: self.map.name.clone() });
+                    return Err(TryInsertError { key, value, capacity, name: self.map.name });
                 }
                 *inserted += 1;
                 let due = if let Some(entry) = found {
                     entry.move_to(deadline, timers);
+                    ends.set(entry, end);
                     displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(hash, key, value, deadline);
+                    guard.insert(hash, key, value, deadline, end);
                     deadline
                 };
                 (None, Some(due))
@@ -265,8 +327,11 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(entry.value)
     }
 
-    /// Runs `code` on an entry that has not expired at `now`, then gives it another deadline if there is one.
-    pub(super) fn visit<Q, R>(
+    /// Runs `code` on an entry that has not expired at `now`, then gives it another deadline if there is one. If the code
+    /// is the user's, `METHOD` says for which method: see [`CODE_OF`].
+    // A constant, so that it costs nothing.
+    #[inline]
+    pub(super) fn visit<const METHOD: usize, Q, R>(
         &self,
         hash: u64,
         key: &Q,
@@ -279,27 +344,28 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Q: Eq + ?Sized,
     {
         let mut guard = self.lock()?;
-        let MapState { table, timers, .. } = &mut *guard;
+        let MapState { table, timers, ends, .. } = &mut *guard;
         let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
         if entry.has_expired(now) {
             return None;
         }
         let result = {
-            let _inside = Inside::enter(self.id());
+            let _inside = (METHOD != OURS).then(|| Inside::enter(self.map.id() + METHOD));
             code(entry)
         };
         let Some(deadline) = deadline else { return Some(result) };
-        let deadline = deadline.min(LAST);
+        let deadline = ends.limit(entry, deadline.min(LAST));
         let registered = entry.move_to(deadline, timers);
         self.unlock(guard, registered.then_some(deadline));
         Some(result)
     }
 
     /// Runs `code` on each entry that has not expired at `now`.
-    pub(super) fn visit_all(&self, now: Tick, mut code: impl FnMut(&K, &V)) {
+    pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {
         let Some(guard) = self.lock() else { return };
-        let _inside = Inside::enter(self.id());
-        guard.table.iter().filter(|entry| !entry.has_expired(now)).for_each(|entry| code(&entry.key, &entry.value));
+        let alive = guard.table.iter().filter(|entry| !entry.has_expired(now));
+        let _inside = Inside::enter(self.map.id() + FOR_EACH);
+        alive.for_each(code);
     }
 
     /// Takes out the entries that have not expired at `now` and for which `keep` returns `false`. They are dropped
@@ -308,9 +374,9 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let Some(mut guard) = self.lock() else { return };
         let MapState { table, timers, .. } = &mut *guard;
         let mut taken = Vec::new();
+        let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
         let kept = catch_unwind(AssertUnwindSafe(|| {
-            let _inside = Inside::enter(self.id());
-            let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
+            let _inside = Inside::enter(self.map.id() + RETAIN);
             for entry in table.extract_if(goes) {
                 entry.remove_timer(timers);
                 taken.push(entry);
@@ -328,7 +394,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
         self.map.capacity.give(guard.len());
-        let taken = (mem::take(&mut guard.table), guard.timers.take(), mem::take(&mut guard.displaced));
+        let MapState { table, timers, ends, displaced, .. } = &mut *guard;
+        let taken = (mem::take(table), timers.take(), mem::take(ends), mem::take(displaced));
         self.publish(&guard);
         drop(guard);
         Some(taken)
@@ -391,8 +458,32 @@ impl<'a, K, V> MapShard<'a, K, V> {
     }
 }
 
+/// Code of our own runs under a lock.
+pub(super) const OURS: usize = 0;
+// Code of the user's does, for one of these methods.
+pub(super) const GET: usize = 1;
+pub(super) const GET_WITH: usize = 2;
+pub(super) const GET_WITH_REMAINING: usize = 3;
+pub(super) const UPDATE: usize = 4;
+pub(super) const TOUCH_WITH: usize = 5;
+const FOR_EACH: usize = 6;
+const RETAIN: usize = 7;
+
+/// What the code is, by these numbers.
+const CODE_OF: [&str; 8] = [
+    "code of the map",
+    "`Clone` of a value in `DeadlineMap::get`",
+    "the closure given to `DeadlineMap::get_with`",
+    "the closure given to `DeadlineMap::get_with_remaining`",
+    "the closure given to `DeadlineMap::update`",
+    "the closure given to `DeadlineMap::touch_with`",
+    "the closure given to `DeadlineMap::for_each`",
+    "the closure given to `DeadlineMap::retain`",
+];
+
 thread_local! {
-    /// The map that runs a closure on this thread, the innermost if there are several; zero for none.
+    /// The map that runs a closure on this thread, the innermost if there are several; zero for none. The lowest three bits
+    /// say for which method: see [`CODE_OF`].
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
     /// The others: a closure may use another map.
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -417,15 +508,18 @@ fn check(map: usize) {
 
 #[cold]
 fn check_all(map: usize) {
-    let is_inside = map == INNERMOST.get() || OUTER.with_borrow(|others| others.contains(&map));
-    assert!(!is_inside, "a closure that a `DeadlineMap` runs used the same map, which is locked meanwhile");
+    let code_of = |inside: usize| CODE_OF.get(inside.wrapping_sub(map));
+    let outer = || OUTER.with_borrow(|others| others.iter().find_map(|&inside| code_of(inside)));
+    if let Some(code) = code_of(INNERMOST.get()).or_else(outer) {
+        panic!("{code} used the same map, which is locked while it runs");
+    }
 }
 
 impl Inside {
     /// Called under the lock of one of the map's shards.
     #[inline]
-    fn enter(map: usize) -> Inside {
-        let outer = INNERMOST.replace(map);
+    fn enter(map_and_method: usize) -> Inside {
+        let outer = INNERMOST.replace(map_and_method);
         if outer != 0 {
             OUTER.with_borrow_mut(|others| others.push(outer));
         }
@@ -463,5 +557,29 @@ mod tests {
         let state = shard.lock().expect("there are entries");
         let wheel = state.timers.as_ref().expect("they are many");
         assert_eq!((wheel.len() as u64, wheel.cascaded()), (COUNT - 1, COUNT));
+    }
+
+    #[test]
+    fn a_life_ends_when_it_would_have_if_its_entry_goes_back_into_the_wheel() {
+        const COUNT: u64 = 1_000;
+        const LIFETIME: u64 = 100_000;
+        let max_lifetime = Some(Duration::from_nanos(LIFETIME));
+        let map = Shared::new(Wanted { shards: 1, max_lifetime, ..Wanted::default() });
+        let shard = map.of(0);
+        let start = 1_576_800_000_123_456_789;
+        for n in 0..COUNT {
+            let begin = Tick(start + n);
+            assert_eq!(shard.insert(n, n, (), Tick(start + 10_000), begin), Ok(None));
+            assert!(shard.visit::<OURS, _, _>(n, &n, begin, Some(Tick(start + 50_000)), |_| ()).is_some());
+        }
+        let now = Tick(start + 20_000);
+        while shard.next() <= now {
+            assert_eq!(shard.take_due(now), None);
+        }
+        for n in 0..COUNT {
+            shard.visit::<OURS, _, _>(n, &n, now, Some(Tick::MAX), |_| ());
+            let deadline = shard.visit::<OURS, _, _>(n, &n, now, None, |entry| entry.deadline);
+            assert_eq!(deadline, Some(Tick(start + n + LIFETIME)));
+        }
     }
 }

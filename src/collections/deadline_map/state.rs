@@ -6,9 +6,12 @@
 // The invariants are those of `shard.rs`.
 
 use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
 
 use hashbrown::HashTable;
 
+use crate::clock;
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::wheel::{Key, Step, Tick, Wheel};
 
@@ -28,6 +31,7 @@ pub(super) struct MapState<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
     /// `Some` once there were more than a few entries.
     pub(super) timers: Deadlines,
+    pub(super) ends: Ends,
     /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
     /// What the shard has done, as the map's metrics count it.
@@ -37,6 +41,11 @@ pub(super) struct MapState<K, V> {
 
 /// The hashes of the entries, by when they may be due.
 type Deadlines = Option<Box<Wheel<u64>>>;
+
+/// When the lives of the entries end at the latest, by the places of their timers. Empty, and without memory, in a map
+/// without a maximum lifetime: for that the end is `Tick::MAX`.
+#[derive(Default)]
+pub(super) struct Ends(Vec<Tick>);
 
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
@@ -48,8 +57,9 @@ pub(super) struct Entry<K, V> {
 /// The timer of an entry. It knows the hash of the entry's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timed {
-    /// The entry is one of few.
+    /// The entry is one of few. If there is a maximum lifetime, none of the others has its place.
     None {
+        place: u32,
         hash: u64,
     },
     InWheel(Key),
@@ -59,16 +69,54 @@ impl Timed {
     #[inline]
     fn hash(self, timers: &Deadlines) -> u64 {
         match (self, timers) {
-            (Timed::None { hash }, _) => hash,
+            (Timed::None { hash, .. }, _) => hash,
             (Timed::InWheel(key), Some(wheel)) => *wheel.get(key).expect("each entry has its timer"),
             (Timed::InWheel(_), None) => unreachable!("it is in the wheel"),
+        }
+    }
+
+    #[inline]
+    fn place(self) -> u32 {
+        match self {
+            Timed::None { place, .. } => place,
+            Timed::InWheel(key) => key.place(),
+        }
+    }
+}
+
+impl Ends {
+    /// The end of an entry, or `deadline` if that is earlier.
+    #[inline]
+    pub(super) fn limit<K, V>(&self, entry: &Entry<K, V>, deadline: Tick) -> Tick {
+        if self.0.is_empty() {
+            return deadline;
+        }
+        self.0.get(entry.timer.place() as usize).map_or(deadline, |&end| deadline.min(end))
+    }
+
+    /// Sets the end of an entry.
+    #[inline]
+    pub(super) fn set<K, V>(&mut self, entry: &Entry<K, V>, end: Tick) {
+        if end < Tick::MAX {
+            let place = entry.timer.place() as usize;
+            if self.0.len() <= place {
+                self.0.resize(place + 1, Tick::ZERO);
+            }
+            self.0[place] = end;
         }
     }
 }
 
 impl<K, V> MapState<K, V> {
     pub(super) fn new() -> Self {
-        MapState { table: HashTable::new(), timers: None, displaced: VecDeque::new(), inserted: 0, expired: 0 }
+        MapState {
+            table: HashTable::new(),
+            timers: None,
+            ends: Ends::default(),
+            displaced: VecDeque::new(),
+            inserted: 0,
+            expired: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,16 +144,22 @@ impl<K, V> MapState<K, V> {
 
     /// Puts an entry in whose key is not here.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick) {
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick, end: Tick) {
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel();
         }
-        let MapState { table, timers, .. } = self;
+        let MapState { table, timers, ends, .. } = self;
         let timer = match timers {
             Some(wheel) => Timed::InWheel(wheel.insert(deadline, hash)),
-            None => Timed::None { hash },
+            None if end == Tick::MAX => Timed::None { place: 0, hash },
+            None => {
+                let taken = table.iter().fold(0_u32, |taken, entry| taken | 1 << entry.timer.place());
+                Timed::None { place: taken.trailing_ones(), hash }
+            }
         };
-        table.insert_unique(hash, Entry { key, value, deadline, timer }, |entry| entry.timer.hash(timers));
+        let entry = Entry { key, value, deadline, timer };
+        ends.set(&entry, end);
+        table.insert_unique(hash, entry, |entry| entry.timer.hash(timers));
     }
 
     #[cold]
@@ -113,8 +167,11 @@ impl<K, V> MapState<K, V> {
         // Entries that are due come out in order, so the wheel must not have gone by the first.
         let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin());
         let mut wheel = Box::new(Wheel::starting_at(begin));
+        let ends = mem::take(&mut self.ends);
         for entry in &mut self.table {
+            let end = ends.limit(entry, Tick::MAX);
             entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
+            self.ends.set(entry, end);
         }
         self.timers = Some(wheel);
     }
@@ -129,8 +186,11 @@ impl<K, V> MapState<K, V> {
 
     #[cold]
     fn shrink_table(&mut self) {
-        let MapState { table, timers, .. } = self;
+        let MapState { table, timers, ends, .. } = self;
         table.shrink_to(table.len() * 2, |entry| entry.timer.hash(timers));
+        let last = table.iter().map(|entry| entry.timer.place()).max();
+        ends.0.truncate(last.map_or(0, |last| last as usize + 1));
+        ends.0.shrink_to_fit();
     }
 
     /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps. No
@@ -163,7 +223,7 @@ impl<K, V> MapState<K, V> {
 
     #[inline]
     fn take_due_by_wheel(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
-        let MapState { table, timers: Some(wheel), .. } = self else { return None };
+        let MapState { table, timers: Some(wheel), ends, .. } = self else { return None };
         wheel.skip_to(next.min(now));
         let mut steps = 0;
         while steps < STEPS {
@@ -178,7 +238,9 @@ impl<K, V> MapState<K, V> {
                         return Some((entry.key, entry.value));
                     }
                     // It was touched. Even if it is due all the same, it goes back, to come out in order.
+                    let end = ends.limit(entry, Tick::MAX);
                     entry.timer = Timed::InWheel(wheel.insert(entry.deadline, hash));
+                    ends.set(entry, end);
                 }
                 Step::Cascaded => steps += MOVE - 1,
                 Step::Done => break,
@@ -192,6 +254,12 @@ impl<K, V> Entry<K, V> {
     #[inline]
     pub(super) fn has_expired(&self, now: Tick) -> bool {
         self.deadline <= now
+    }
+
+    /// How long it is until the entry expires.
+    #[inline]
+    pub(super) fn remaining(&self, now: Tick) -> Duration {
+        clock::duration_of(self.deadline - now)
     }
 
     /// Gives this another deadline, which its timer follows as invariant 2 says. Returns whether it is due earlier than

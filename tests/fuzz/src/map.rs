@@ -47,6 +47,9 @@ pub(crate) struct Pair {
     expirations: Option<Expirations<usize, u64>>,
     /// By key: the value and the deadline.
     entries: Vec<Option<(u64, Instant)>>,
+    /// By key: when the life of the entry ends at the latest.
+    ends: Vec<Instant>,
+    max_lifetime: Option<Duration>,
     count: usize,
     order: BTreeSet<(Instant, usize)>,
     /// What had expired when its key was inserted anew. Without a consumer, all that has expired: some of it is thrown
@@ -71,11 +74,17 @@ impl Target for Pair {
         let (clock, _) = clock_at(start);
         let timer = Timer::builder().clock(&clock).build().expect("good settings");
         let shards = random.pick(&[1, 1, 8, 64]);
-        let (map, expirations) =
-            DeadlineMap::builder().shards(shards).timer(&timer).build().expect("a number in the range");
         let keys = random.pick(&[1, 3, 20, 20, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
+        let max_lifetime = random.one_in(2).then(|| Duration::from_nanos(random.up_to_bits(reach + 1).max(1)));
+        let mut builder = DeadlineMap::builder().shards(shards).timer(&timer);
+        if let Some(lifetime) = max_lifetime {
+            builder = builder.max_lifetime(lifetime);
+        }
+        let (map, expirations) = builder.build().expect("good settings");
         Pair {
+            ends: vec![clock.now(); keys],
+            max_lifetime,
             clock,
             handles: vec![map],
             expirations: Some(expirations),
@@ -88,7 +97,9 @@ impl Target for Pair {
             waits: None,
             reach,
             loses: random.one_in(4),
-            described: format!("{keys} keys in {shards} shards, starting at tick {start}, distances of {reach} bits"),
+            described: format!(
+                "{keys} keys in {shards} shards, starting at tick {start}, distances of {reach} bits, lives of {max_lifetime:?}"
+            ),
         }
     }
 
@@ -131,7 +142,9 @@ impl Target for Pair {
                 assert_eq!(map.touch(&key, after), alive.is_some(), "what is there can be touched");
                 if let Some((value, deadline)) = alive {
                     self.order.remove(&(deadline, key));
-                    self.put(key, value, now + after.min(LONGEST));
+                    let deadline = now + after.min(LONGEST);
+                    let end = self.max_lifetime.map_or(deadline, |_| self.ends[key]);
+                    self.put(key, value, deadline.min(end));
                 }
             }
             Op::Remove(key) => {
@@ -212,7 +225,9 @@ impl Pair {
             self.displace(key);
         }
         self.forget(key);
-        self.put(key, self.inserted, now + after.min(LONGEST));
+        let deadline = now + after.min(LONGEST);
+        self.ends[key] = self.max_lifetime.map_or(deadline, |lifetime| now + lifetime);
+        self.put(key, self.inserted, deadline.min(self.ends[key]));
         self.count += 1;
         if self.expirations.is_some() {
             return;

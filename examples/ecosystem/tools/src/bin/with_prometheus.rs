@@ -66,7 +66,7 @@ fn check() -> Result<()> {
         r#"hairspring_registered_total{timer="stuck"} - hairspring_fired_total - hairspring_cancelled_total
             - hairspring_pending == 0"#,
     )?;
-    server.wait_for(r#"count({__name__=~"hairspring_.*", timer="main"}) == 26"#)?;
+    server.wait_for(r#"count({__name__=~"hairspring_.*", timer="main"}) == 27"#)?;
 
     // Each with what the answer has to be.
     let checks = [
@@ -102,6 +102,7 @@ async fn work() {
     for session in 0..SESSIONS {
         sessions.insert(session, (), 10 * HUNG);
     }
+    tokio::spawn(sessions.reporter("").run(REPORTS));
     tokio::spawn(async move { while expirations.recv().await.is_some() {} });
     for _ in 0..KEPT {
         tokio::spawn(sleep(10 * HUNG));
@@ -113,7 +114,6 @@ async fn work() {
             // Polled twice, so that the timer is registered, and is in time.
             let _ = timeout(HUNG, tokio::task::yield_now()).await;
         }
-        sessions.metrics().publish("");
     }
 }
 
