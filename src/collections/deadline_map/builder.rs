@@ -221,7 +221,8 @@ impl<K, V, S> Builder<K, V, S> {
             return Err(BuildError::out_of_range("capacity", 0, allowed));
         }
         if let Some(lifetime @ Duration::ZERO) = wanted.max_lifetime {
-            return Err(BuildError(format!("max_lifetime is {lifetime:?}: an entry lives for 1ns to 500 years")));
+            let allowed = "an entry lives for 1ns to 500 years".to_owned();
+            return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
         }
         wanted.shards = wanted.shards.next_power_of_two();
         Ok(DeadlineMap::of(wanted, hasher))
