@@ -32,7 +32,20 @@ pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSaf
     fn open(&self, settings: &Settings) -> TimerLease;
 }
 
-/// What waits for a deadline.
+/// What a [`Pending`](crate::test_util::Pending) timer is a part of.
+///
+/// ```
+/// # #[cfg(feature = "test-util")]
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use hairspring::test_util::{self, TimerKind};
+/// tokio::spawn(async { hairspring::interval(hairspring::Duration::from_secs(1)).tick().await });
+/// test_util::settle().await;
+/// assert!(test_util::pending().iter().all(|timer| timer.kind() == TimerKind::Interval));
+/// # }
+/// # #[cfg(not(feature = "test-util"))]
+/// # fn main() {}
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(unreachable_pub)] // `test_util` makes it public.

@@ -24,7 +24,7 @@ async fn a_full_map_refuses_new_keys_only() {
     map.insert("b", Arc::new(2), HOUR);
     let (key, value) = ("c", Arc::new(3));
     let full = map.try_insert(key, value.clone(), HOUR).unwrap_err();
-    assert_eq!((full.capacity(), full.to_string().as_str()), (2, "the map is at capacity: it has room for 2 entries"));
+    assert_eq!(full.to_string(), "the map is at capacity: it has room for 2 entries");
     let (key, given_back) = full.into_inner();
     assert!(key == "c" && Arc::ptr_eq(&value, &given_back));
     let said = [

@@ -91,7 +91,7 @@ fn a_full_timer_refuses_a_timeout_that_has_to_wait_and_keeps_its_future() {
     let mut limited = timer.try_timeout(HOUR, pending::<()>());
     for _ in 0..3 {
         let Poll::Ready(Err(error)) = poll(&mut limited) else { panic!("a full timer took a timeout") };
-        assert!(error.is_at_capacity() && error.pending() == Some(1));
+        assert!(error.is_at_capacity());
     }
     drop(first);
     assert!(poll(&mut limited).is_pending(), "there is room again");

@@ -41,7 +41,7 @@ pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::IfPaused;
 pub use pause::pause_with_grace;
-pub use pending::{NoTimersLeft, Pending, assert_no_timers_left, pending};
+pub use pending::{Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
 pub use crate::seam::TimerKind;

@@ -178,26 +178,15 @@ pub fn pending() -> Vec<Pending> {
 /// test_util::settle().await;
 /// # }
 /// ```
+#[must_use = "it looks for timers when it is dropped"]
 #[track_caller]
-pub fn assert_no_timers_left() -> NoTimersLeft {
+pub fn assert_no_timers_left() -> impl Sized + Send {
     source::one_is_held();
     NoTimersLeft { runtime: Handle::current() }
 }
 
 /// The guard that [`assert_no_timers_left`] returns.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// use hairspring::{Duration, sleep, test_util};
-/// let all_end: test_util::NoTimersLeft = test_util::assert_no_timers_left();
-/// sleep(Duration::from_secs(60)).await;
-/// drop(all_end); // fine: nothing waits any more
-/// # }
-/// ```
-#[derive(Debug)]
-#[must_use = "it looks for timers when it is dropped"]
-pub struct NoTimersLeft {
+struct NoTimersLeft {
     runtime: Handle,
 }
 

@@ -62,8 +62,8 @@ impl From<Elapsed> for std::io::Error {
 
 /// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
 ///
-/// The methods tell these apart. Two errors are equal if they have the same text: also the name of the timer, and the
-/// number of sleeps that were [pending](Error::pending).
+/// The methods tell these apart. Two errors are equal if they have the same text, which also has the name of the timer and
+/// the number of sleeps that were pending.
 ///
 /// ```
 /// use hairspring::{Timer, error::Error};
@@ -142,27 +142,6 @@ impl Error {
         self.kind == Kind::AtCapacity
     }
 
-    /// Returns how many sleeps were waiting when the timer found that it was at capacity. Returns `None` for any other
-    /// error, and for an error made by [`at_capacity`](Error::at_capacity).
-    ///
-    /// ```
-    /// use hairspring::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let timer = Timer::builder().capacity(1).build().unwrap();
-    /// let mut first = timer.try_sleep(Duration::from_secs(60));
-    /// assert!(futures::poll!(&mut first).is_pending());
-    /// let full = timer.try_sleep(Duration::from_secs(60)).await.unwrap_err();
-    /// assert_eq!(full.pending(), Some(1));
-    /// assert_eq!(full.to_string(), "the timer is at capacity: 1 pending");
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn pending(&self) -> Option<usize> {
-        self.pending.and_then(|pending| pending.get().try_into().ok())
-    }
-
     /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
     /// this function exists because tokio has it.
     ///
@@ -211,7 +190,7 @@ impl fmt::Display for Error {
             Some(name) => write!(f, "the timer `{name}` ")?,
             None => f.write_str("the timer ")?,
         }
-        match (self.kind, self.pending()) {
+        match (self.kind, self.pending) {
             (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
             (Kind::AtCapacity, None) => f.write_str("is at capacity"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),

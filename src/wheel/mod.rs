@@ -367,16 +367,7 @@ impl<T> Wheel<T> {
     }
 
     /// What was inserted under `key`, to change it; `None` if that is stale.
-    ///
-    /// ```
-    /// use hairspring::wheel::{Tick, Wheel};
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(Tick(5), 1);
-    /// *wheel.get_mut(key).unwrap() += 1;
-    /// assert_eq!(wheel.pop(Tick(5)), Some(2));
-    /// ```
-    #[must_use]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.cells.get_mut(key.index).filter(|cell| cell.is(key)).map(|cell| &mut cell.value)
     }
 

@@ -38,8 +38,18 @@ pub struct Ticks(
 
 impl Tick {
     /// The first tick.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Ticks};
+    /// assert_eq!(Tick::ZERO + Ticks(3), Tick(3));
+    /// ```
     pub const ZERO: Tick = Tick(0);
     /// The last tick there is; deadlines further away are held here.
+    ///
+    /// ```
+    /// use hairspring::wheel::{Tick, Ticks};
+    /// assert_eq!(Tick::MAX + Ticks(1), Tick::MAX);
+    /// ```
     pub const MAX: Tick = Tick(u64::MAX);
 
     /// The first multiple of a length at or after this, or the last tick if there is none. The length must not be zero.

@@ -280,19 +280,6 @@ impl<K, V> TryInsertError<K, V> {
     pub fn into_inner(self) -> (K, V) {
         (self.key, self.value)
     }
-
-    /// Returns how many entries the map has room for.
-    ///
-    /// ```
-    /// # use hairspring::{DeadlineMap, Duration};
-    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
-    /// map.insert(1, 'a', Duration::from_secs(30));
-    /// assert_eq!(map.try_insert(2, 'b', Duration::from_secs(30)).unwrap_err().capacity(), 1);
-    /// ```
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
 }
 
 impl<K, V> fmt::Display for TryInsertError<K, V> {
