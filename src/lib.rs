@@ -43,8 +43,8 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. If one of these names is not found, its feature is off; of a missing method, the compiler
-//! does not say so.
+//! No feature is on by default. If the compiler does not find one of these names, its feature is off. It says so for
+//! modules, types and functions, but not for methods.
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the module
 //!   `test_util` and `timer::Builder::clock`. It costs nothing on multi-thread runtimes. On a current-thread runtime it
@@ -52,7 +52,7 @@
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
-//!   `hairspring`. It adds no name.
+//!   `hairspring`. It adds no names.
 //! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
 //!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].
 //! - `tokio-util`: [`FutureExt`] also ends futures by a `CancellationToken`. It adds `with_cancellation_token` and

@@ -13,8 +13,8 @@ pub(crate) use published::Published;
 /// has done.
 ///
 /// Each entry that was inserted either expires or is removed in the end: `inserted() == expired() + removed() +
-/// pending()` holds in every snapshot. The shards of a map are read one after the other, so while threads use it, the sums may be
-/// ones that never existed.
+/// pending()` holds in every snapshot. The shards of a map are read one after the other, so while threads use it, a
+/// snapshot may show a state that never existed.
 ///
 /// The timer that a map or a queue waits on has [metrics of its own](crate::timer::Metrics). There each of them counts
 /// as one sleep, however many entries it has.

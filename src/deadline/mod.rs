@@ -39,13 +39,16 @@ use crate::wheel::Tick;
 /// says which deadline has passed, however many there are. Equality, order and hash go by the instant only;
 /// [`NEVER`](Deadline::NEVER) is the greatest.
 ///
-/// Add a [`Duration`] to put it off: the sum keeps the name and the line, and saturates as [`after`](Deadline::after)
-/// does; `NEVER` stays. It converts into an [`Instant`], for functions that take one. `NEVER` becomes the last one,
-/// which no clock reaches: what waits until then sets no alarm and moves no paused clock, although it counts as
+/// Add a [`Duration`] to put it off: the sum keeps the name and the line. More than 500 years are added as 500 years,
+/// and `NEVER` stays `NEVER`.
+///
+/// A deadline converts into an [`Instant`], for functions that take one. `NEVER` becomes the last instant, which no clock
+/// reaches: what waits until then sets no alarm and moves no paused clock, although it counts as
 /// [pending](crate::timer::Metrics::pending), because a reset may bring it nearer.
 ///
-/// It is shown as its name and the time that remains, in milliseconds rounded down: `` `request`, in 4.999s ``, or
-/// `250ms ago`, `now`, `never`. The text may be sent to a client. `Debug` also shows the line.
+/// `Display` shows its name, if it has one, and the time that remains, rounded down to milliseconds:
+/// `` `request`, in 4.999s ``, `in 4.999s`, `now`, `250ms ago` or `never`. The text may be sent to a client. `Debug`
+/// also shows the line.
 ///
 /// ```
 /// use hairspring::{Deadline, Duration, timeout_at};
@@ -353,8 +356,8 @@ impl<F: Future> Future for Limited<F> {
 /// in `Debug` and in [`Deadline::set_at`].
 ///
 /// To tell your deadline from those that other code has set, compare [`deadline`](DeadlineExceeded::deadline) with it.
-/// Two at the same instant are equal, and have passed together; if you must tell these apart, give yours a
-/// [name](Deadline::named).
+/// Two at the same instant are equal, and have passed together; to tell these apart, give yours a
+/// [name](Deadline::named), and compare [`name`](DeadlineExceeded::name).
 ///
 /// ```
 /// use hairspring::{Deadline, Duration};

@@ -85,10 +85,11 @@ impl Delay for Sleep {
 /// reset keeps the place of a sleep that waits. If the timer is shut down while this waits, it resolves to the error at
 /// once.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, also of one on
-/// another clock. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`; one that was
-/// refused has not elapsed. To await it and keep it, await `&mut it`: `&mut *it` is the sleep, which panics. A
-/// [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) that waits on one returns such errors too.
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, on the other
+/// clocks too. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`; one that was
+/// refused has not elapsed. To await a `Try` in a variable `it` and keep it, await `&mut it`. Do not await `&mut *it`:
+/// that is the sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) that waits
+/// on a `Try` returns such errors too.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds at once.

@@ -80,8 +80,8 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 ///     .install()?;
 /// ```
 ///
-/// A reporter keeps nothing alive: a timer ends with its last handle, and a map and a queue are dropped, even if they have
-/// a reporter.
+/// A reporter keeps nothing alive: a timer ends with its last handle, and a map or a queue is dropped, even if it has a
+/// reporter.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};

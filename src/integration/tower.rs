@@ -130,7 +130,7 @@ impl<L> TimeoutLayer<L> {
     /// `HandleErrorLayer`.
     ///
     /// `answer` is given the deadline that has passed: with [`per_request`](TimeoutLayer::per_request) that of the
-    /// request, with its name, and else one without a name. Each service and each response has a clone of `answer`.
+    /// request, with its name, and otherwise one without a name. Each service and each response has a clone of `answer`.
     ///
     /// ```
     /// use hairspring::{Duration, tower::TimeoutLayer};

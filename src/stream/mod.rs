@@ -33,8 +33,8 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
 ///
 /// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and there are also
-/// [`debounce`](StreamExt::debounce) and [`throttle_latest`](StreamExt::throttle_latest). For a timer of your choice,
-/// make the stream by the `with_timer` of its type, such as [`Timeout::with_timer`].
+/// [`debounce`](StreamExt::debounce) and [`throttle_latest`](StreamExt::throttle_latest). To choose the timer, make the
+/// stream with the function `with_timer` of its type, such as [`Timeout::with_timer`]; a `throttle_latest` has none.
 ///
 /// Import `futures::StreamExt` for `next`, `map` and the like: a program that imports both tokio-stream's trait and this
 /// one has to say which `timeout` it means.
@@ -199,8 +199,9 @@ pub trait StreamExt: Stream {
     ///
     /// A period counts from when an item is yielded. The stream is polled all the time, unlike that of
     /// [`throttle`](StreamExt::throttle), which yields every item and lets those wait that are too early. If the task
-    /// is late, it gets the latest of the items that are there, not the one that has waited longest. With a zero period
-    /// it yields the latest item as soon as no other is ready. More than 500 years are treated as 500 years.
+    /// is late, it gets the latest of the items that are there, not the one that has waited longest. The time is checked
+    /// when no item is ready, and after each 128 items that were. With a zero period, the stream yields the latest item
+    /// at each of these checks. More than 500 years are treated as 500 years.
     ///
     /// An item that is an error is an item like others: the next one takes its place.
     ///

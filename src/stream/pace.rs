@@ -322,12 +322,12 @@ impl<S: Stream> Debounce<S> {
         Debounce::new(stream, timer.sleep(duration), duration)
     }
 
-    /// Limits how long items are held back: the latest comes at the latest `longest` after the first that was held back,
+    /// Limits how long items are held back: once `longest` has passed since the first of them, the last one is yielded,
     /// even if the stream is never silent. The next item that is held back begins a new wait. lodash calls this
     /// `maxWait`.
     ///
-    /// The time is checked when no item is ready, and after each 128 items that were. With zero, the latest item comes
-    /// as soon as no other is ready. More than 500 years are treated as 500 years. For a stream of
+    /// The time is checked when no item is ready, and after each 128 items that were. With zero, the stream yields the
+    /// last item at each of these checks. More than 500 years are treated as 500 years. For a stream of
     /// [`throttle_latest`](super::StreamExt::throttle_latest) this changes nothing: its period is the longest wait.
     ///
     /// ```

@@ -62,8 +62,8 @@ impl From<Elapsed> for std::io::Error {
 
 /// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
 ///
-/// The methods tell these apart. Two errors are equal if they have the same text, which also has the name of the timer and
-/// the number of sleeps that were pending.
+/// The methods tell these apart. Two errors are equal if their texts are: the name of the timer counts, and so does the
+/// number of sleeps that were pending.
 ///
 /// ```
 /// use hairspring::{Timer, error::Error};

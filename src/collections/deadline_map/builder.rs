@@ -70,10 +70,11 @@ impl<K, V> Builder<K, V> {
 impl<K, V, S> Builder<K, V, S> {
     /// Sets how many entries the map may have at a time, at least 1. By default only memory limits their number.
     ///
-    /// If the map is full, [`try_insert`](DeadlineMap::try_insert) of a new key returns an error with the key and the
-    /// value, so does [`try_insert_at`](DeadlineMap::try_insert_at), and [`insert`](DeadlineMap::insert) and [`insert_at`](DeadlineMap::insert_at) panic. An entry counts
-    /// until it is removed or the stream hands it out, so a consumer that is late takes room. If the stream was
-    /// dropped, an entry that has expired makes way.
+    /// If the map is full and the key is new, [`try_insert`](DeadlineMap::try_insert) and
+    /// [`try_insert_at`](DeadlineMap::try_insert_at) return an error with the key and the value, and
+    /// [`insert`](DeadlineMap::insert) and [`insert_at`](DeadlineMap::insert_at) panic. An entry counts until it is
+    /// removed or the stream hands it out, so a consumer that is late takes room. If the stream was dropped, an entry
+    /// that has expired makes way.
     ///
     /// The limit applies to all shards together, so threads that insert and remove share a counter. It costs some
     /// nanoseconds for each of these; a touch does not use it.
@@ -111,13 +112,14 @@ impl<K, V, S> Builder<K, V, S> {
         Builder { wanted: self.wanted, hasher, of: PhantomData }
     }
 
-    /// Sets how long an entry lives at most, whatever its deadlines, at least a nanosecond. By default there is no limit.
+    /// Sets how long an entry lives at most, however often it is touched. The least is a nanosecond. By default there is
+    /// no limit.
     ///
-    /// This is the absolute limit beside the idle one: a session that ends 30 minutes after the last touch, and 8 hours
-    /// after it began. The life of an entry begins with the [`insert`](DeadlineMap::insert) of its key, and anew with each
-    /// that replaces its value. A deadline beyond its end, from `insert`, [`touch`](DeadlineMap::touch),
-    /// [`touch_at`](DeadlineMap::touch_at) or any other method, is moved forward to the end, and the method returns what
-    /// it otherwise does. [`remaining`](DeadlineMap::remaining) says how long it is until the earlier of the two.
+    /// Use this for an absolute limit beside the idle one: a session ends 30 minutes after the last touch, and at the
+    /// latest 8 hours after it began. The life of an entry begins with the [`insert`](DeadlineMap::insert) of its key,
+    /// and begins anew with each insert that replaces its value. No method sets a deadline beyond its end:
+    /// [`touch`](DeadlineMap::touch), [`touch_at`](DeadlineMap::touch_at) and the others set the end instead, and return
+    /// what they otherwise do. [`remaining`](DeadlineMap::remaining) says how long it is until the earlier of the two.
     ///
     /// The limit is kept to the nanosecond, without rounding, and one of more than 500 years is treated as 500 years. It
     /// takes 8 to 16 bytes for each entry.
