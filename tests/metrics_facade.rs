@@ -287,7 +287,7 @@ fn a_map_reports_what_became_of_its_entries() {
 }
 
 #[test]
-fn a_queue_reports_what_it_had_counted_when_it_was_polled() {
+fn a_queue_reports_what_it_had_counted_when_it_was_polled_drained_or_cleared() {
     recorded(|recorder| {
         paused().block_on(async {
             let mut queue = DelayQueue::new();
@@ -304,14 +304,18 @@ fn a_queue_reports_what_it_had_counted_when_it_was_polled() {
             assert_eq!(told(), ([1, 0, 0], 1.0));
             queue.next().await;
             assert_eq!(told(), ([10, 1, 0], 9.0), "with what this poll has handed out");
+            queue.insert(0, HOUR);
             queue.clear();
+            assert_eq!(told(), ([11, 1, 10], 0.0), "it may never be polled again");
+            queue.insert(0, HOUR);
+            assert_eq!(queue.drain().len(), 1);
+            assert_eq!(told(), ([12, 1, 11], 0.0));
             assert_eq!(queue.next().await.map(Expired::into_inner), None);
-            assert_eq!(told(), ([10, 1, 9], 0.0));
             // A second reporter sees the same.
             queue.insert(0, HOUR);
             queue.reporter("again").publish();
-            assert_eq!(entries(recorder)["again"], ([11, 1, 9], 1.0));
-            assert_eq!(told(), ([11, 1, 9], 1.0));
+            assert_eq!(entries(recorder)["again"], ([13, 1, 11], 1.0));
+            assert_eq!(told(), ([13, 1, 11], 1.0));
         });
     });
 }

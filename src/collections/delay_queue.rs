@@ -112,7 +112,7 @@ pub struct DelayQueue<T> {
     /// Whether the last poll was pending, or found the queue empty, and was not woken since.
     waits: bool,
     waker: Option<Waker>,
-    /// Shows the counts after each poll, if there is a reporter.
+    /// Shows the counts after each poll and whenever all entries are taken out, if there is a reporter.
     #[cfg(feature = "metrics")]
     publisher: Option<Publisher>,
 }
@@ -408,6 +408,8 @@ impl<T> DelayQueue<T> {
         if !self.is_empty() {
             // Before anything is dropped, because a drop may panic.
             self.end_wait();
+            #[cfg(feature = "metrics")]
+            self.publish(0);
             self.wheel.clear();
         }
     }
@@ -434,6 +436,8 @@ impl<T> DelayQueue<T> {
         self.wheel.empty_into(|key, deadline, data| entries.push(Expired { data, deadline, key: Key(key) }));
         if !entries.is_empty() {
             self.end_wait();
+            #[cfg(feature = "metrics")]
+            self.publish(0);
         }
         entries.into_iter()
     }
@@ -594,10 +598,16 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     fn poll_and_publish(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         let polled = self.poll_entry(cx);
-        if let Some(publisher) = &self.publisher {
-            publisher.publish(self.metrics());
-        }
+        self.publish(self.len());
         polled
+    }
+
+    /// Shows the counts to reporters, with so many entries left.
+    #[cfg(feature = "metrics")]
+    fn publish(&self, pending: usize) {
+        if let Some(publisher) = &self.publisher {
+            publisher.publish(Metrics { pending: pending as u64, ..self.metrics() });
+        }
     }
 
     #[inline]

@@ -163,8 +163,8 @@ impl<T> DelayQueue<T> {
     /// Returns a reporter that sends this queue's metrics to the recorder of the crate `metrics`, with the label `of` set
     /// to `name`. Needs the feature `metrics`.
     ///
-    /// A queue belongs to its task, so the reporter sees what the queue had counted when it was last polled. Once the
-    /// queue is dropped, the entries that were left count as removed.
+    /// A queue belongs to its task, so the reporter sees what the queue had counted when it was last polled, drained or
+    /// cleared. Once the queue is dropped, the entries that it had left then count as removed.
     ///
     /// ```
     /// use futures::StreamExt;
