@@ -5,7 +5,7 @@ mod common;
 use std::future::{pending, ready};
 use std::task::Poll;
 
-use common::{HOUR, both_flavours, longest, ms, panic_message, paused, poll, poll_with, settle};
+use common::{HOUR, both_flavours, longest, ms, must_end, panic_message, paused, poll, poll_with, settle};
 use futures::FutureExt;
 use hairspring::error::{Elapsed, Error};
 use hairspring::{Duration, Instant, Timer, Try, boot, wall};
@@ -81,6 +81,31 @@ fn any_sleep_may_return_errors() {
         on_wall.reset_at(wall::now() + ms(5));
         assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
         assert_eq!(timer.metrics().pending(), 0);
+    });
+}
+
+/// So one that tries again and again lets those run that would make room.
+#[test]
+fn a_refusal_spends_the_budget_on_every_clock() {
+    must_end(|| {
+        both_flavours()[0].block_on(async {
+            let timer = Timer::builder().capacity(1).install().unwrap();
+            for clock in 0..3 {
+                let mut first = timer.try_sleep(HOUR);
+                assert!(poll(&mut first).is_pending());
+                tokio::spawn(async move { drop(first) });
+                let mut refused = 0;
+                while let Err(error) = match clock {
+                    0 => Try::from(hairspring::sleep(ms(1))).await,
+                    1 => Try::from(boot::sleep(ms(1))).await,
+                    _ => Try::from(wall::sleep_until(wall::now() + ms(1))).await,
+                } {
+                    assert!(error.is_at_capacity());
+                    refused += 1;
+                }
+                assert!(refused > 0);
+            }
+        });
     });
 }
 

@@ -350,16 +350,15 @@ impl<T: ClockTime> Sleep<T> {
             ready!(self.poll_sleep(cx))
         };
         self.waiter.leave();
-        slept?;
         // As a sleep, this has fired although the budget may be spent, unless this is its first poll.
         self.has_completed |= self.delay.is_registered();
         self.delay.reset_idle(self.delay.tick());
-        // As in a sleep, only a poll that is ready takes of the task's budget.
+        // As in a sleep, only a poll that is ready takes of the task's budget, with an error, too.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
-        self.has_completed = true;
-        Poll::Ready(Ok(()))
+        self.has_completed = slept.is_ok();
+        Poll::Ready(slept)
     }
 
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
