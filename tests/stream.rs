@@ -510,6 +510,17 @@ async fn a_stream_may_go_by_a_timer_of_ones_own() {
     assert_ready_eq!(ended.poll_next(), Some(2), "at the end, whatever the timer's resolution");
 }
 
+/// A poll takes some of these items. That its timer fires later than they may wait does not keep it from the others.
+#[tokio::test(start_paused = true)]
+async fn items_that_are_ready_do_not_wait_for_a_timer_with_a_resolution() {
+    let coarse = Timer::builder().resolution(ms(1_000)).build().unwrap();
+    let start = Instant::now();
+    let burst = stream::iter(0..1_000).chain(stream::pending());
+    let mut saves = ours::Debounce::with_timer(burst, HOUR, &coarse).max_wait(Duration::ZERO);
+    assert_eq!(saves.next().await, Some(999));
+    assert!(start.elapsed() <= ms(1_000));
+}
+
 /// A stream of items that are ready, until another task has run.
 fn ready_until_another_task_runs() -> impl Stream<Item = ()> + Unpin {
     let stop = Arc::new(AtomicBool::new(false));

@@ -381,11 +381,14 @@ impl<S: Stream> Stream for Debounce<S> {
             // A throttle's period is never over before `until`.
             this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
         }
-        if taken == AT_ONCE && !this.limit.has_come(*this.until) {
-            cx.waker().wake_by_ref();
+        // Between items that are ready it is not registered. Its timer may have a resolution, so that it ends later.
+        let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
+        if !may_be_due || this.limit.poll_or_panic(cx).is_pending() {
+            if taken == AT_ONCE {
+                cx.waker().wake_by_ref();
+            }
             return Poll::Pending;
         }
-        ready!(this.limit.poll_or_panic(cx));
         ready!(coop::poll_proceed(cx)).made_progress();
         if let Some(not_before) = this.not_before {
             *not_before = clock::later(this.limit.now(), *this.quiet);
