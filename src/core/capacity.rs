@@ -29,12 +29,12 @@ impl Capacity {
 
     /// The limit, if there is one.
     pub(crate) fn most(&self) -> Option<usize> {
-        Some(self.most.load(Ordering::Relaxed)).filter(|&most| most != NONE)
+        Some(self.most.load(Ordering::Acquire)).filter(|&most| most != NONE)
     }
 
     /// How many entries were refused.
     pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+        self.refused.load(Ordering::Acquire)
     }
 
     /// Takes room for an entry that is about to be inserted. If there is none, returns the number of entries.

@@ -156,12 +156,12 @@ impl TimerLease {
     fn prepared(self, settings: &Settings) -> Self {
         self.used.store(settings.shards, SeqCst);
         self.turns.store(0, Relaxed);
-        self.capacity.open(settings.capacity);
         seam::opens(&self);
         for shard in self.all() {
             shard.open(self.epoch, settings.resolution);
         }
-        // Last: whoever finds this name for an earlier timer then finds that the shards are of another.
+        // Last: whoever finds these for an earlier timer then finds that the shards are of another.
+        self.capacity.open(settings.capacity);
         self.schedule.set_name(settings.name);
         self
     }
@@ -242,7 +242,7 @@ impl TimerLease {
         let mut sum = Snapshot::empty();
         (sum.refused, sum.capacity) = (self.capacity.refused(), self.capacity.most());
         self.shards().for_each(|shard| shard.add_to(&mut sum));
-        // Checked last: the shards are opened for a timer after its capacity.
+        // Checked last: the shards are opened for a timer before its capacity.
         if self.first().serves() { sum } else { Snapshot::empty() }
     }
 }

@@ -65,6 +65,19 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     });
 }
 
+/// The counts of a timer that has ended are its own, or none.
+#[test]
+fn counting_against_a_new_timer_in_the_same_memory() {
+    check("counting against a new timer in the same memory", || {
+        let gone = open();
+        close(gone);
+        let full = || TimerLease::open(false, &Settings { capacity: Some(1), ..settings() });
+        let (counts, new) = race(move || gone.snapshot(), full);
+        assert_eq!((counts.refused, counts.capacity), (0, None));
+        close(new);
+    });
+}
+
 /// A timer without a driver, as the process's own is.
 fn driverless() -> TimerLease {
     TimerLease::open(true, &settings())
