@@ -5,7 +5,7 @@ mod common;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use common::{HOUR, ms, panic_message};
@@ -65,6 +65,25 @@ fn in_a_full_map_without_its_stream_what_has_expired_makes_way() {
     assert!(map.try_insert(40, 40, HOUR).is_err());
     assert_eq!(map.metrics().refused(), 1);
     assert!(map.len() == 20 && (20..40).all(|key| map.get(&key) == Some(key)));
+}
+
+/// A reporter that saw it would count it for good, as counters do not go back.
+#[test]
+fn what_makes_way_sees_no_refusal() {
+    static MAP: OnceLock<DeadlineMap<u8, MakesWay>> = OnceLock::new();
+    struct MakesWay;
+    impl Drop for MakesWay {
+        fn drop(&mut self) {
+            assert_eq!(MAP.get().map(|map| map.metrics().refused()), Some(0));
+        }
+    }
+    let (map, expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    drop(expirations);
+    let map = MAP.get_or_init(|| map);
+    assert!(map.try_insert(1, MakesWay, ms(1)).is_ok());
+    std::thread::sleep(ms(2));
+    assert!(map.try_insert(2, MakesWay, HOUR).is_ok());
+    assert_eq!((map.metrics().expired(), map.metrics().refused()), (1, 0));
 }
 
 #[test]

@@ -55,11 +55,6 @@ impl Capacity {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the last refusal no more: the entry is tried again.
-    pub(crate) fn retry(&self) {
-        self.refused.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Gives back the room of entries that were taken out.
     #[inline]
     pub(crate) fn give(&self, entries: usize) {

@@ -491,10 +491,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         deadline: Tick,
         now: Tick,
     ) -> Result<Option<V>, TryInsertError<K, V>> {
-        if self.shared.consumer.is_gone() {
-            return self.insert_without_consumer(hash, key, value, deadline, now);
+        let inserted = if self.shared.consumer.is_gone() {
+            self.insert_without_consumer(hash, key, value, deadline, now)
+        } else {
+            self.shared.of(hash).insert(hash, key, value, deadline, now)
+        };
+        if inserted.is_err() {
+            self.shared.capacity.refuse();
         }
-        self.shared.of(hash).insert(hash, key, value, deadline, now)
+        inserted
     }
 
     /// Inserts an entry, and drops some that have expired, as nobody takes them.
@@ -511,7 +516,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         let mut inserted = shard.insert(hash, key, value, deadline, now);
         if let Err(full) = inserted {
             self.make_room(now);
-            self.shared.capacity.retry();
             let (key, value) = full.into_inner();
             inserted = shard.insert(hash, key, value, deadline, now);
         }

@@ -287,7 +287,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
             }
             found => {
                 if let Err(capacity) = self.map.capacity.take() {
-                    self.map.capacity.refuse();
                     // The caller drops them outside the lock.
                     return Err(TryInsertError { key, value, capacity, name: self.map.name });
                 }
