@@ -241,28 +241,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
     }
 
     /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`.
-    #[inline]
     pub(super) fn insert(
-        &self,
-        hash: u64,
-        key: K,
-        value: V,
-        deadline: Tick,
-        now: Tick,
-    ) -> Result<Option<V>, TryInsertError<K, V>>
-    where
-        K: Eq,
-    {
-        if self.map.max_lifetime.is_none() {
-            self.insert_as::<false>(hash, key, value, deadline, now)
-        } else {
-            self.insert_as::<true>(hash, key, value, deadline, now)
-        }
-    }
-
-    /// The same in a map that has, or has no, maximum lifetime.
-    #[inline(never)]
-    fn insert_as<const LIMITED: bool>(
         &self,
         hash: u64,
         key: K,
@@ -276,8 +255,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         check(self.map.id());
         let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
         let MapState { table, timers, ends, displaced, inserted, .. } = &mut *guard;
-        let lifetime = self.map.max_lifetime.filter(|_| LIMITED);
-        let end = lifetime.map_or(Tick::MAX, |lifetime| clock::later(now, lifetime).min(LAST));
+        let end = self.map.max_lifetime.map_or(Tick::MAX, |lifetime| clock::later(now, lifetime).min(LAST));
         let deadline = deadline.min(LAST).min(end);
         let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
             Some(entry) if !entry.has_expired(now) => {
