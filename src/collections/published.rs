@@ -1,7 +1,7 @@
 //! [`Publisher`]: how a map or a queue shows its counts to reporters, which may outlive it.
 //
 // Invariants
-// 1. Once it is over, the counts are the last ones, and no entry is left.
+// 1. Once it is over, the counts are those last published, and no entry is left.
 // 2. Nobody but reporters waits for the lock, and no code of the user's runs under it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
