@@ -493,7 +493,7 @@ impl Sleep {
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.marks.kind() {
-            TimerKind::Sleep => ("sleep", "; `Timer::try_sleep` returns an error instead"),
+            TimerKind::Sleep => ("sleep", "; `Timer::try_sleep` or `Try::from` returns an error instead"),
             TimerKind::Timeout => ("timeout", "; `Timer::try_timeout` returns an error instead"),
             TimerKind::Interval => ("interval", "; `Timer::try_interval` returns an error instead"),
             TimerKind::DelayQueue => ("queue", ""),

@@ -108,7 +108,7 @@ const DISCARDED: usize = 2;
 ///
 /// The closures that you pass run under the lock of a shard, and so do `Clone` of values in [`get`](DeadlineMap::get)
 /// and what a closure drops. They may panic: the map stays whole, and the entry that they were called with stays in it.
-/// They may use other maps, but not the same one: that panics, whatever the key, and never deadlocks.
+/// They may use other maps. A call that locks the same map panics, whatever the key, and never deadlocks.
 ///
 /// `Eq` and `Borrow` of keys run under a lock, too. They may panic, but must not use the same map, which can deadlock.
 ///
