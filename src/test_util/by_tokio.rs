@@ -254,18 +254,21 @@ pub(super) fn move_to_next(target: Tick) -> bool {
 
 /// The same, if the clock `moves`.
 fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
-    while let Some((timer, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
-        if timer.fire_at(next, usize::MAX).0 > 0 {
-            timer.schedule.wake_driver();
+    while let Some((held, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
+        if held.lease().fire_at(next, usize::MAX).0 > 0 {
+            held.lease().schedule.wake_driver();
             return true;
         }
     }
     false
 }
 
-/// The timer of the current runtime, and when it next has work, if that is no later than `target`.
-fn next_deadline(target: Tick) -> Option<(TimerLease, Tick)> {
-    timer().map(|timer| (timer, timer.earliest())).filter(|(_, next)| *next <= target)
+/// The timer of the current runtime, and when it next has work, if that is no later than `target`. Held, as the runtime
+/// may end while a thread of ours fires what is due.
+fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
+    let held = timer()?.try_hold()?;
+    let next = held.lease().earliest();
+    (next <= target).then_some((held, next))
 }
 
 /// Moves the clock, and lets other tasks run.
