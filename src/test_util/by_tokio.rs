@@ -263,10 +263,9 @@ fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
     false
 }
 
-/// The timer of the current runtime, and when it next has work, if that is no later than `target`. Held, as the runtime
-/// may end while a thread of ours fires what is due.
+/// The timer of the current runtime, and when it next has work, if that is no later than `target`.
 fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
-    let held = timer()?.try_hold()?;
+    let held = timer()?;
     let next = held.lease().earliest();
     (next <= target).then_some((held, next))
 }
@@ -291,13 +290,13 @@ fn move_by(by: Ticks) {
 
 /// Wakes the driver, because its clock is paused, resumed or moved by hand.
 pub(super) fn look_at_the_clock() {
-    timer().inspect(|timer| timer.schedule.wake_driver());
+    timer().inspect(|held| held.lease().schedule.wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that goes by tokio's clock.
-fn timer() -> Option<TimerLease> {
+fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|timer| !timer.schedule.clock.is_shown())
+    held::existing(runtime.id()).filter(|held| !held.lease().schedule.clock.is_shown())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::source::{BEGIN, Course, RUNS, system_now};
 use crate::core::alarm::thread::BookerId;
-use crate::core::lease::TimerLease;
+use crate::core::lease::TimerHold;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
@@ -31,9 +31,9 @@ pub(crate) fn opens(timer: &Shards) {
     schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
 }
 
-/// A runtime's timer, if it has one already.
-pub(super) fn existing(runtime: runtime::Id) -> Option<TimerLease> {
-    registry::live(&registry::timers(), runtime).map(|owner| owner.timer())
+/// A runtime's timer, if it has one already. Held, as the runtime may end while a thread of ours uses it.
+pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
+    registry::live(&registry::timers(), runtime)?.timer().try_hold()
 }
 
 /// Wakes the drivers that may run on a runtime, to look at their clocks: not those of the own timers of other runtimes. To

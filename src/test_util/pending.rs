@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
+use std::iter;
 use std::panic::Location;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Instant, source};
-use crate::core::lease::{TimerHold, TimerLease};
+use crate::core::lease::TimerLease;
 use crate::core::shard::Key;
 use crate::seam::TimerKind;
 use crate::test_util::idle::Watch;
@@ -156,8 +157,8 @@ pub fn pending() -> Vec<Pending> {
     if let Some(clock) = Watch::clock_here() {
         return clock.waiting();
     }
-    let Some(timer) = held::existing(runtime.id()) else { return Vec::new() };
-    of(timer.try_hold().iter().map(TimerHold::lease), timer.schedule.clock.now())
+    let Some(held) = held::existing(runtime.id()) else { return Vec::new() };
+    of(iter::once(held.lease()), held.lease().schedule.clock.now())
 }
 
 /// Returns a guard that fails the test if a timer of the current runtime still waits when the guard is dropped. It then
