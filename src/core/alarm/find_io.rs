@@ -14,6 +14,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
@@ -21,6 +22,9 @@ use crate::util::waits;
 
 /// How often to look. The worker that waits in the driver need not be among those that have run a task yet.
 const LOOKS: u32 = 32;
+
+/// How long before a look: the turn has woken tasks, and their workers rest again by then.
+const REST: Duration = Duration::from_millis(2);
 
 /// Whether it can be found. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
@@ -85,6 +89,7 @@ impl FindIo {
 
     /// Looks whether one of the workers waits in an I/O driver, each time at another. To be called when it is due.
     pub(crate) fn look(&self) {
+        std::thread::sleep(REST);
         let mut search = self.lock();
         let Some(going_on) = &mut *search else { return };
         let found = going_on.one_waits_for_files();
