@@ -302,7 +302,7 @@ fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
     });
 }
 
-/// A turn costs time on two threads, so timers that are dense share turns: one each 0.8 ms, and a few at once.
+/// A turn costs time on two threads, so timers that are dense share turns: one each millisecond, and a few at once.
 #[test]
 fn dense_timers_share_turns() {
     multi_thread(2).block_on(async {
@@ -311,7 +311,7 @@ fn dense_timers_share_turns() {
         let mut random = common::Random::new(3);
         let sleeps: Vec<_> = (0..5_000).map(|_| timer.sleep(random.duration(ms(100)))).collect();
         join_all(sleeps).await;
-        let allowed = start.elapsed().as_micros() / 750 + 50;
+        let allowed = start.elapsed().as_micros() / 950 + 50;
         let turns = timer.metrics().turns();
         assert!(u128::from(turns) <= allowed, "{turns} turns, of {allowed}");
     });

@@ -1,46 +1,58 @@
-//! [`Coalesce`]: lets due timers wait for company if they would take too many turns.
+//! [`Coalesce`]: lets due timers wait for company where timers are dense.
 //!
-//! A turn costs tens of microseconds of two threads' time, however little it fires. So a timer has an allowance of turns:
-//! one each [`DEFAULT`], and some at once after a rest. As long as turns come more rarely, each comes as its timers fall
-//! due. If they would come more often, those due within that time share one.
+//! A turn costs tens of microseconds of two threads' time, however little it fires, and what tasks do next is cheaper if
+//! they wake together: a server reads and answers several requests at each wake-up. So where many timers fire, a turn
+//! begins half of the longest wait after the first deadline that it fires, and all of it after the last turn. The half
+//! keeps together what belongs together: of sleeps that began in one batch of requests, the first would else fire alone.
 //!
-//! The allowance is counted as in the generic cell rate algorithm (ITU-T I.371): as the time up to which turns are paid.
+//! Timers are dense if more of them fire than one in each such time, beside some at once after a rest. They are counted
+//! as in the generic cell rate algorithm (ITU-T I.371): as the time up to which the timers that fired are paid.
 
 use crate::wheel::{Tick, Ticks};
 
-/// How long timers wait at most, if nobody says: 0.8 ms.
-pub(crate) const DEFAULT: Ticks = Ticks(800_000);
+/// How long timers wait at most, if nobody says: 1 ms.
+pub(crate) const DEFAULT: Ticks = Ticks(1_000_000);
 
-/// How many turns may come at once after a rest.
+/// How many timers may fire at once after a rest before they count as dense.
 const AT_ONCE: u64 = 8;
+
+/// For how many timers that have fired the next may have to wait. So they are dense for as many waits after a crowd.
+const REMEMBERED: u64 = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coalesce {
-    /// How long each turn takes of the allowance; none for timers that never wait.
-    each: Ticks,
-    /// The turns so far are paid for up to here.
+    /// The longest wait, and how long each timer takes of the allowance; none for timers that never wait.
+    longest: Ticks,
+    /// The timers so far are paid for up to here.
     paid: Tick,
-    /// No turn begins before this, whatever is registered.
-    not_before: Tick,
+    /// When a turn last fired.
+    fired: Tick,
 }
 
 impl Coalesce {
-    pub(crate) fn new(each: Ticks) -> Self {
-        Coalesce { each, paid: Tick::ZERO, not_before: Tick::ZERO }
+    pub(crate) fn new(longest: Ticks) -> Self {
+        Coalesce { longest, paid: Tick::ZERO, fired: Tick::ZERO }
     }
 
     /// When a turn for `deadline` may begin.
     pub(crate) fn earliest_turn(self, deadline: Tick) -> Tick {
-        deadline.max(self.not_before)
+        if self.paid - deadline <= self.allowance(AT_ONCE) {
+            return deadline;
+        }
+        (deadline + Ticks(self.longest.0 / 2)).max(self.fired + self.longest)
     }
 
-    /// This after a turn that went by the time `now`.
-    pub(crate) fn after_turn(self, now: Tick) -> Self {
-        if self.each == Ticks(0) {
+    /// This after a turn that fired so many timers at the time `now`.
+    pub(crate) fn after_turn(self, now: Tick, timers: usize) -> Self {
+        if timers == 0 {
             return self;
         }
-        let paid = self.paid.max(now) + self.each;
-        Coalesce { paid, not_before: Tick(paid.0.saturating_sub((AT_ONCE - 1) * self.each.0)), ..self }
+        let paid = self.paid.max(now) + self.allowance(timers as u64);
+        Coalesce { paid: paid.min(now + self.allowance(REMEMBERED)), fired: now, ..self }
+    }
+
+    fn allowance(self, timers: u64) -> Ticks {
+        Ticks(self.longest.0.saturating_mul(timers))
     }
 }
 
@@ -48,52 +60,67 @@ impl Coalesce {
 mod tests {
     use super::*;
 
-    const EACH: Ticks = Ticks(1_000);
+    const LONGEST: Ticks = Ticks(1_000);
+    const START: u64 = 1_000_000;
 
-    /// When turns for these deadlines begin, each as early as it may.
-    fn turns(coalesce: &mut Coalesce, deadlines: impl Iterator<Item = u64>) -> Vec<u64> {
-        let turn = |deadline| {
-            let begins = coalesce.earliest_turn(Tick(deadline));
-            *coalesce = coalesce.after_turn(begins);
-            begins.0
-        };
-        deadlines.map(turn).collect()
+    /// When turns for these deadlines begin, each as early as it may, and how many each fires.
+    fn turns(coalesce: &mut Coalesce, deadlines: impl IntoIterator<Item = u64>) -> Vec<(u64, usize)> {
+        let mut turns: Vec<(u64, usize)> = Vec::new();
+        let mut deadlines = deadlines.into_iter().peekable();
+        while let Some(first) = deadlines.next() {
+            let begins = coalesce.earliest_turn(Tick(first));
+            let mut fired = 1;
+            while deadlines.next_if(|&deadline| deadline <= begins.0).is_some() {
+                fired += 1;
+            }
+            *coalesce = coalesce.after_turn(begins, fired);
+            turns.push((begins.0, fired));
+        }
+        turns
     }
 
     #[test]
     fn sparse_timers_never_wait() {
-        let deadlines = (1_000_000..).step_by(1_000).take(1_000);
-        assert_eq!(turns(&mut Coalesce::new(EACH), deadlines.clone()), deadlines.collect::<Vec<_>>());
+        let deadlines: Vec<u64> = (START..).step_by(1_000).take(1_000).collect();
+        let turns = turns(&mut Coalesce::new(LONGEST), deadlines.clone());
+        assert_eq!(turns, deadlines.into_iter().map(|deadline| (deadline, 1)).collect::<Vec<_>>());
     }
 
     #[test]
-    fn dense_timers_wait_after_some_turns_and_never_longer_than_one_turn_takes() {
-        let begins = turns(&mut Coalesce::new(EACH), (1_000_000..).step_by(100).take(100));
-        let free: Vec<u64> = (1_000_000..).step_by(100).take(8).collect();
-        assert_eq!(begins[..free.len()], free);
-        assert!(begins[20..].windows(2).all(|pair| pair[1] - pair[0] == EACH.0), "{begins:?}");
-        // What is due after the last turn is fired by the next.
-        let mut coalesce = Coalesce::new(EACH);
-        for due in (1_000_000..1_100_000).step_by(100) {
-            let begins = coalesce.earliest_turn(Tick(due));
-            assert!((begins - Tick(due)) <= EACH, "{begins:?} for {due}");
-            if begins == Tick(due) {
-                coalesce = coalesce.after_turn(begins);
-            }
+    fn dense_timers_wait_after_some_and_never_longer_than_they_may() {
+        let deadlines = (START..).step_by(100).take(1_000);
+        let turns = turns(&mut Coalesce::new(LONGEST), deadlines.clone());
+        let dense = turns.iter().position(|&(_, fired)| fired > 1).unwrap();
+        assert!((8..=10).contains(&dense), "{turns:?}");
+        assert!(turns[dense..].windows(2).all(|pair| pair[1].0 - pair[0].0 == LONGEST.0), "{turns:?}");
+        for deadline in deadlines {
+            let (begins, _) = turns.iter().find(|&&(begins, _)| begins >= deadline).unwrap();
+            assert!(begins - deadline <= LONGEST.0, "due at {deadline}, fired at {begins}");
         }
+    }
+
+    /// As in a server whose handlers sleep, and whose clients ask again at once.
+    #[test]
+    fn timers_that_were_armed_together_fire_together() {
+        let batches = (0..10).flat_map(|batch| (0..20).map(move |n| START + batch * 10_500 + n * 20));
+        let turns = turns(&mut Coalesce::new(LONGEST), batches);
+        let fired: Vec<_> = turns.iter().rev().take(9).map(|&(_, fired)| fired).collect();
+        assert_eq!(fired, [20; 9], "{turns:?}");
     }
 
     #[test]
     fn a_rest_gives_all_of_the_allowance_back_and_no_more() {
-        let mut coalesce = Coalesce::new(EACH);
-        turns(&mut coalesce, (1_000_000..).take(100));
-        let begins = turns(&mut coalesce, std::iter::repeat_n(9_000_000, 100));
-        assert_eq!(begins.iter().filter(|&&begins| begins == 9_000_000).count() as u64, AT_ONCE);
+        let mut coalesce = Coalesce::new(LONGEST);
+        turns(&mut coalesce, START..START + 10_000);
+        assert!(coalesce.earliest_turn(Tick(START + 50_000)) > Tick(START + 50_000), "it was dense just now");
+        let rested = START + 100_000;
+        let turns = turns(&mut coalesce, rested..rested + 100);
+        assert_eq!(turns.iter().filter(|&&(begins, _)| begins < rested + 100).count() as u64, AT_ONCE + 1);
     }
 
     #[test]
-    fn without_an_allowance_nothing_waits() {
-        let deadlines = 1_000_000..1_001_000;
-        assert_eq!(turns(&mut Coalesce::new(Ticks(0)), deadlines.clone()), deadlines.collect::<Vec<_>>());
+    fn without_a_wait_nothing_waits() {
+        let turns = turns(&mut Coalesce::new(Ticks(0)), START..START + 1_000);
+        assert!(turns.iter().map(|&(begins, _)| begins).eq(START..START + 1_000));
     }
 }

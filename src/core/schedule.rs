@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// How late a driver's own alarm may go off, before the driver is called.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
-/// How often the alarm thread checks the driver's own alarm, as long as it is not late.
+/// How long the alarm thread leaves a driver's own alarm alone before it checks it.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How often a driver looks at a clock for which it has no alarm.
@@ -250,9 +250,9 @@ impl Schedule {
         begun
     }
 
-    /// A turn at the time `now` has found `earliest`. The next begins there, or later if timers are to be coalesced.
-    /// Returns when that is, or `None` if this turn has to look again.
-    pub(crate) fn end_turn(&self, now: Tick, earliest: Tick) -> Option<Tick> {
+    /// A turn has `fired` so many timers by the time `now`, and found `earliest`. The next begins there, or later if timers
+    /// are to be coalesced. Returns when that is, or `None` if this turn has to look again.
+    pub(crate) fn end_turn(&self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
         let mut plan = self.parker.lock();
         if !self.goes_on(&mut plan) {
             return Some(Tick::MAX);
@@ -263,7 +263,7 @@ impl Schedule {
         }
         // On a paused clock no time passes in which to wait for company.
         let waits = !plan.only_the_driver_sets_it();
-        let coalesce = if waits { plan.coalesce.after_turn(now) } else { plan.coalesce };
+        let coalesce = if waits { plan.coalesce.after_turn(now, fired) } else { plan.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
         if !plan.park(earliest) {
             return None;
@@ -401,7 +401,7 @@ impl Schedule {
             WakesBy::Tokio => return Due::Nothing,
             WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
             WakesBy::Own(_) if self.late(next_wake) > now => {
-                self.look_at(&mut plan, self.late(next_wake).max(now + BETWEEN_LOOKS));
+                self.look_after(&mut plan, next_wake);
                 return Due::Nothing;
             }
             // The booking was replaced while the thread was about to call.
@@ -450,7 +450,7 @@ impl Schedule {
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {
             WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.look_at(plan, self.late(tick)),
+            WakesBy::Own(_) => return self.look_after(plan, tick),
             WakesBy::Thread | WakesBy::Both => self.book_for(tick),
             WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
             WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
@@ -463,9 +463,12 @@ impl Schedule {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Makes the alarm thread look at an instant, or earlier if it looks earlier anyway.
-    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
-        if plan.looks_at.is_none_or(|before| at + BETWEEN_LOOKS < before) {
+    /// Makes the alarm thread check that the driver's own alarm goes off at a tick. As long as it does, turns put the
+    /// check off before the thread wakes for it, and a check that is far enough away stays.
+    fn look_after(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+        let now = sync::now();
+        let at = self.late(tick).max(now + BETWEEN_LOOKS);
+        if !plan.looks_at.is_some_and(|before| (now + BETWEEN_LOOKS / 2..at + BETWEEN_LOOKS).contains(&before)) {
             plan.looks_at = Some(at);
             self.book(at);
         }
@@ -535,7 +538,7 @@ mod tests {
         let schedule = Schedule::new();
         schedule.open(false, Ticks(0));
         assert!(comes(&schedule));
-        assert_eq!(schedule.end_turn(clock::now(), Tick::MAX), Some(Tick::MAX));
+        assert_eq!(schedule.end_turn(clock::now(), 0, Tick::MAX), Some(Tick::MAX));
         schedule
     }
 
@@ -551,16 +554,16 @@ mod tests {
         assert!(schedule.begin_turn(None));
         for come in comes {
             come(&schedule);
-            assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), None);
+            assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), None);
         }
-        assert_eq!(schedule.end_turn(Tick(1), Tick::MAX), Some(Tick::MAX));
+        assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
     }
 
     /// Only the driver chooses the alarm, and sets some itself.
     #[test]
     fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
         let is_called = |schedule: &Schedule| {
-            schedule.end_turn(Tick(1), Tick(5)).unwrap();
+            schedule.end_turn(Tick(1), 0, Tick(5)).unwrap();
             schedule.next_wake() == Tick::ZERO && schedule.parker.lock().driver.is_none()
         };
         let wants: [fn(&Schedule); 2] = [|schedule| assert!(!comes(schedule)), Schedule::wake_driver];
@@ -593,19 +596,27 @@ mod tests {
         let schedule = parked();
         assert!(comes(&schedule));
         schedule.close();
-        assert_eq!(schedule.end_turn(Tick(1), Tick(5)), Some(Tick::MAX));
+        assert_eq!(schedule.end_turn(Tick(1), 0, Tick(5)), Some(Tick::MAX));
         assert_eq!((comes(&schedule), schedule.booked()), (false, None));
     }
 
-    /// An alarm of a driver's own, which says for when it was set. It fails from the second time on.
-    #[derive(Default)]
-    struct Alarm(Mutex<Vec<Instant>>);
+    /// An alarm of a driver's own, which says for when it was set, and can be set only so often.
+    struct Alarm {
+        set: Mutex<Vec<Instant>>,
+        sets: usize,
+    }
+
+    impl Alarm {
+        fn new(sets: usize) -> Arc<Self> {
+            Arc::new(Alarm { set: Mutex::default(), sets })
+        }
+    }
 
     impl SharedAlarm for Alarm {
         fn set(&self, at: Instant) -> std::io::Result<()> {
-            let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
             set.push(at);
-            if set.len() == 1 { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
+            if set.len() <= self.sets { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
         }
 
         fn forget(&self, _: &Waker) -> std::io::Result<()> {
@@ -619,14 +630,30 @@ mod tests {
         schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
         let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
         assert!(comes(&schedule));
-        let alarm = Arc::new(Alarm::default());
+        let alarm = Alarm::new(1);
         schedule.wake_by(WakesBy::Own(alarm.clone()));
-        assert_eq!(schedule.end_turn(Tick(1), later), Some(later));
+        assert_eq!(schedule.end_turn(Tick(1), 0, later), Some(later));
         let instant = |tick| clock::instant_of(tick).into_std();
         assert!(schedule.booked() > Some(instant(later)), "the thread looks once the driver is late");
         schedule.registered(sooner);
-        assert_eq!(*alarm.0.lock().unwrap(), [later, sooner].map(instant));
+        assert_eq!(*alarm.set.lock().unwrap(), [later, sooner].map(instant));
         assert_eq!((schedule.next_wake(), schedule.booked()), (sooner, Some(instant(sooner))), "the thread serves");
+    }
+
+    /// Each of its wake-ups costs tens of microseconds.
+    #[test]
+    fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
+        let schedule = parked();
+        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.wake_by(WakesBy::Own(Alarm::new(2)));
+        let turn = || {
+            assert!(comes(&schedule));
+            schedule.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
+            schedule.booked()
+        };
+        let first = turn();
+        std::thread::sleep(BETWEEN_LOOKS * 3 / 4);
+        assert!(turn() > first);
     }
 
     /// Records that the alarm thread has called.

@@ -65,11 +65,13 @@ impl Shards {
     /// Makes the turn that has [begun](Schedule::begin_turn), and finds the `earliest` deadline left. Returns when the next
     /// begins, or `None` if there is more to do: then interrupt it.
     pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
-        let mut work = WORK;
+        let (mut work, mut fired) = (WORK, 0);
         for _ in 0..LOOKS {
             let now = self.schedule.clock.now();
-            work = self.fire_at(now, work).1?;
-            if let Some(at) = self.schedule.end_turn(now, earliest(self)) {
+            let (wakes, left) = self.fire_at(now, work);
+            work = left?;
+            fired += wakes;
+            if let Some(at) = self.schedule.end_turn(now, fired, earliest(self)) {
                 return Some(at);
             }
         }

@@ -191,13 +191,13 @@ impl Builder {
         self
     }
 
-    /// Sets how long a due timer may wait for company, at most one second; zero for not at all. The default is 0.8 ms,
-    /// or zero with a [`resolution`](Builder::resolution).
+    /// Sets how long a due timer may wait for company, at most one second; zero for not at all. The default is 1 ms, or
+    /// zero with a [`resolution`](Builder::resolution).
     ///
-    /// Each turn of the driver takes tens of microseconds of processor time, however few timers it fires. As long as
-    /// turns come more rarely than one in `longest`, apart from some at once after a rest, each timer fires as it falls
-    /// due. If they would come more often, those due within that time share a turn. So with 0.8 ms a timer's turns
-    /// take some 5 % of a core at most. Nothing fires early.
+    /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. As long as no more
+    /// timers fire than one in each time of length `longest`, apart from some at once after a rest, each fires as it falls
+    /// due. If more do, they share turns: a turn begins half of `longest` after the first deadline that it fires, and
+    /// `longest` after the last turn. So with 1 ms there are a thousand such turns a second at most. Nothing fires early.
     ///
     /// ```
     /// use hairspring::{Duration, Timer};

@@ -162,8 +162,8 @@ fn late(results: &Results) -> Result<String, String> {
     );
     let processor = |who| late.number(&lateness(1, who), "processor percent").map(two_digits);
     let price = format!(
-        "{} timers a second take {} % of a core, or {} % with `Alarm::Timerfd`; tokio takes {} %. From some 1,250 turns a \
-         second on, timers that are due within 0.8 ms share one: `Builder::coalesce` sets how long.",
+        "{} timers a second take {} % of a core, or {} % with `Alarm::Timerfd`; tokio takes {} %. From some 1,000 a \
+         second on, timers share turns, for which they wait 1 ms at most: `Builder::coalesce` sets how long.",
         about(late.number(&lateness(1, HAIRSPRING), "sleeps a second")?),
         processor(HAIRSPRING)?,
         processor(TIMERFD)?,
