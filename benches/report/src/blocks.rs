@@ -1,5 +1,6 @@
 //! The texts that are put into the documents, each from the results that are stored.
 
+mod server;
 mod service;
 
 use crate::figures::{about, captioned, fill, two_digits, whole};
@@ -15,13 +16,15 @@ pub(crate) fn text(name: &str, results: &Results) -> Result<String, String> {
         "crowd" => crowd(results),
         "service" => service::actors(results),
         "services" => service::services(results),
+        "server" => server::table(results),
+        "server-price" => server::price(results),
         "worlds" => worlds(results),
         "size" => results.table(RIVALS)?.number(&size(HAIRSPRING), "median").map(whole),
         "soak" => soak(results),
         "soak-stops" => soak_stops(results),
         "machine-schemes" => results.machine(SCHEMES).map(|machine| machine.system()),
-        _ => Err("there is no such block; there are service, services, arm, population, late, price, crowd, worlds, \
-                  size, soak, soak-stops, machine-schemes"
+        _ => Err("there is no such block; there are service, services, server, server-price, arm, population, late, \
+                  price, crowd, worlds, size, soak, soak-stops, machine-schemes"
             .to_owned()),
     }
 }

@@ -9,6 +9,7 @@ pub(crate) const LATE: &str = "benches/rivals/results/late.csv";
 pub(crate) const LATE_CHART: &str = "benches/rivals/results/late.svg";
 pub(crate) const PRICE: &str = "benches/rivals/results/price.csv";
 pub(crate) const CROWD: &str = "benches/rivals/results/crowd.csv";
+pub(crate) const SERVER: &str = "benches/rivals/results/server.csv";
 pub(crate) const SERVICE: &str = "benches/rivals/results/service.csv";
 pub(crate) const WORLDS: &str = "benches/rivals/results/worlds.csv";
 pub(crate) const SCHEMES: &str = "benches/schemes/results/report.txt";

@@ -12,6 +12,7 @@ mod price;
 mod record;
 mod rival;
 mod rivals;
+mod server;
 mod service;
 mod tasks;
 mod verdict;
@@ -53,6 +54,8 @@ enum Other {
     Crowd(crowd::Options),
     /// What limits cost a service: actors, a TCP echo, an HTTP server and a pool of connections, and nothing else
     Service(service::Options),
+    /// A server whose handler sleeps 10 ms, and clients that ask again at once, and nothing else
+    Server(server::Options),
     /// hairspring and tokio beside the timers of other worlds, as `benches/worlds/run` calls it, and nothing else
     Worlds(worlds::Options),
     #[command(hide = true)]
@@ -61,6 +64,8 @@ enum Other {
     Cell(cell::Cell),
     #[command(hide = true)]
     CrowdChild(crowd::Child),
+    #[command(hide = true)]
+    Serving(server::Serving),
     #[command(hide = true)]
     World(worlds::World),
 }
@@ -73,6 +78,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(Other::Price(options)) => return price::run(&options),
         Some(Other::Crowd(options)) => return crowd::run(&options),
         Some(Other::Service(options)) => return service::run(&options),
+        Some(Other::Server(options)) => return server::run(&options),
+        Some(Other::Serving(serving)) => return serving.run(),
         Some(Other::Worlds(options)) => return worlds::run(&options),
         Some(Other::Memory(child)) => child.run(),
         Some(Other::Cell(cell)) => cell.run(),

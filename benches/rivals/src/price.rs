@@ -1,11 +1,10 @@
-//! What a timer costs that fires: processor time and system calls, from few timers to many.
+//! What a timer costs that fires: CPU time and system calls, from few timers to many.
 //!
 //! Each figure comes from a fresh process of this program; the contenders take turns, and another one begins each time.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::process::{self, Command};
-use std::time::Duration;
 use std::{env, fs};
 
 use clap::Args;
@@ -14,7 +13,7 @@ use tools::table;
 use crate::cell::{Cell, Outcome, Row, child, row, save};
 use crate::contenders::{Contender, TIMERFD, chosen};
 use crate::rival::Rival;
-use crate::rivals::{AsyncIo, Hairspring, Tokio};
+use crate::rivals::{Hairspring, Tokio};
 use crate::{machine_line, verdict};
 
 /// About 170, 890, 3,600, 8,900, 25,000, 84,000 and 330,000 timers a second.
@@ -70,20 +69,15 @@ fn verdicts(tasks: u32, rows: &[Row]) {
     let verdict = |who: &str, what: &str, times: f64, most: f64| {
         verdict::line(times <= most, &format!("{who}: {what} {times:.2} times tokio's, at most {most:.2}"));
     };
-    for (name, most) in [(Hairspring::NAME, 1.5), (TIMERFD, 1.2)] {
-        if let Some(row) = row(rows, name) {
-            verdict(name, "processor time for each", row.price() / tokio.price(), most);
+    for row in [Hairspring::NAME, TIMERFD].into_iter().filter_map(|name| row(rows, name)) {
+        verdict(row.who.name, "CPU time for each", row.price() / tokio.price(), 1.15);
+        // Sparse timers do not wait for company.
+        let most = if tasks > 5 { 0.7 } else { 0.3 };
+        for percent in [50.0, 99.0] {
+            let [ours, tokios] = [row, tokio].map(|row| row.all.percentile(percent));
+            verdict(row.who.name, &format!("p{percent}"), ours.div_duration_f64(tokios), most);
         }
     }
-    let Some(ours) = row(rows, Hairspring::NAME) else { return };
-    let [p50, p99] = [50.0, 99.0].map(|percent| tokio.all.percentile(percent));
-    let half = match row(rows, AsyncIo::NAME) {
-        // Below 200 a second.
-        Some(other) if tasks == 1 => other.all.percentile(50.0).max(Duration::from_micros(200)).min(p50 / 2),
-        _ => p50 / 2,
-    };
-    verdict(ours.who.name, "p50", ours.all.percentile(50.0).div_duration_f64(p50), half.div_duration_f64(p50));
-    verdict(ours.who.name, "p99", ours.all.percentile(99.0).div_duration_f64(p99), 0.6);
 }
 
 /// With so many digits; a dash for what is not known.
