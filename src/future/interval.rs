@@ -86,8 +86,23 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// ```
-/// use hairspring::MissedTickBehavior;
-/// assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
+/// use hairspring::{Duration, interval, sleep};
+///
+/// for (behavior, times) in [(Burst, [35, 35, 40]), (Delay, [35, 45, 55]), (Skip, [35, 40, 50])] {
+///     let mut interval = interval(Duration::from_secs(10));
+///     interval.set_missed_tick_behavior(behavior);
+///     let start = interval.tick().await; // the first tick comes at once
+///     interval.tick().await;
+///     sleep(Duration::from_secs(25)).await;
+///     for time in times {
+///         interval.tick().await;
+///         assert_eq!(start.elapsed().as_secs(), time);
+///     }
+/// }
+/// # }
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
