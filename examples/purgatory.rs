@@ -13,9 +13,9 @@
 use std::collections::{HashMap, HashSet};
 use std::process::ExitCode;
 
-use futures::StreamExt;
 use hairspring::delay_queue::{Expired, Key};
 use hairspring::{DelayQueue, Duration, Instant, interval, sleep_until};
+use tokio_stream::StreamExt;
 
 const PARTITIONS: u64 = 50;
 const OPERATIONS: u32 = 20_000;

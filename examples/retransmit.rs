@@ -15,10 +15,10 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
-use futures::StreamExt;
 use hairspring::delay_queue::Key;
 use hairspring::{DelayQueue, Duration, FutureExt};
 use tokio::net::UdpSocket;
+use tokio_stream::StreamExt;
 
 const DATAGRAMS: u32 = 2_000;
 /// How much is lost each way, in per cent.
