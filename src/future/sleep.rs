@@ -146,8 +146,10 @@ impl Marks {
     }
 
     fn kind(self) -> TimerKind {
-        const ALL: [TimerKind; 5] =
-            [TimerKind::Sleep, TimerKind::Timeout, TimerKind::Interval, TimerKind::DelayQueue, TimerKind::DeadlineMap];
+        use TimerKind::{DeadlineMap, DelayQueue, Interval, Sleep, Timeout};
+        // As many as there may be, so that this cannot panic and costs nothing where nobody asks.
+        const ALL: [TimerKind; 8] =
+            [Sleep, Timeout, Interval, DelayQueue, DeadlineMap, DeadlineMap, DeadlineMap, DeadlineMap];
         ALL[((self.0 & Marks::KIND) >> Epoch::BITS) as usize]
     }
 

@@ -285,6 +285,7 @@ impl<T> PerProcess<T> {
 }
 
 /// A number that no ancestor of this process had.
+#[inline]
 pub(crate) fn generation() -> u32 {
     static GENERATION: PerProcess<u32> = PerProcess::new();
     *GENERATION.get(|ancestors| ancestors.map_or(0, |number| number + 1))
