@@ -30,6 +30,18 @@ fn on_paused_time(test: impl Future<Output = ()>) {
 // Order and time
 
 #[test]
+fn nothing_is_early_in_a_queue_that_is_made_long_after_its_clock_was_paused() {
+    on_paused_time(async {
+        std::thread::sleep(ms(1_200));
+        let (mut queue, start) = (DelayQueue::new(), Instant::now());
+        queue.insert('a', ms(5));
+        assert!(poll(&mut queue).is_pending());
+        assert_eq!(queue.next().await.map(Expired::into_inner), Some('a'));
+        assert_eq!(start.elapsed(), ms(5));
+    });
+}
+
+#[test]
 fn entries_come_by_deadline_and_first_in_first_out_within_one() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();
