@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// How late a driver's own alarm may go off, before the driver is called.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
-/// How long the alarm thread leaves a driver's own alarm alone before it checks it.
+/// How long the alarm thread leaves a driver's own alarm alone that has gone off in time.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How often a driver looks at a clock for which it has no alarm.
@@ -401,7 +401,7 @@ impl Schedule {
             WakesBy::Tokio => return Due::Nothing,
             WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
             WakesBy::Own(_) if self.late(next_wake) > now => {
-                self.look_after(&mut plan, next_wake);
+                self.look_at(&mut plan, self.late(next_wake).max(now + BETWEEN_LOOKS));
                 return Due::Nothing;
             }
             // The booking was replaced while the thread was about to call.
@@ -450,7 +450,7 @@ impl Schedule {
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {
             WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.look_after(plan, tick),
+            WakesBy::Own(_) => return self.look_at(plan, self.late(tick)),
             WakesBy::Thread | WakesBy::Both => self.book_for(tick),
             WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
             WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
@@ -463,15 +463,17 @@ impl Schedule {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Makes the alarm thread check that the driver's own alarm goes off at a tick. As long as it does, turns put the
-    /// check off before the thread wakes for it, and a check that is far enough away stays.
-    fn look_after(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+    /// Makes the alarm thread look at an instant. If it would look soon anyway, a turn has come in time before that, and
+    /// the look is put off without waking the thread.
+    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
-        let at = self.late(tick).max(now + BETWEEN_LOOKS);
-        if !plan.looks_at.is_some_and(|before| (now + BETWEEN_LOOKS / 2..at + BETWEEN_LOOKS).contains(&before)) {
-            plan.looks_at = Some(at);
-            self.book(at);
-        }
+        let at = match plan.looks_at {
+            Some(before) if before < now + BETWEEN_LOOKS / 2 => at.max(now + BETWEEN_LOOKS),
+            Some(before) if before < at + BETWEEN_LOOKS => return,
+            _ => at,
+        };
+        plan.looks_at = Some(at);
+        self.book(at);
     }
 
     /// Books a call of the alarm thread at a tick. The lock is held.
@@ -652,7 +654,6 @@ mod tests {
             schedule.booked()
         };
         let first = turn();
-        std::thread::sleep(BETWEEN_LOOKS * 3 / 4);
         assert!(turn() > first);
     }
 
