@@ -42,6 +42,20 @@ fn nothing_is_early_in_a_queue_that_is_made_long_after_its_clock_was_paused() {
 }
 
 #[test]
+fn nothing_is_early_in_a_queue_that_was_used_on_a_clock_further_on() {
+    let mut queue = DelayQueue::new();
+    on_paused_time(async {
+        hairspring::sleep(HOUR).await;
+        queue.insert('a', ms(5));
+        queue.clear();
+    });
+    on_paused_time(async {
+        queue.insert('b', ms(5));
+        assert!(poll(&mut queue).is_pending());
+    });
+}
+
+#[test]
 fn entries_come_by_deadline_and_first_in_first_out_within_one() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();

@@ -421,8 +421,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes all entries, due or not, and returns each with its deadline and its key, in the order of their
-    /// deadlines.
+    /// Removes all entries, due or not, and returns each with its deadline and its key, in the order in which they would
+    /// have come out.
     ///
     /// The queue is empty when this returns, and you can fill it again while you read the iterator. Dropping the iterator
     /// drops the entries that you have not read. Use this to stop before the queue is empty and still handle the

@@ -310,9 +310,8 @@ impl Booker for Shards {
             Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
             Due::Wake(driver) => {
                 driver.wake();
-                // Sent from here, so that a helper thread that is started for it is as urgent as this thread.
                 if self.schedule.io.is_due() {
-                    helpers.send(Box::new(|| self.schedule.io.look()));
+                    self.schedule.io.look_soon();
                 }
             }
             Due::Helper => {

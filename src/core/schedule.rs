@@ -463,12 +463,12 @@ impl Schedule {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Makes the alarm thread look at an instant. If it would look soon anyway, a turn has come in time before that, and
-    /// the look is put off without waking the thread.
+    /// Makes the alarm thread look at an instant. A look that would come soon is put off, so that the thread need not
+    /// wake: the driver's alarm was in time, or has not gone off yet.
     fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
         let at = match plan.looks_at {
-            Some(before) if before < now + BETWEEN_LOOKS / 2 => at.max(now + BETWEEN_LOOKS),
+            Some(before) if before < now + BETWEEN_LOOKS * 3 / 4 => at.max(now + BETWEEN_LOOKS),
             Some(before) if before < at + BETWEEN_LOOKS => return,
             _ => at,
         };
@@ -651,7 +651,7 @@ mod tests {
         let turn = || {
             assert!(comes(&schedule));
             schedule.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
-            schedule.booked()
+            schedule.parker.lock().looks_at
         };
         let first = turn();
         assert!(turn() > first);

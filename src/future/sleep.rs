@@ -146,11 +146,13 @@ impl Marks {
     }
 
     fn kind(self) -> TimerKind {
-        use TimerKind::{DeadlineMap, DelayQueue, Interval, Sleep, Timeout};
-        // As many as there may be, so that this cannot panic and costs nothing where nobody asks.
-        const ALL: [TimerKind; 8] =
-            [Sleep, Timeout, Interval, DelayQueue, DeadlineMap, DeadlineMap, DeadlineMap, DeadlineMap];
-        ALL[((self.0 & Marks::KIND) >> Epoch::BITS) as usize]
+        match (self.0 & Marks::KIND) >> Epoch::BITS {
+            0 => TimerKind::Sleep,
+            1 => TimerKind::Timeout,
+            2 => TimerKind::Interval,
+            3 => TimerKind::DelayQueue,
+            _ => TimerKind::DeadlineMap,
+        }
     }
 
     fn has(self, mark: u32) -> bool {

@@ -27,7 +27,7 @@ use crate::rivals::{Hairspring, Tokio};
 use crate::{in_words, machine_line, save};
 
 const CONNECTIONS: [u32; 4] = [4, 16, 64, 256];
-const WHOLE_RUN: u32 = 7;
+const WHOLE_RUN: u32 = 15;
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long the handler sleeps.
 const SLEEP: Duration = Duration::from_millis(10);
@@ -244,7 +244,7 @@ fn serve<U: Until>(contender: &Contender, runtime: &Runtime) -> Result<(), Box<d
             Some((meter, switched)) => {
                 let meter: &Meter = &meter;
                 let used = meter.used().ok_or("Linux tells of a process's threads")?;
-                println!("{} {}", used.as_nanos(), now.1 - switched);
+                println!("{} {}", used.as_nanos(), now.1.saturating_sub(switched));
             }
         }
         meter = Some(now);
@@ -266,7 +266,8 @@ async fn answer<U: Until>(mut stream: TcpStream) -> io::Result<()> {
 fn switches() -> Result<u64, Box<dyn Error>> {
     let mut all = 0;
     for thread in std::fs::read_dir("/proc/self/task")? {
-        let status = std::fs::read_to_string(thread?.path().join("status"))?;
+        // It may have ended meanwhile.
+        let Ok(status) = std::fs::read_to_string(thread?.path().join("status")) else { continue };
         let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         all += count.and_then(|count| count.trim().parse::<u64>().ok()).ok_or("Linux counts them")?;
     }

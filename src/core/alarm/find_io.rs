@@ -10,7 +10,7 @@
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
 // 2. There is no answer "no": after `LOOKS` looks, nobody looks any more. Each reads one file at most.
-// 3. A helper thread looks, after the alarm thread has woken the driver, whose turn is short. Nobody waits for that.
+// 3. A thread of its own looks, after the alarm thread has woken the driver, whose turn is short. Nobody waits for that.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,9 +87,17 @@ impl FindIo {
         self.with_search(Search::is_due).unwrap_or(false)
     }
 
-    /// Looks whether one of the workers waits in an I/O driver, each time at another. To be called when it is due.
-    pub(crate) fn look(&self) {
-        std::thread::sleep(REST);
+    /// Looks on another thread, if the system grants one. To be called when it is due.
+    pub(crate) fn look_soon(&'static self) {
+        let thread = std::thread::Builder::new().name("hairspring-helper".into());
+        let _ = thread.spawn(|| {
+            std::thread::sleep(REST);
+            self.look();
+        });
+    }
+
+    /// Looks whether one of the workers waits in an I/O driver, each time at another.
+    fn look(&self) {
         let mut search = self.lock();
         let Some(going_on) = &mut *search else { return };
         let found = going_on.one_waits_for_files();
@@ -147,7 +155,6 @@ impl Search {
 #[cfg(all(test, target_os = "linux", target_has_atomic = "64"))]
 mod tests {
     use std::sync::{Arc, mpsc};
-    use std::time::Duration;
 
     use tokio::runtime::{Builder, Runtime};
 
@@ -165,7 +172,7 @@ mod tests {
                 done.send(()).unwrap();
             });
             is_done.recv().unwrap();
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(REST);
             while !search.is_due() && search.looks.load(Relaxed) {}
             search.look();
             search.found()

@@ -49,15 +49,22 @@ pub(super) fn price(results: &Results) -> Result<String, String> {
         tokios.push(stored.cell(&of(TOKIO), "p50")?.to_owned());
     }
     let between = |mut times: Vec<String>| {
-        times.sort_unstable();
+        times.sort_unstable_by_key(|time| (time.len(), time.clone()));
         format!("{} to {}", times[0], times[times.len() - 1])
     };
     Ok(fill(&format!(
         "A request to a server whose handler sleeps 10 ms takes {} times the CPU time that it takes with tokio's timers, \
          with {} connections, and is answered within {} instead of {} (medians).",
-        times.join(", "),
-        CONNECTIONS.join(", "),
+        and(&times),
+        and(&CONNECTIONS),
         between(ours),
         between(tokios),
     )))
+}
+
+/// `4, 16 and 64`
+fn and(words: &[impl AsRef<str>]) -> String {
+    let (last, others) = words.split_last().expect("there are some");
+    let others: Vec<_> = others.iter().map(AsRef::as_ref).collect();
+    format!("{} and {}", others.join(", "), last.as_ref())
 }
