@@ -2,8 +2,8 @@
 #![doc = include_str!("../docs/guide.md")]
 //!
 //! # See also
-//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`drop_in`]: tests of crates that moved. [`cookbook`]:
-//!   recipes. [`ecosystem`]: other crates.
+//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`drop_in`]: tests of crates that moved. [`whole_graph`]:
+//!   moving dependencies. [`cookbook`]: recipes. [`ecosystem`]: other crates.
 #![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
 //! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 //!   [`Sleep::reset_at`](crate::Sleep::reset_at).
@@ -30,17 +30,26 @@
 ///   [`FutureExt`](crate::FutureExt).
 /// - Only in this crate: [`Sleep::reset_at`](crate::Sleep::reset_at), [`DeadlineMap`](crate::DeadlineMap),
 ///   [`Timer::builder`](crate::Timer::builder).
-/// - [What became of the tests of published crates](crate::guide::drop_in).
+/// - [The tests of published crates](crate::guide::drop_in), before and after.
+/// - [Moving the dependencies too](crate::guide::whole_graph).
 /// - The [guide](crate::guide) and the [cookbook](crate::guide::cookbook).
 pub mod migrating {}
 
-/// What became of the tests of published crates that moved here.
+/// The tests of published crates, before and after a move to this crate.
 ///
 #[doc = include_str!("../docs/drop_in.md")]
 ///
 /// # See also
 /// - [Migrating](crate::guide::migrating).
 pub mod drop_in {}
+
+/// Moving the timers of dependencies too, with rewritten copies of them.
+///
+#[doc = include_str!("../docs/whole_graph.md")]
+///
+/// # See also
+/// - [Migrating](crate::guide::migrating).
+pub mod whole_graph {}
 
 /// Recipes: debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation, graceful shutdown.
 ///
