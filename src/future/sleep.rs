@@ -576,7 +576,7 @@ mod tests {
 
     use super::*;
 
-    /// The thread used to wait for an hour on the process's own timer, and so did whoever dropped the runtime.
+    /// The thread once waited for an hour on the process's own timer, and the thread that dropped the runtime with it.
     #[test]
     fn a_runtime_that_ends_between_the_search_and_the_registration_does_not_wait_for_the_deadline() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();

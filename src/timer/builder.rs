@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Builds a [`Timer`] with custom settings. [`Timer::builder`] returns one.
 ///
 /// By default each runtime has one timer, with one shard per worker and deadlines to the nanosecond. Most programs need
-/// nothing else. If yours does:
+/// nothing else. If yours needs more:
 ///
 /// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
 ///   `main`.
@@ -179,7 +179,7 @@ impl Builder {
         self
     }
 
-    /// Limits how many sleeps may wait at a time, to at least 1. The default is no limit.
+    /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
     /// If the timer is full, [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout),
     /// [`try_interval`](Timer::try_interval) and any [`Try`](crate::Try) resolve to an
@@ -214,13 +214,13 @@ impl Builder {
         self
     }
 
-    /// Limits how long a due timer may be postponed to share a wake-up with others, to at most 1 s. Zero postpones
-    /// none. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
+    /// Limits how long a due timer may be postponed to share a wake-up with others. The limit is at most 1 s, and zero
+    /// postpones no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
     ///
     /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
     /// timer fires per `longest`, apart from short bursts after a pause, each fires when it is due. Denser timers share
     /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
-    /// the turn before. With 1 ms there are thus at most a thousand turns a second. After a burst, timers count as
+    /// the previous turn. With 1 ms there are at most a thousand such turns a second. After a burst, timers count as
     /// dense for up to 56 times `longest`. None fires early.
     ///
     /// # Examples
@@ -296,8 +296,8 @@ impl Builder {
 
     /// Builds the timer and returns it with its driver. The timer fires only while some executor polls the driver.
     ///
-    /// Dropping the driver ends the timer. If the timer ends for another reason, as with [`build`](Builder::build), the
-    /// driver completes.
+    /// Dropping the driver ends the timer. The driver completes if the timer is [shut down](Timer::shutdown), or when
+    /// nothing created on it is left.
     ///
     /// The driver creates its [alarm](Builder::alarm) at its first poll. If the runtime lacks what the alarm needs, or
     /// the system refuses it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.

@@ -181,7 +181,8 @@ impl Timer {
     /// continues on the runtime's next timer.
     ///
     /// On a default timer that nobody built, this does nothing and returns zero, because any dependency of a program
-    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another one.
+    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another
+    /// one: the old one then ends once nothing waits on it.
     ///
     /// # Examples
     ///
