@@ -32,25 +32,23 @@ use crate::future::{Sleep, Timeout};
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
 
-/// The instant by which something has to be done, or never: a time budget to pass to each call that shares it.
+/// The instant by which something has to be done, or never: a time budget that several calls share.
 ///
-/// Pass a deadline explicitly, also to each task that is spawned for the work: it is not kept in a task-local, because
-/// `spawn` would not pass that on. A call can give its own steps less time with [`min`](Deadline::min), and skip a
-/// pause that is longer than what is left by [`remaining`](Deadline::remaining). To another machine, send the remaining
-/// time: see [`to_grpc_timeout`](Deadline::to_grpc_timeout).
+/// Pass it explicitly, also to tasks that are spawned for the work, which a task-local would not reach. A call can give
+/// its own steps less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it pauses.
+/// To pass a deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
 ///
 /// A deadline knows its [name](Deadline::named) and the line that set it, so the error of [`limit`](Deadline::limit)
-/// says which of several deadlines has passed. Equality, order and hash use the instant only, with
-/// [`NEVER`](Deadline::NEVER) as the greatest.
+/// says which of several deadlines has passed. Equality, order and hash use the instant only;
+/// [`NEVER`](Deadline::NEVER) is the greatest.
 ///
 /// `deadline + duration` is a later deadline with the same name and line. It saturates, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts into an [`Instant`], for functions that take one. `NEVER` becomes the last instant, which no
-/// clock reaches. A timer that waits for it sets no alarm and moves no paused clock, but counts as
-/// [pending](crate::timer::Metrics::pending), because a reset may bring it nearer.
+/// A deadline converts into an [`Instant`]. `NEVER` becomes the last instant, which no clock reaches: a timer that
+/// waits for it sets no alarm and moves no paused clock, but counts as [pending](crate::timer::Metrics::pending).
 ///
-/// `Display` shows the name and the remaining time, rounded down to milliseconds: `` `request`, in 4.999s ``, `in
-/// 4.999s`, `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
+/// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
+/// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
 ///
 /// # Examples
 ///
@@ -378,13 +376,11 @@ impl<F: Future> Future for Limited<F> {
 /// The error of [`Deadline::limit`]: this deadline has passed, and no other.
 ///
 /// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) with this as
-/// the inner error.
+/// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
+/// it.
 ///
-/// `Display` names the deadline and is safe to send to a client. The line that set the deadline is for your log: see
-/// `Debug` and [`Deadline::set_at`].
-///
-/// To recognise your own deadline, compare it with [`deadline`](DeadlineExceeded::deadline). Deadlines at the same
-/// instant are equal; to tell these apart, compare the [name](DeadlineExceeded::name).
+/// To recognise your own deadline, compare it with [`deadline`](DeadlineExceeded::deadline). To tell deadlines at the
+/// same instant apart, compare their [names](DeadlineExceeded::name).
 ///
 /// # Examples
 ///
@@ -496,8 +492,8 @@ impl Deadline {
     /// Returns the remaining time as the value of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
     ///
     /// The value is rounded down, in the shortest unit that can express it, so the peer does not wait longer than this
-    /// side. The format has no zero and no "never". A deadline that has passed gives `1n`, a nanosecond, and
-    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`; better omit the header then.
+    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. Nor has it a "never":
+    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. Better omit the header then.
     ///
     /// # Examples
     ///
@@ -519,8 +515,7 @@ impl Deadline {
     /// Returns the deadline that a header `grpc-timeout` sets, counted from now.
     ///
     /// The text is 1 to 8 digits and a unit: `H`, `M`, `S`, `m`, `u` or `n` for hours, minutes, seconds, milliseconds,
-    /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed. The deadline saturates
-    /// at 500 years.
+    /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed.
     ///
     /// # Errors
     /// If the text has another form.

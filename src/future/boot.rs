@@ -1,13 +1,12 @@
 //! Timers that include the time that the machine is suspended.
 //!
-//! The other timers of this crate, like tokio's, use the monotonic clock. On Linux and macOS it stops while a laptop or
-//! a virtual machine is suspended, so a sleep of an hour takes an hour of uptime. That is right for most programs:
-//! after a night of suspension, no request has timed out and no interval has to catch up.
+//! The other timers of this crate, like tokio's, use the monotonic clock. On Linux and macOS it stops while the machine
+//! is suspended, so a sleep of an hour takes an hour of uptime. That suits most programs: after a night of suspension,
+//! no request has timed out and no interval has to catch up.
 //!
-//! The timers of this module include the suspension. Use them for what the rest of the world counts as well: a token
-//! that expires, a lease that another machine holds, a job to be run when the lid is opened. Timers that fell due
-//! during a suspension fire when the machine wakes, all of them together. Choose `Skip` or `Delay` as the
-//! [`MissedTickBehavior`](crate::MissedTickBehavior) of intervals, and spread out what uses the network.
+//! Use the timers of this module for what the rest of the world counts as well: a token that expires, a lease that
+//! another machine holds, a job to run when the lid is opened. All timers that fell due during a suspension fire
+//! together when the machine wakes, so spread out work that uses the network.
 //!
 //! ```
 //! use hairspring::{Duration, boot};
@@ -30,11 +29,11 @@
 //! | others | that of [`std::time::Instant`], which on Windows includes suspensions | timers fire within a second of uptime, if the clock includes suspensions |
 //!
 //! If the system does not report a suspension, a thread checks the clocks once a second while a timer waits on them,
-//! and wakes tasks only if a clock has jumped. If the host of a virtual machine pauses it without telling it, none of
-//! its clocks notices.
+//! and wakes tasks only if a clock has jumped. If a host pauses a virtual machine without telling it, none of its
+//! clocks notices.
 //!
-//! Without a suspension these timers are as precise as ordinary ones. They cost more, because each is also kept in a
-//! list of the process, behind a lock. They need nothing from the runtime.
+//! Without a suspension these timers are as precise as ordinary ones. They need nothing from the runtime. They cost
+//! more, because each is also kept in a list of the process, behind a lock.
 //!
 //! # In tests
 //! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::suspend` simulates a
@@ -69,14 +68,8 @@ const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// Completes at or after that time, never a nanosecond before. A zero `duration` is ready at the first poll. Like
-/// [`hairspring::sleep`](crate::sleep()), it can be created and polled anywhere.
-///
-/// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds immediately.
-///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+/// Completes at or after that time, never a nanosecond before. A zero `duration` is ready at the first poll. Cancel
+/// safety and panics are those of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -98,9 +91,6 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`. If it has passed, the first poll is ready. See [`sleep`].
 ///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
-///
 /// # Examples
 ///
 /// ```
@@ -120,16 +110,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Awaits `future` for at most `duration` from now, including suspensions.
 ///
-/// The future is polled before the clock, so one that became ready during a suspension wins.
-///
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-///
-/// # Cancel safety
-/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+/// The future is polled before the clock, so one that became ready during a suspension wins. Errors, cancel safety and
+/// panics are those of [`hairspring::timeout`](crate::timeout()).
 ///
 /// # Examples
 ///
@@ -147,13 +129,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::over(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
 /// Awaits `future` until `deadline` at most. See [`timeout`].
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -174,9 +150,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// Creates an interval that ticks immediately and then every `period`, including suspensions. Equivalent to
 /// [`interval_at`]`(boot::Instant::now(), period)`.
 ///
-/// After a suspension, the first tick that fell due is returned immediately. [`missed`](Interval::missed) says how many
-/// others fell due, and the [`MissedTickBehavior`](crate::MissedTickBehavior) decides what happens to them: `Skip` or
-/// `Delay` keep a program from doing a night's work in one go.
+/// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
+/// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
+/// night's work in one go.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -189,7 +165,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let mut interval = boot::interval(Duration::from_millis(2));
-/// let first = interval.tick().await; // at once
+/// let first = interval.tick().await; // immediately
 /// let second = interval.tick().await; // 2 ms later
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
@@ -201,9 +177,6 @@ pub fn interval(period: Duration) -> Interval {
 }
 
 /// Creates an interval that ticks at `start` and then every `period`. See [`interval`].
-///
-/// # Panics
-/// If `period` is zero.
 ///
 /// # Examples
 ///
@@ -307,11 +280,11 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline
     }
 
-    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does. For a
-    /// waiting sleep, that is whether its clock has reached the deadline. A reset makes it `false`.
+    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: for a
+    /// waiting sleep, whether its clock has reached the deadline. A reset makes it `false`.
     ///
-    /// A sleep does not wait before its first poll, nor after a reset to a deadline in the past. Then this returns
-    /// `true` only after a ready poll.
+    /// A sleep does not wait before its first poll or after a reset to a deadline in the past. Then this returns `true`
+    /// only after a ready poll.
     ///
     /// # Examples
     ///

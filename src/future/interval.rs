@@ -28,9 +28,9 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
 ///
-/// No tick is early, to the nanosecond. Ticks do not drift, however late the task is. This can be called anywhere; the
-/// first tick looks for a runtime. For pauses between pieces of work instead of a schedule, [`sleep`](crate::sleep())
-/// in a loop is simpler.
+/// No tick is early, to the nanosecond, and ticks do not drift, however late the task is. This can be called anywhere;
+/// the first tick looks for a runtime. For pauses between pieces of work, [`sleep`](crate::sleep()) in a loop is
+/// simpler.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -43,7 +43,7 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let mut interval = interval(Duration::from_millis(2));
-/// let first = interval.tick().await; // at once
+/// let first = interval.tick().await; // immediately
 /// let second = interval.tick().await; // 2 ms later
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
@@ -57,9 +57,6 @@ pub fn interval(period: Duration) -> Interval {
 }
 
 /// Creates an interval that ticks at `start` and then every `period`. See [`interval()`].
-///
-/// # Panics
-/// If `period` is zero.
 ///
 /// # Examples
 ///
@@ -82,8 +79,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// What an [`Interval`] does about missed ticks. A tick is missed if it is polled more than 5 ms late, because the task
 /// was busy or the machine was suspended.
 ///
-/// For example, if the period is 10, ticks are due at 10, 20, ..., and the task is busy from 10 to 35, the ticks fire
-/// at
+/// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
 ///
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
@@ -102,7 +98,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// for (behavior, times) in [(Burst, [35, 35, 40]), (Delay, [35, 45, 55]), (Skip, [35, 40, 50])] {
 ///     let mut interval = interval(Duration::from_secs(10));
 ///     interval.set_missed_tick_behavior(behavior);
-///     let start = interval.tick().await; // the first tick comes at once
+///     let start = interval.tick().await; // immediately
 ///     interval.tick().await;
 ///     sleep(Duration::from_secs(25)).await;
 ///     for time in times {
@@ -203,9 +199,6 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
-    ///
-    /// # Panics
-    /// In the same cases as [`tick`](Interval::tick).
     ///
     /// # Examples
     ///

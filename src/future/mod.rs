@@ -49,9 +49,6 @@ impl Timer {
     /// Waits on this timer until `deadline`, whatever runtime polls the future. See
     /// [`hairspring::sleep_until`](crate::sleep_until).
     ///
-    /// # Panics
-    /// In the same cases as [`sleep`](Timer::sleep).
-    ///
     /// # Examples
     ///
     /// ```
@@ -92,9 +89,6 @@ impl Timer {
 
     /// Waits as [`sleep_until`](Timer::sleep_until) does, but returns an error instead of panicking. See [`Try`].
     ///
-    /// # Errors
-    /// In the same cases as [`try_sleep`](Timer::try_sleep).
-    ///
     /// # Examples
     ///
     /// ```
@@ -112,9 +106,6 @@ impl Timer {
 
     /// Awaits `future` for at most `duration` from now, by this timer, whatever runtime polls it. See
     /// [`hairspring::timeout`](crate::timeout()).
-    ///
-    /// # Errors
-    /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
     /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
@@ -135,9 +126,6 @@ impl Timer {
 
     /// Awaits `future` until `deadline` at most, by this timer, whatever runtime polls it. See
     /// [`hairspring::timeout_at`](crate::timeout_at).
-    ///
-    /// # Errors
-    /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Panics
     /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
@@ -197,9 +185,6 @@ impl Timer {
     /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, but returns an error instead of panicking. See
     /// [`try_timeout`](Timer::try_timeout).
     ///
-    /// # Errors
-    /// In the same cases as [`try_timeout`](Timer::try_timeout).
-    ///
     /// # Examples
     ///
     /// ```
@@ -230,7 +215,7 @@ impl Timer {
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer};
     /// let mut interval = Timer::current().interval(Duration::from_millis(1));
-    /// interval.tick().await; // at once
+    /// interval.tick().await; // immediately
     /// interval.tick().await; // 1 ms later
     /// # }
     /// ```
@@ -242,9 +227,6 @@ impl Timer {
 
     /// Creates an interval on this timer that ticks at `start` and then every `period`. It keeps the timer alive. See
     /// [`hairspring::interval_at`](crate::interval_at).
-    ///
-    /// # Panics
-    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// # Examples
     ///
@@ -278,7 +260,7 @@ impl Timer {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::builder().build().unwrap();
     /// let mut interval = timer.try_interval(Duration::from_secs(60));
-    /// assert!(interval.tick().await.is_ok(), "at once");
+    /// assert!(interval.tick().await.is_ok(), "the first tick does not wait");
     /// timer.shutdown();
     /// assert!(interval.tick().await.is_err_and(|error| error.is_shutdown()));
     /// # }
@@ -291,9 +273,6 @@ impl Timer {
 
     /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks return an error if the timer is
     /// full or was shut down. See [`try_interval`](Timer::try_interval).
-    ///
-    /// # Panics
-    /// If `period` is zero.
     ///
     /// # Examples
     ///

@@ -74,9 +74,6 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Waits until `deadline`. If it has passed, the first poll is ready, unless the timer has a
 /// [resolution](crate::timer::Builder::resolution). See [`sleep`].
 ///
-/// # Panics
-/// In the same cases as [`sleep`].
-///
 /// # Examples
 ///
 /// ```

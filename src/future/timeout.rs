@@ -54,12 +54,6 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// Awaits `future` until `deadline` at most. Use it to share one limit among several steps; a
 /// [`Deadline`](crate::Deadline) does that too, and names the limit in its error. See [`timeout`].
 ///
-/// # Errors
-/// Resolves to [`Elapsed`] if the deadline passes first.
-///
-/// # Panics
-/// Polling panics in the same cases as [`sleep`].
-///
 /// # Examples
 ///
 /// ```
@@ -235,12 +229,6 @@ impl<T: Future, S: Delay> Future for Timeout<T, S> {
 pub trait FutureExt: Future {
     /// Limits this future to `duration` from now. Equivalent to [`hairspring::timeout`](crate::timeout()).
     ///
-    /// # Errors
-    /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
-    ///
     /// # Examples
     ///
     /// ```
@@ -260,12 +248,6 @@ pub trait FutureExt: Future {
 
     /// Limits this future to the time until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
     ///
-    /// # Errors
-    /// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()).
-    ///
     /// # Examples
     ///
     /// ```
@@ -284,14 +266,13 @@ pub trait FutureExt: Future {
         timeout_at(deadline, self)
     }
 
-    /// Runs this future until `token` is cancelled, as the method of tokio-util's `FutureExt` does. Needs the feature
-    /// `tokio-util`.
+    /// Runs this future until `token` is cancelled, as the method of tokio-util's `FutureExt` does.
     ///
     /// Resolves to `None` if the token is cancelled first. If the token is already cancelled when this method is
     /// called, the future is never polled. If both happen in one poll, the output wins.
     ///
     /// # Cancel safety
-    /// Dropping the returned future drops this one. It is as cancel safe as this one.
+    /// Dropping the returned future drops this one.
     ///
     /// # Examples
     ///
@@ -317,7 +298,7 @@ pub trait FutureExt: Future {
     }
 
     /// Runs this future until `token` is cancelled, as [`with_cancellation_token`](FutureExt::with_cancellation_token)
-    /// does, and owns the token. Needs the feature `tokio-util`.
+    /// does, and owns the token.
     ///
     /// # Examples
     ///

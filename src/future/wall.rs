@@ -1,11 +1,11 @@
 //! Timers on the wall clock, for times of day: "at 03:00", "each full minute", "until the shop closes".
 //!
 //! The wall clock can be set. To limit how long something takes, use the timers of the crate root or of
-//! [`boot`](crate::boot), whose clocks nobody can set. This module therefore has no `sleep`, `timeout` or `interval`
-//! with a duration.
+//! [`boot`](crate::boot), whose clocks nobody can set. This module therefore has no function that takes a duration to
+//! wait.
 //!
-//! For schedules that users write (`0 3 * * MON-FRI`), for many named jobs, or if runs must survive a restart, use a
-//! crate for cron jobs. This module keeps no record: a time that passed while the program was not running is gone.
+//! It keeps no record: a time that passed while the program was not running is gone. For schedules that users write,
+//! such as `0 3 * * MON-FRI`, and for runs that must survive a restart, use a crate for cron jobs.
 //!
 //! ```
 //! use hairspring::{Duration, wall};
@@ -20,7 +20,7 @@
 //!
 //! # When the clock is set
 //!
-//! After the clock is set, and after a suspension, every waiting timer checks the clock again: it is ready if its
+//! After the clock is set, and after a suspension, every waiting timer checks the clock again. It is ready if its
 //! deadline has passed, and otherwise continues to wait.
 //!
 //! | system | how a change is noticed |
@@ -101,14 +101,8 @@ pub fn now() -> SystemTime {
 /// Waits until the wall clock shows `deadline`.
 ///
 /// Completes only when a poll finds the clock at or after that time. If it has passed, the first poll is ready. Any
-/// time is accepted; one that the system cannot wait for is never reached. Like [`hairspring::sleep`](crate::sleep()),
-/// this can be created and polled anywhere.
-///
-/// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds immediately.
-///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+/// time is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
+/// [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -129,17 +123,8 @@ pub fn sleep_until(deadline: SystemTime) -> Sleep {
 
 /// Awaits `future` until the wall clock shows `deadline` at most.
 ///
-/// The future is polled before the clock. To limit a future to a duration, use
-/// [`boot::timeout`](crate::boot::timeout()) or [`timeout`](crate::timeout()).
-///
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-///
-/// # Cancel safety
-/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+/// The future is polled before the clock. Errors, cancel safety and panics are those of [`timeout`](crate::timeout()),
+/// which takes a duration, as does [`boot::timeout`](crate::boot::timeout()).
 ///
 /// # Examples
 ///
@@ -199,11 +184,11 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// The first tick is at the first such time that has not passed. [`with_phase`](Interval::with_phase) shifts all ticks.
 /// Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
 ///
-/// When the clock is set, or the machine wakes up, ticks depend on how the clock moves:
+/// When the clock is set, or the machine wakes up, the clock may jump:
 ///
 /// - Forward past one or more ticks: one tick is returned immediately, with the time of the first of them. The others
-///   are skipped, and [`missed`](Interval::missed) counts them.
-/// - Back by less than a period: no tick is repeated. The next tick is the one after the last.
+///   are skipped; [`missed`](Interval::missed) counts them.
+/// - Back by less than a period: no tick is repeated.
 /// - Back by more: ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics
@@ -307,9 +292,6 @@ impl Interval {
     /// # Cancel safety
     /// Dropping the future before it is ready loses no tick.
     ///
-    /// # Panics
-    /// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
-    ///
     /// # Examples
     ///
     /// ```
@@ -325,9 +307,6 @@ impl Interval {
     }
 
     /// Polls for the next tick. Only the task of the last poll is woken.
-    ///
-    /// # Panics
-    /// In the same cases as [`hairspring::sleep`](crate::sleep()).
     ///
     /// # Examples
     ///

@@ -2,8 +2,8 @@
 //
 // Invariants
 // 1. Never early: a limit has passed only if the clock was read at or after its end.
-// 2. While an operation waits, its direction's sleep ends with the first of its limits, as of its last poll. Bytes
-//    that move in the other direction later are checked for when the sleep has ended.
+// 2. While an operation waits, its direction's sleep ends with the first of its limits, as of its last poll. Only when
+//    the sleep has ended are bytes that moved in the other direction taken into account.
 // 3. While no operation waits in a direction, its sleep never ends.
 // 4. Each direction wakes the task that polled it last, because two tasks may share a split stream.
 
@@ -15,7 +15,7 @@ use crate::clock::{self, Instant};
 use crate::future::{LazySleep, Sleep};
 use crate::wheel::Tick;
 
-/// The shortest idle limit: each time one passes, a write in progress is checked for.
+/// The shortest idle limit: each time one passes, the next check for a write in progress follows.
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
@@ -154,7 +154,7 @@ impl Limits {
             match ready!(sleep.poll(cx)) {
                 Ok(()) => {
                     now = sleep.now().max(end);
-                    // A write in progress is activity.
+                    // Activity, too.
                     self.last_activity =
                         self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }

@@ -38,7 +38,7 @@ pub use limits::{Limit, LimitExceeded};
 
 /// A connection, or any other byte stream, with time limits. It starts without any.
 ///
-/// | limit | counts | stops a peer that |
+/// | limit | counts | for a peer that |
 /// |---|---|---|
 /// | [read timeout](Self::set_read_timeout) | while a read waits | owes an answer |
 /// | [write timeout](Self::set_write_timeout) | while a write, flush or shutdown waits | does not read |
@@ -46,10 +46,11 @@ pub use limits::{Limit, LimitExceeded};
 /// | [deadline](Self::set_deadline) | always | sends a byte now and then |
 ///
 /// Most servers need the last three. An HTTP server always has a read waiting, so a read timeout would cut off each
-/// client that waits for a slow answer. Always combine an idle timeout with a write timeout, because a waiting write is
-/// not idle.
+/// client that waits for a slow answer. Combine an idle timeout with a write timeout, because a waiting write is not
+/// idle.
 ///
-/// No limit ends early, to the nanosecond. Moving bytes does not touch the timer, and reads the clock at most once.
+/// No limit ends early, to the nanosecond. Moving bytes does not touch the timer, and reads the clock only under an
+/// idle timeout or close to the deadline.
 ///
 /// # Errors
 /// When a limit passes, an operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) and a
@@ -67,9 +68,9 @@ pub use limits::{Limit, LimitExceeded};
 ///
 /// # Cancel safety
 /// Operations are as cancel safe as those of the inner stream. The limits cannot notice that a waiting operation was
-/// dropped. Its timeout continues with the next operation in the same direction. A dropped write counts as in progress
-/// until its timeout has passed or, without a write timeout, until another write, flush or shutdown ends; until then
-/// the idle timeout does not end the connection. Setting the timeout again restarts it.
+/// dropped: its timeout continues with the next operation in the same direction. A dropped write prevents the idle
+/// timeout until its own timeout has passed or, without one, until another write, flush or shutdown ends. To restart a
+/// timeout, set it again.
 ///
 /// # Examples
 ///
@@ -288,9 +289,8 @@ impl<S> TimeoutStream<S> {
         self.limits.idle()
     }
 
-    /// Sets the last instant of the connection, or `None` for no limit. From then on all operations fail, even if there
-    /// are bytes to move, so a peer that sends a byte now and then cannot keep the connection open. Only a shutdown is
-    /// still attempted.
+    /// Sets the last instant of the connection, or `None` for no limit. After it all operations except a shutdown fail,
+    /// even if there are bytes to move, so a peer that sends a byte now and then cannot keep the connection open.
     ///
     /// If an operation is waiting, its task is woken.
     ///

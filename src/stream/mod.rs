@@ -40,8 +40,8 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// | [`debounce`](StreamExt::debounce) | the last item before each silence |
 /// | [`throttle_latest`](StreamExt::throttle_latest) | the first item, then the latest of each period |
 ///
-/// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. If you import both traits, calls
-/// are ambiguous: import `futures::StreamExt` for `next`, `map` and the like instead.
+/// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
+/// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
 /// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`]. There is none
 /// for `throttle_latest`.
@@ -139,7 +139,7 @@ pub trait StreamExt: Stream {
     /// # async fn main() {
     /// let start = Instant::now();
     /// let mut items = futures::stream::repeat('x').throttle(Duration::from_secs(2));
-    /// items.next().await; // at once
+    /// items.next().await; // immediately
     /// items.next().await;
     /// assert_eq!(start.elapsed(), Duration::from_secs(2));
     /// # }
@@ -215,8 +215,8 @@ pub trait StreamExt: Stream {
         Debounce::new(self, sleep(duration), duration)
     }
 
-    /// Yields the first item immediately, and then at most one item per `period`: the latest. Other items are dropped,
-    /// except that the last item is yielded even if the stream ends, at the end of its period.
+    /// Yields the first item immediately, and then at most one item per `period`: the latest. Items in between are
+    /// dropped, but never the last: if the stream ends, that item is yielded at the end of its period.
     ///
     /// A period counts from when an item is yielded. Unlike [`throttle`](StreamExt::throttle), which yields every item,
     /// this polls the stream all the time. The time is checked when no item is ready, and after every 128 ready items.
@@ -316,10 +316,8 @@ impl<S> Timeout<S> {
         Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
     }
 
-    /// Like [`StreamExt::timeout`], on a timer of your choice, which the stream keeps alive.
-    ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// Like [`StreamExt::timeout`], on a timer of your choice, which the stream keeps alive. Polling panics in the same
+    /// cases as [`Timer::sleep`].
     ///
     /// # Examples
     ///

@@ -58,10 +58,7 @@ impl<S> Throttle<S> {
     }
 
     /// Like [`StreamExt::throttle`](super::StreamExt::throttle), on a timer of your choice, which the stream keeps
-    /// alive.
-    ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
     /// # Examples
     ///
@@ -318,10 +315,7 @@ impl<S: Stream> Debounce<S> {
     }
 
     /// Like [`StreamExt::debounce`](super::StreamExt::debounce), on a timer of your choice, which the stream keeps
-    /// alive.
-    ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
     /// # Examples
     ///
@@ -402,8 +396,7 @@ impl<S: Stream> Stream for Debounce<S> {
             // A throttle's period never ends before `until`.
             this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
         }
-        // While items are ready, the sleep is not registered, and its timer may have a resolution that makes it end
-        // later.
+        // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.
         let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
         if !may_be_due || this.limit.poll_or_panic(cx).is_pending() {
             if taken == AT_ONCE {

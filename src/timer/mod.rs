@@ -317,7 +317,7 @@ impl Metrics {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, sleep};
-    /// sleep(Duration::from_secs(60)).await; // on a paused clock, so at once
+    /// sleep(Duration::from_secs(60)).await; // the clock is paused
     /// assert_eq!(Timer::current().metrics().fired(), 1);
     /// # }
     /// ```
