@@ -15,7 +15,7 @@ use crate::clock::{self, Instant};
 use crate::future::{LazySleep, Sleep};
 use crate::wheel::Tick;
 
-/// The shortest idle limit: each time one passes, the next check for a write in progress follows.
+/// The lower bound of idle limits: while a write is in progress, the limit restarts whenever it ends.
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
@@ -154,7 +154,7 @@ impl Limits {
             match ready!(sleep.poll(cx)) {
                 Ok(()) => {
                     now = sleep.now().max(end);
-                    // Activity, too.
+                    // A write in progress counts as activity.
                     self.last_activity =
                         self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }
