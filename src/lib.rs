@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is this crate's own type, which converts
-//! to and from tokio's, and some behaviour differs, as [Migrating](guide::migrating) lists.
+//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is this crate's own type, which
+//! converts to and from tokio's, and some behaviour differs, as [Migrating](guide::migrating) lists.
 //!
 //! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The
 //! cost of registering or cancelling a timer does not depend on the number of threads or timers.

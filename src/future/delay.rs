@@ -85,10 +85,10 @@ impl Delay for Sleep {
 /// shut down while the sleep waits, it resolves to the error immediately.
 ///
 /// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `Try`, and [`Try::from`] wraps any sleep, also one of
-/// [`boot`](crate::boot) or [`wall`](crate::wall). A `Try` dereferences to the sleep inside, so it
-/// has that one's `deadline`, `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`: the latter
-/// is the sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try`
-/// returns these errors, too.
+/// [`boot`](crate::boot) or [`wall`](crate::wall). A `Try` dereferences to the sleep inside, for `deadline`,
+/// `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`: the latter is the
+/// sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try` returns
+/// these errors, too.
 ///
 /// # Cancel safety
 /// Dropping the future cancels the timer and frees everything it holds immediately.

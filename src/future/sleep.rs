@@ -322,11 +322,20 @@ impl Sleep {
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
     ///
+    /// const SILENCE: Duration = Duration::from_millis(5);
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut sleep = sleep(Duration::from_secs(3600));
-    /// sleep.reset_at(Instant::now() + Duration::from_millis(1));
-    /// sleep.await;
+    /// # let (sender, mut lines) = tokio::sync::mpsc::channel(8);
+    /// # sender.send("one").await.unwrap();
+    /// let mut silence = sleep(SILENCE);
+    /// loop {
+    ///     tokio::select! {
+    ///         biased; // a line that is there wins, however late this task is
+    ///         Some(_) = lines.recv() => silence.reset_at(Instant::now() + SILENCE),
+    ///         () = &mut silence => break,
+    ///     }
+    /// }
     /// # }
     /// ```
     #[doc(alias = "postpone")]

@@ -25,7 +25,7 @@ use crate::util::error::Elapsed;
 /// Resolves to [`Elapsed`] if the deadline passes first. [`Elapsed`] converts into an [`io::Error`](std::io::Error), so
 /// `?` works in functions that return [`io::Result`](std::io::Result).
 ///
-/// The future is dropped with the `Timeout`. To keep it, pass a pinned reference to it, or take it out with
+/// The future is dropped with the `Timeout`. To keep it, pass a pinned reference to it, as below, or take it out with
 /// [`into_inner`](Timeout::into_inner).
 ///
 /// # Cancel safety
@@ -43,6 +43,20 @@ use crate::util::error::Elapsed;
 /// # async fn main() {
 /// assert_eq!(timeout(Duration::from_secs(1), async { "done" }).await, Ok("done"));
 /// assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+///
+/// Warn every 8 s until the work is done:
+///
+/// ```
+/// use hairspring::{Duration, sleep, timeout};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut work = std::pin::pin!(sleep(Duration::from_secs(20)));
+/// while timeout(Duration::from_secs(8), work.as_mut()).await.is_err() {
+///     println!("still working");
+/// }
 /// # }
 /// ```
 #[inline]

@@ -40,13 +40,14 @@
 //!
 //! ```
 //! use hairspring::wall;
-//! use jiff::{Error, Timestamp, Zoned, tz::TimeZone};
+//! use jiff::{Error, Timestamp, Zoned, civil::Date, tz::TimeZone};
 //! use std::time::SystemTime;
 //!
 //! /// The next 03:00 after `time`, in its time zone.
 //! fn next_night(time: &Zoned) -> Result<Zoned, Error> {
-//!     let today = time.date().at(3, 0, 0, 0).to_zoned(time.time_zone().clone())?;
-//!     if today > *time { Ok(today) } else { time.date().tomorrow()?.at(3, 0, 0, 0).to_zoned(time.time_zone().clone()) }
+//!     let at_three = |day: Date| day.at(3, 0, 0, 0).to_zoned(time.time_zone().clone());
+//!     let today = at_three(time.date())?;
+//!     if today > *time { Ok(today) } else { at_three(time.date().tomorrow()?) }
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -63,6 +64,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! If a time of day does not exist when the clocks go forward, such as 02:30 in Berlin, jiff moves it by the length of
+//! the gap, to 03:30. If a time occurs twice, jiff uses the first.
 //!
 //! # In tests
 //! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall clock.

@@ -1,7 +1,8 @@
 //! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
 //!
 //! hyper has no timer, and panics if `header_read_timeout` or HTTP/2 keep-alive is set without one. Pass this one to
-//! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client.
+//! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client. [`Sleep`](crate::Sleep) implements
+//! `hyper::rt::Sleep`.
 //!
 //! ```
 //! use hairspring::{Duration, hyper::HyperTimer};

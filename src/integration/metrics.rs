@@ -250,8 +250,9 @@ impl Reporter {
         (self.report)(&self.name);
     }
 
-    /// Reports immediately and then once per `every`, until the timer has ended, or the map or the queue is gone. The last report
-    /// follows that. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the reported one.
+    /// Reports immediately and then once per `every`. Completes with a last report after the timer has ended, or the
+    /// map or the queue is gone. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the
+    /// reported one.
     ///
     /// # Panics
     /// If `every` is zero. Polling panics in the same cases as [`sleep`](crate::sleep()).
