@@ -57,6 +57,7 @@ impl<T> Wheel<T> {
     /// wheel.insert(Tick(1_000), 'x');
     /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "until then there is nothing to do");
     /// ```
+    #[doc(alias = "next_deadline")]
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         if self.has_due() {

@@ -1,16 +1,16 @@
-//! [`FindIo`]: whether a runtime has an I/O driver, found without a call that panics if it has none.
+//! [`FindIo`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
-//! Tokio does not say. But one idle worker of a runtime waits in its driver: in `epoll_wait` if that has I/O, and
-//! otherwise for a word in memory, as all other idle workers do. Linux says where a thread waits.
+//! Tokio does not say. But one idle worker of a runtime waits in the driver: in `epoll_wait` if that has I/O, and
+//! otherwise on a futex like all other idle workers. Linux says where a thread waits.
 //!
-//! The answer may be wrong in one case: the worker's thread is in `block_in_place` and runs another runtime there, which
-//! has an I/O driver, and its own runtime has none. The call that follows then panics, and the panic is caught, though
-//! the process's panic hook is called. A program that aborts on panics does not look.
+//! One case gives a wrong answer: the worker's thread is in `block_in_place` and runs another runtime there, which has
+//! an I/O driver while its own has none. The call that follows then panics; the panic is caught, but the process's
+//! panic hook is called. Programs that abort on panics therefore do not search.
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
-// 2. There is no answer "no": after `LOOKS` looks, nobody looks any more. Each reads one file at most.
-// 3. A thread of its own looks, after the alarm thread has woken the driver, whose turn is short. Nobody waits for that.
+// 2. There is no answer "no": after `LOOKS` looks the search ends. Each reads one file at most.
+// 3. A look runs on its own thread, after the alarm thread has woken the driver. Nothing waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,18 +20,18 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
 use crate::util::waits;
 
-/// How often to look. The worker that waits in the driver need not be among those that have run a task yet.
+/// The number of looks. The worker that waits in the driver may not be known yet at the first ones.
 const LOOKS: u32 = 32;
 
-/// How long before a look: the turn has woken tasks, and their workers rest again by then.
+/// The delay before a look: workers that ran the tasks woken by the turn are idle again by then.
 const REST: Duration = Duration::from_millis(2);
 
-/// Whether it can be found. The caught panic of a wrong answer would end a program that aborts.
+/// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 /// The search for one timer.
 pub(crate) struct FindIo {
-    /// Whether to go on.
+    /// Whether to continue.
     looks: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
@@ -39,12 +39,12 @@ pub(crate) struct FindIo {
 
 struct Search {
     metrics: RuntimeMetrics,
-    /// The number of each worker's thread, as far as it is known.
+    /// The number of each worker's thread, if known.
     threads: Vec<Option<u32>>,
-    /// At which worker to look next, or at one after it.
+    /// The first worker that the next look considers.
     next: usize,
     looks: u32,
-    /// How many turns go by before the next look.
+    /// How many turns to skip before the next look.
     turns_left: u32,
 }
 
@@ -53,7 +53,7 @@ impl FindIo {
         FindIo { looks: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
-    /// Begins with a runtime, if that has workers of its own.
+    /// Begins a search on a runtime with its own workers.
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
@@ -62,7 +62,7 @@ impl FindIo {
         self.set(self.lock(), is_possible.then_some(search), false);
     }
 
-    /// Ends the search, and forgets what was found.
+    /// Ends the search and forgets its result.
     pub(crate) fn forget(&self) {
         self.set(self.lock(), None, false);
     }
@@ -72,8 +72,8 @@ impl FindIo {
         self.found.load(Relaxed)
     }
 
-    /// Notes the worker on whose thread this is called, to look at while it is idle. Call this in a task that was spawned
-    /// on the runtime, before it runs any code of the user's.
+    /// Notes the worker whose thread calls this, for a look while it is idle. Call it in a task that was spawned on the
+    /// runtime, before any user code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
             if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
@@ -82,12 +82,12 @@ impl FindIo {
         });
     }
 
-    /// Whether a helper thread is to look after this wake-up.
+    /// Whether to look after this wake-up.
     pub(crate) fn is_due(&self) -> bool {
         self.with_search(Search::is_due).unwrap_or(false)
     }
 
-    /// Looks on another thread, if the system grants one. To be called when it is due.
+    /// Looks on another thread, if the system grants one. Call it when a look is due.
     pub(crate) fn look_soon(&'static self) {
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
         let _ = thread.spawn(|| {
@@ -96,7 +96,7 @@ impl FindIo {
         });
     }
 
-    /// Looks whether one of the workers waits in an I/O driver, each time at another.
+    /// Checks whether a worker waits in an I/O driver; each time, another worker.
     fn look(&self) {
         let mut search = self.lock();
         let Some(going_on) = &mut *search else { return };
@@ -114,7 +114,7 @@ impl FindIo {
         drop(before);
     }
 
-    /// `None` if there is no search, and while another thread looks: nobody waits for the read of a file.
+    /// `None` if there is no search, and while another thread looks, as nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
         if !self.looks.load(Relaxed) {
             return None;
@@ -134,12 +134,12 @@ impl Search {
             return false;
         }
         self.looks += 1;
-        // Twice as many turns go by each third time, so that the looks are spread over the first thousands.
+        // Skip twice as many turns after every third look, which spreads the looks over the first thousands of turns.
         self.turns_left = 1 << (self.looks / 3);
         true
     }
 
-    /// Whether the next of the known workers that are parked is so in an I/O driver.
+    /// Whether the next known worker that is parked waits in an I/O driver.
     fn one_waits_for_files(&mut self) -> bool {
         let workers = self.threads.len();
         let parks = |worker| waits::while_parked(&self.metrics, worker);
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks at the workers of a runtime again and again, each time after one has run a task.
+    /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
         let search = Arc::new(FindIo::new());
         search.begin(runtime.handle());
@@ -185,8 +185,8 @@ mod tests {
             return; // Under an emulator.
         }
         let of = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();
-        // Of several workers the one that waits in the driver may stay unknown for a whole search, and on a busy machine
-        // that is common.
+        // With several workers, the one that waits in the driver may stay unknown for a whole search, often on a busy
+        // machine.
         for workers in [1, 2] {
             let runtime = of(workers);
             while !finds_io(&runtime, LOOKS) {}
