@@ -17,7 +17,6 @@ use super::source::system_now;
 use crate::seam;
 use crate::wheel::Tick;
 
-/// A clock that may jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jumping {
     /// Advances while the machine sleeps, if the system has such a clock.
@@ -43,7 +42,6 @@ impl Jumping {
         (tick, Reading(reading.saturating_add(seam::ahead(self))))
     }
 
-    /// The system's reading.
     fn system(self) -> i128 {
         match self {
             Jumping::Boot => system_boot(),
@@ -93,7 +91,6 @@ pub(crate) fn nanos_in(duration: Duration) -> i128 {
     duration.as_nanos().try_into().expect("less than 2^94")
 }
 
-/// The inverse of [`nanos_in`]. Saturates.
 pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
     let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let nanos = u32::try_from(nanos).expect("less than a second");

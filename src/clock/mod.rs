@@ -24,7 +24,6 @@ use instant::FAR;
 /// need not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-/// [`FAR`] in ticks.
 const FAR_TICKS: Ticks = Ticks(FAR.as_secs() * 1_000_000_000);
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
@@ -66,7 +65,6 @@ pub(crate) fn ticks_in(duration: Duration) -> Ticks {
     Ticks(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// The inverse of [`ticks_in`].
 pub(crate) fn duration_of(Ticks(nanos): Ticks) -> Duration {
     Duration::from_nanos(nanos)
 }

@@ -61,7 +61,6 @@ pub(crate) fn wheels_begin() -> Tick {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Course(pub(crate) Tick);
 
-/// A time on the system's clock, before any course.
 pub(crate) static BEGIN: LazyLock<Tick> = LazyLock::new(system_now);
 
 impl Course {
@@ -95,12 +94,10 @@ impl Source {
         Source { shown: AtomicU64::new(RUNTIME), course: AtomicU64::new(0) }
     }
 
-    /// Uses the runtime's clock from now on.
     pub(crate) fn follow_runtime(&self) {
         self.shown.store(RUNTIME, SeqCst);
     }
 
-    /// The time on this clock.
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         match self.shown.load(SeqCst) {
@@ -110,13 +107,11 @@ impl Source {
         }
     }
 
-    /// Whether this is the runtime's clock.
     #[inline]
     pub(crate) fn is_the_runtimes(&self) -> bool {
         self.shown.load(SeqCst) == RUNTIME
     }
 
-    /// Whether a test shows the time.
     pub(crate) fn is_shown(&self) -> bool {
         !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
     }

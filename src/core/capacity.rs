@@ -6,7 +6,6 @@
 
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Stands for no limit.
 const NONE: usize = usize::MAX;
 
 pub(crate) struct Capacity {
@@ -20,14 +19,12 @@ impl Capacity {
         Capacity { most: AtomicUsize::new(NONE), taken: AtomicUsize::new(0), refused: AtomicU64::new(0) }
     }
 
-    /// Begins a timer without entries.
     pub(crate) fn open(&self, most: Option<usize>) {
         self.most.store(most.unwrap_or(NONE), Ordering::SeqCst);
         self.taken.store(0, Ordering::SeqCst);
         self.refused.store(0, Ordering::SeqCst);
     }
 
-    /// The limit, if any.
     pub(crate) fn most(&self) -> Option<usize> {
         Some(self.most.load(Ordering::Acquire)).filter(|&most| most != NONE)
     }
@@ -53,7 +50,6 @@ impl Capacity {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Releases the room of removed entries.
     #[inline]
     pub(crate) fn give(&self, entries: usize) {
         if entries > 0 && self.most.load(Ordering::Relaxed) != NONE {

@@ -59,7 +59,6 @@ struct FireInline {
 }
 
 impl Driver {
-    /// Creates a timer and its driver.
     pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
         let timer = TimerLease::open(false, settings);
         (timer, Driver::new(timer, settings.alarm))
@@ -86,7 +85,6 @@ impl Driver {
         self.alarm.make()
     }
 
-    /// Does the work of a turn that has begun.
     fn turn(&mut self) {
         let timer = self.timer;
         if !self.is_a_task {

@@ -6,7 +6,6 @@
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The number of one use of reused memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch(pub(crate) u32);
 
@@ -19,7 +18,6 @@ impl Epoch {
 
     const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
 
-    /// The next use.
     pub(crate) fn next(self) -> Epoch {
         Epoch((self.0 + 1) & Epoch::LAST.0)
     }
@@ -52,7 +50,6 @@ impl Holders {
         self.change(epoch, |now| now - 1) == Ok(pack(epoch, 1))
     }
 
-    /// Whether the use has holders.
     pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
         is_held(self.0.load(SeqCst), epoch)
     }

@@ -14,7 +14,6 @@ use std::time::Duration;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
-/// How long an idle thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
@@ -40,7 +39,6 @@ impl Helpers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` on another thread.
     pub(crate) fn send(&'static self, work: Work) {
         if self.queue(work) && !self.spawn() {
             self.work_off();

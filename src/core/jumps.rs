@@ -86,7 +86,6 @@ impl Booker for Mutex<Jumps> {
     }
 }
 
-/// The current runtime, if any.
 pub(crate) fn here() -> Option<runtime::Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }

@@ -67,7 +67,6 @@ impl Owner {
         Arc::new(Owner { timer: timer.hold(), is_implicit: false })
     }
 
-    /// The first owner of an implicitly created timer.
     pub(crate) fn implicit(timer: TimerLease) -> Arc<Owner> {
         Arc::new(Owner { timer: timer.hold(), is_implicit: true })
     }
@@ -127,9 +126,6 @@ impl TimerLease {
     }
 
     /// Begins a timer. If it is driverless, helper threads make its turns.
-    ///
-    /// # Panics
-    ///
     /// Panics if the system refuses to start the alarm thread.
     pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
         thread::start();
@@ -313,7 +309,7 @@ impl Booker for Shards {
             Due::Wake(driver) => {
                 driver.wake();
                 if self.schedule.io.is_due() {
-                    self.schedule.io.look_soon();
+                    self.schedule.io.check_soon();
                 }
             }
             Due::Helper => {

@@ -50,7 +50,6 @@ pub(crate) struct Locked<'a, P> {
 }
 
 impl<P> Parker<P> {
-    /// A parker without a waiter.
     pub(crate) fn new(beside: P) -> Self {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
@@ -153,7 +152,6 @@ impl<P> DerefMut for Locked<'_, P> {
 pub(crate) struct Next(AtomicU64);
 
 impl Next {
-    /// For an empty wheel.
     pub(crate) fn never() -> Self {
         Next(AtomicU64::new(u64::MAX))
     }
@@ -174,7 +172,6 @@ impl Next {
         is_earliest
     }
 
-    /// Publishes the wheel's next expiration.
     pub(crate) fn publish(&self, next: Option<Tick>) -> Tick {
         let next = next.unwrap_or(Tick::MAX);
         self.0.store(next.0, SeqCst);

@@ -40,7 +40,6 @@ use crate::core::shard::ShardLease;
 use crate::seam;
 use crate::util::sync::{PerProcess, generation};
 
-/// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
 
 /// How long a thread that delays its runtime's shutdown may keep sleeping.
@@ -63,7 +62,6 @@ pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 /// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
 
-/// This thread's shard of a runtime's timer.
 #[derive(Clone, Copy)]
 struct Remembered {
     lease: ShardLease,
@@ -88,12 +86,9 @@ pub(crate) fn owner() -> Option<Arc<Owner>> {
 }
 
 /// The process's own timer, for use outside any runtime.
-///
-/// # Panics
-///
 /// Panics if this is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> &'static Arc<Owner> {
-    assert!(has_threads(), "without threads there are timers only within a tokio runtime");
+    assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
@@ -233,7 +228,6 @@ pub(crate) fn timers() -> MutexGuard<'static, Timers> {
     TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A runtime's timer, unless it was shut down.
 pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
     timers.get(&runtime).filter(|owner| owner.timer().serves())
 }
@@ -270,7 +264,6 @@ fn owner_of(runtime: &Handle) -> Arc<Owner> {
     owner
 }
 
-/// Makes `timer` the runtime's timer.
 pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
     list(timers(), runtime, timer, driver);
 }
@@ -306,7 +299,6 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     });
 }
 
-/// Unlists a timer when its driver's task is dropped.
 struct Unlist(runtime::Id, TimerLease);
 
 impl Drop for Unlist {
@@ -392,7 +384,6 @@ mod tests {
         assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 
-    /// Calls `code` on the one worker of a runtime.
     fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
         runtime.block_on(runtime.spawn(async move { code() })).unwrap()
     }

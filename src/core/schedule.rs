@@ -59,13 +59,11 @@ pub(crate) struct Schedule {
     booker: OnceLock<&'static dyn Booker>,
 }
 
-/// The state under the parker's lock.
 pub(crate) struct Plan {
     pub(crate) is_open: bool,
     name: Option<&'static str>,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
-    /// Whether the present turn is the driver's.
     driver_turns: bool,
     /// Whether the driver was polled, or was to be woken, during another thread's turn. Only the driver chooses the
     /// alarm, and only it sets some of them.
@@ -100,7 +98,6 @@ pub(crate) enum WakesBy {
     NowAndThen,
 }
 
-/// Wakes the task that polls a driver.
 pub(crate) struct DriverWaker {
     pub(crate) waker: Waker,
     /// Whether this may be foreign code, which the alarm thread does not run. A tokio task's waker is not: it never
@@ -115,7 +112,6 @@ impl DriverWaker {
     }
 }
 
-/// What to do when an alarm has gone off.
 pub(crate) enum Due {
     Nothing,
     Wake(DriverWaker),
@@ -148,7 +144,6 @@ impl Schedule {
         }
     }
 
-    /// The name of the timer that has this memory now.
     pub(crate) fn name(&self) -> Option<&'static str> {
         self.parker.lock().name
     }
@@ -291,7 +286,6 @@ impl Schedule {
         drop(before);
     }
 
-    /// The driver's own alarm, if that is in use.
     pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
         match &self.parker.lock().alarm {
             WakesBy::Own(alarm) => Some(alarm.clone()),
@@ -307,7 +301,6 @@ impl Schedule {
         }
     }
 
-    /// Makes a turn begin at `deadline`.
     #[cold]
     fn turn_by(&self, deadline: Tick) {
         let mut plan = self.parker.lock();
@@ -427,7 +420,6 @@ impl Schedule {
         self.parker.lock().runtime.clone()
     }
 
-    /// Sets the alarm for a turn at `tick`.
     fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
         if let WakesBy::Own(alarm) = &plan.alarm {
             // With nothing to wait for, a spurious wake-up is cheaper than disarming the alarm every time. Setting it
@@ -551,7 +543,6 @@ mod tests {
         assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
     }
 
-    /// Only the driver chooses the alarm, and sets some of them.
     #[test]
     fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
         let is_called = |schedule: &Schedule| {
@@ -582,7 +573,6 @@ mod tests {
         assert!(schedule.parker.lock().driver.is_none());
     }
 
-    /// Nothing makes the turns that follow.
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
         let schedule = parked();
@@ -647,7 +637,6 @@ mod tests {
         assert!(turn() > first);
     }
 
-    /// Records that the alarm thread has called.
     struct Notes(AtomicBool);
 
     impl Booker for Notes {

@@ -6,7 +6,6 @@ use crate::core::alarm::Alarm;
 use crate::core::coalesce;
 use crate::wheel::Ticks;
 
-/// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +13,6 @@ pub(crate) struct Settings {
     pub(crate) shards: usize,
     /// Deadlines are rounded up to multiples of this. One tick means no rounding.
     pub(crate) resolution: Ticks,
-    /// The maximum number of entries, if limited.
     pub(crate) capacity: Option<usize>,
     /// How long due timers may wait in order to share a wake-up; zero for not at all.
     pub(crate) coalesce: Ticks,
@@ -23,7 +21,6 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The defaults for a runtime's timer.
     pub(crate) fn of(runtime: &Handle) -> Settings {
         let shards = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 1,
@@ -32,7 +29,6 @@ impl Settings {
         Settings::with_shards(shards)
     }
 
-    /// The defaults, with this number of shards.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let (shards, coalesce) = (shards.min(MOST_SHARDS), coalesce::DEFAULT);
         Settings { shards, resolution: Ticks::ONE, capacity: None, coalesce, name: None, alarm: Alarm::Auto }

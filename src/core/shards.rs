@@ -38,7 +38,6 @@ const WORK: usize = 1024;
 const HOLD: usize = 4;
 
 impl Shards {
-    /// Memory for a timer of `shards` shards.
     pub(crate) fn new(shards: usize) -> &'static Shards {
         let schedule = keep!(Schedule, Schedule::new());
         let capacity = keep!(Capacity, Capacity::new());
@@ -57,7 +56,7 @@ impl Shards {
         self.all().iter().for_each(|shard| shard.publish_removals());
     }
 
-    /// The earliest deadline, or `Tick::MAX`. Takes time proportional to the number of unordered entries near it.
+    /// The earliest deadline, or `Tick::MAX`; see [`Shard::first_deadline`].
     pub(crate) fn first_deadline(&self) -> Tick {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
@@ -101,7 +100,6 @@ impl Shards {
         }
     }
 
-    /// When a shard next has work.
     pub(crate) fn earliest(&self) -> Tick {
         self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
     }

@@ -15,9 +15,9 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 
 /// How long after their deadlines timers fired: a snapshot from [`Metrics::lateness`](crate::timer::Metrics::lateness).
 ///
-/// Lateness is the time from the deadline, rounded up to the timer's resolution, to the turn that fired the timer. It
-/// does not include the time until the runtime polls the woken task. A sleep is not counted if a poll noticed that its
-/// deadline had passed before a turn did.
+/// Lateness is the time from the deadline, rounded up to the timer's resolution, until the driver fires the timer. It
+/// does not include the time until the runtime polls the woken task. A sleep is not counted if a poll notices that its
+/// deadline has passed before the driver does.
 ///
 /// # Examples
 ///
@@ -135,7 +135,6 @@ impl Lateness {
     }
 }
 
-/// The bucket that a value falls in.
 #[inline]
 fn bucket(late: Ticks) -> usize {
     let late = late.0.min((1 << WIDEST) - 1);
@@ -146,7 +145,6 @@ fn bucket(late: Ticks) -> usize {
     bucket
 }
 
-/// The largest value in a bucket.
 fn last_of(bucket: usize) -> Ticks {
     let bucket = bucket as u64;
     if bucket == BUCKETS as u64 - 1 {
@@ -176,7 +174,6 @@ pub(crate) struct Snapshot {
     pub(crate) refused: u64,
     pub(crate) capacity: Option<usize>,
     pub(crate) cascaded: u64,
-    /// Of those that fired.
     pub(crate) lateness: Lateness,
     /// One bit per slot that has entries, for each level.
     pub(crate) occupancy: [u64; LEVELS],

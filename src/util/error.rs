@@ -209,7 +209,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kind == Kind::NoRuntime {
             return f.write_str(
-                "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime",
+                "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
             );
         }
         match self.timer {

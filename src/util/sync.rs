@@ -28,7 +28,6 @@ pub(crate) use modelled::*;
 #[cfg(not(all(test, hairspring_loom)))]
 pub(crate) use plain::*;
 
-/// Whether loom runs this.
 pub(crate) const MODELLED: bool = cfg!(all(test, hairspring_loom));
 
 #[cfg(not(all(test, hairspring_loom)))]
@@ -43,7 +42,6 @@ mod plain {
         pub(crate) use crate::util::sync::Counter as AtomicU64;
     }
 
-    /// The system's clock.
     #[inline]
     pub(crate) fn now() -> Instant {
         Instant::now()
@@ -61,7 +59,6 @@ mod plain {
         };
     }
 
-    /// Leaks a value.
     macro_rules! keep {
         ($of:ty, $value:expr) => {{
             let kept: &'static $of = Box::leak(Box::new($value));
@@ -195,7 +192,6 @@ impl<T> FairMutex<T> {
         FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0), served: AtomicU32::new(0) }
     }
 
-    /// Locks it, ignoring poisoning.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         match self.mutex.try_lock() {

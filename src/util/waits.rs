@@ -71,12 +71,10 @@ mod linux {
         In(c_long, u64),
     }
 
-    /// The number of the calling thread.
     pub(crate) fn current_number() -> u32 {
         rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether the thread with this number waits for files.
     pub(crate) fn is_for_files(thread: u32) -> bool {
         are_known() && doing(&file_of(thread), |doing| wait(doing) == Some(Wait::ForFiles))
     }
@@ -94,7 +92,6 @@ mod linux {
 
     /// Whether the file can be read and its contents satisfy `says_so`.
     fn doing(file: &str, says_so: impl Fn(&[u8]) -> bool) -> bool {
-        // Large enough for one read.
         let mut text = [0; 192];
         let read = File::open(file).and_then(|mut file| file.read(&mut text));
         read.is_ok_and(|length| says_so(&text[..length]))

@@ -17,7 +17,6 @@ use super::Tick;
 use super::slots::{AHEAD, AHEADS, At, NIL, Place, SLOTS, bits};
 use super::store::{Cells, Pages};
 
-/// The capacity of a block.
 pub(super) const BLOCK: usize = u32::BITS as usize;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +36,6 @@ struct Block {
     latest: Tick,
     /// The slot, if this is its first block.
     place: Place,
-    /// One bit per position.
     occupied: u32,
     entries: [u32; BLOCK],
 }
@@ -52,7 +50,6 @@ impl Block {
 pub(super) struct Lists {
     /// The lists of the levels, and the due list.
     levels: [List; AHEAD * SLOTS],
-    /// The lists of the rows ahead.
     ahead: Vec<List>,
     blocks: Pages<Block, 4>,
     /// An unused block, for the next list that needs one.
@@ -262,7 +259,6 @@ impl Lists {
         })
     }
 
-    /// The entries of a slot, from first to last.
     pub(super) fn iter(&self, place: Place) -> impl Iterator<Item = u32> {
         let List { head, tail } = self.list(place);
         let alone = (head == NIL && tail != NIL).then_some(tail);
@@ -281,7 +277,6 @@ mod tests {
             (0..self.levels.len() + self.ahead.len()).map(Place::from_index)
         }
 
-        /// Panics if the links are inconsistent.
         pub(in crate::wheel) fn check<T>(&self, cells: &Cells<T>) {
             let mut blocks = usize::from(self.spare != NIL);
             for place in self.places() {

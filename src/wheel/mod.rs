@@ -131,13 +131,11 @@ pub struct Wheel<T> {
     lists: Lists,
     cells: Cells<T>,
     len: usize,
-    /// The generation of the next entry.
     inserted: u64,
     /// One bit per level: whether its current slot may have entries.
     entered: u32,
     /// The current slot that cascades, until it is empty.
     cascading: Option<Place>,
-    /// Scratch memory for sorting.
     sorter: Vec<u128>,
     /// The slots that are being spread; each is valid while its row ahead has entries.
     spread: [Place; AHEADS],
@@ -148,7 +146,6 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// The maximum number of entries.
     pub(crate) const MOST: usize = Cells::<T>::MOST;
 
     /// Creates an empty wheel whose time starts at tick 0. It allocates nothing before the first insert.
@@ -213,7 +210,7 @@ impl<T> Wheel<T> {
 
     /// Sets an empty wheel's time back to tick 0. Earlier keys stay stale.
     pub(crate) fn restart(&mut self) {
-        assert!(self.is_empty(), "time goes back only if nothing waits");
+        assert!(self.is_empty(), "the time of a wheel with entries cannot go back");
         (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
@@ -459,7 +456,6 @@ impl<T> Wheel<T> {
         drop(std::mem::replace(self, fresh));
     }
 
-    /// All entries, in no particular order.
     #[cfg(feature = "test-util")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
         self.cells.iter().map(|(index, cell)| (cell.key(index), cell.deadline))

@@ -24,10 +24,8 @@
 
 use super::{Tick, Wheel};
 
-/// Stands for "none" where an index is expected.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Bits per digit.
 const DIGIT: u32 = 6;
 pub(super) const SLOTS: usize = 1 << DIGIT;
 pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
@@ -55,7 +53,6 @@ impl Place {
 
     #[inline]
     pub(super) const fn from_index(index: usize) -> Place {
-        // There are fewer than 2^16.
         #[allow(clippy::cast_possible_truncation)]
         let place = Place(index as u16);
         place
@@ -104,7 +101,6 @@ impl At {
         At { block: NIL, position: place.0.into() }
     }
 
-    /// The entry's slot, if it is alone there.
     #[inline]
     pub(super) fn place_if_alone(self) -> Option<Place> {
         (self.block == NIL).then_some(Place::from_index(self.position as usize))
@@ -114,13 +110,11 @@ impl At {
 /// The digit of a tick that names its slot on a level.
 #[inline]
 pub(super) fn digit(tick: Tick, level: usize) -> usize {
-    // Six bits.
     #[allow(clippy::cast_possible_truncation)]
     let digit = (tick.0 >> (level * DIGIT as usize)) as usize % SLOTS;
     digit
 }
 
-/// The positions of the set bits, lowest first.
 #[inline]
 pub(super) fn bits(mut rest: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -266,7 +260,6 @@ impl<T> Wheel<T> {
         (later != 0).then(|| Place::new(level, later.trailing_zeros() as usize))
     }
 
-    /// The first tick of a slot.
     #[inline]
     pub(super) fn start_of(&self, place: Place) -> Tick {
         // The highest level has no digits above its own.

@@ -159,7 +159,6 @@ impl<T> Wheel<T> {
         }
         self.mark_empty(place);
         if place.row() >= AHEAD && self.occupied[place.row()] == 0 {
-            // The row ahead is empty now.
             let slot = self.spread[place.row() - AHEAD];
             if self.lists.is_empty(slot) {
                 self.vacate(slot);

@@ -44,9 +44,9 @@ pub enum Step<T> {
 impl<T> Wheel<T> {
     /// Returns the tick at which [`step`](Wheel::step) next has work, or `None` if the wheel is empty.
     ///
-    /// The tick is never later than the earliest deadline. It is exactly that deadline if few entries are due near it,
-    /// or if they were inserted in deadline order. Otherwise it may be earlier; `step` then moves entries, and the next
-    /// call returns a later tick. It is never before [`elapsed`](Wheel::elapsed).
+    /// If an entry is already due, that is [`elapsed`](Wheel::elapsed). Otherwise it is never later than the earliest
+    /// deadline, and exactly that if few entries are due near it, or if they were inserted in deadline order. If it is
+    /// earlier, `step` moves entries, and the next call returns a later tick.
     ///
     /// # Examples
     ///
@@ -197,7 +197,6 @@ impl<T> Wheel<T> {
             self.cascading = Some(place);
             return false;
         }
-        // By deadline, then by position.
         let entries = (0..).zip(self.lists.iter(place));
         let ranks = entries.map(|(position, index): (u32, u32)| {
             u128::from(self.cells[index].deadline.0) << 64 | u128::from(position) << 32 | u128::from(index)
@@ -206,7 +205,6 @@ impl<T> Wheel<T> {
         self.sorter.extend(ranks);
         self.sorter.sort_unstable();
         self.cascaded += self.sorter.len() as u64;
-        // The index is in the lowest 32 bits.
         #[allow(clippy::cast_possible_truncation)]
         let in_order = self.sorter.iter().map(|&rank| rank as u32);
         self.lists.rearrange(&mut self.cells, place, in_order);
@@ -306,7 +304,6 @@ mod tests {
         }
     }
 
-    /// Pseudo-random numbers of all sizes up to `bits` bits.
     fn numbers(seed: u64, bits: u32) -> impl Iterator<Item = u64> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         std::iter::repeat_with(move || {

@@ -69,7 +69,6 @@ impl Key {
 pub(super) struct Cell<T> {
     pub(super) deadline: Tick,
     generation: u64,
-    /// The position in its list.
     pub(super) at: At,
     pub(super) value: T,
 }
@@ -79,13 +78,11 @@ impl<T> Cell<T> {
         Cell { deadline, generation, at, value }
     }
 
-    /// The key of this entry, which is in the cell at `index`.
     #[inline]
     pub(super) fn key(&self, index: u32) -> Key {
         Key { generation: self.generation, index }
     }
 
-    /// Whether `key` names this entry.
     #[inline]
     pub(super) fn is(&self, key: Key) -> bool {
         self.generation == key.generation
@@ -226,7 +223,6 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         }
     }
 
-    /// All values, with their indices.
     #[cfg(any(test, feature = "test-util"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let of_page = |(number, page): (usize, _)| {
@@ -256,7 +252,6 @@ impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
     }
 }
 
-/// The page and the cell of an index.
 #[inline]
 fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
     (index as usize / PAGE, index as usize % PAGE)
@@ -272,7 +267,6 @@ mod tests {
     type Pages = super::Pages<(), PAGE>;
 
     impl<T, const PAGE: usize> super::Pages<T, PAGE> {
-        /// Panics if the pages and their bookkeeping disagree.
         pub(in crate::wheel) fn check(&self, len: usize) {
             assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
             for (number, page) in self.table.iter().enumerate() {
@@ -334,7 +328,6 @@ mod tests {
         assert!(pages.capacity() <= 2_000 + 3 * PAGE, "{} cells for 2000 entries", pages.capacity());
     }
 
-    /// `count` pages, all full.
     fn full(count: usize) -> (Pages, Vec<u32>) {
         let mut pages = Pages::new();
         let keys = (0..count * PAGE).map(|_| insert(&mut pages)).collect();

@@ -9,8 +9,8 @@
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
-// 2. There is no answer "no": after `LOOKS` looks the search ends. Each reads one file at most.
-// 3. A look runs on its own thread, after the alarm thread has woken the driver. Nothing waits for it.
+// 2. There is no answer "no": after `CHECKS` checks the search ends. Each reads one file at most.
+// 3. A check runs on its own thread, after the alarm thread has woken the driver. Nothing waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,44 +20,41 @@ use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
 use crate::util::waits;
 
-/// The number of looks. The worker that waits in the driver may not be known yet at the first ones.
-const LOOKS: u32 = 32;
+/// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
+const CHECKS: u32 = 32;
 
-/// The delay before a look: workers that ran the tasks woken by the turn are idle again by then.
+/// The delay before a check: workers that ran the tasks woken by the turn are idle again by then.
 const REST: Duration = Duration::from_millis(2);
 
 /// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
-/// The search for one timer.
 pub(crate) struct FindIo {
-    /// Whether to continue.
-    looks: AtomicBool,
+    searches: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
 
 struct Search {
     metrics: RuntimeMetrics,
-    /// The number of each worker's thread, if known.
     threads: Vec<Option<u32>>,
-    /// The first worker that the next look considers.
+    /// The first worker that the next check considers.
     next: usize,
-    looks: u32,
-    /// How many turns to skip before the next look.
+    checks: u32,
+    /// How many turns to skip before the next check.
     turns_left: u32,
 }
 
 impl FindIo {
     pub(crate) fn new() -> FindIo {
-        FindIo { looks: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
+        FindIo { searches: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     /// Begins a search on a runtime with its own workers.
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
-        let search = Search { metrics, threads, next: 0, looks: 0, turns_left: 0 };
+        let search = Search { metrics, threads, next: 0, checks: 0, turns_left: 0 };
         let is_possible = CAN_BE_SEEN && runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
         self.set(self.lock(), is_possible.then_some(search), false);
     }
@@ -67,12 +64,11 @@ impl FindIo {
         self.set(self.lock(), None, false);
     }
 
-    /// Whether the runtime is known to have an I/O driver.
     pub(crate) fn found(&self) -> bool {
         self.found.load(Relaxed)
     }
 
-    /// Notes the worker whose thread calls this, for a look while it is idle. Call it in a task that was spawned on the
+    /// Notes the worker whose thread calls this, for a check while it is idle. Call it in a task that was spawned on the
     /// runtime, before any user code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
@@ -82,41 +78,41 @@ impl FindIo {
         });
     }
 
-    /// Whether to look after this wake-up.
+    /// Whether to check after this wake-up.
     pub(crate) fn is_due(&self) -> bool {
         self.with_search(Search::is_due).unwrap_or(false)
     }
 
-    /// Looks on another thread, if the system grants one. Call it when a look is due.
-    pub(crate) fn look_soon(&'static self) {
+    /// Checks on another thread, if the system grants one. Call it when a check is due.
+    pub(crate) fn check_soon(&'static self) {
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
         let _ = thread.spawn(|| {
             std::thread::sleep(REST);
-            self.look();
+            self.check();
         });
     }
 
     /// Checks whether a worker waits in an I/O driver; each time, another worker.
-    fn look(&self) {
+    fn check(&self) {
         let mut search = self.lock();
         let Some(going_on) = &mut *search else { return };
         let found = going_on.one_waits_for_files();
-        if found || going_on.looks == LOOKS {
+        if found || going_on.checks == CHECKS {
             self.set(search, None, found);
         }
     }
 
     fn set(&self, mut search: MutexGuard<'_, Option<Search>>, next: Option<Search>, found: bool) {
-        self.looks.store(next.is_some(), Relaxed);
+        self.searches.store(next.is_some(), Relaxed);
         self.found.store(found, Relaxed);
         let before = std::mem::replace(&mut *search, next);
         drop(search);
         drop(before);
     }
 
-    /// `None` if there is no search, and while another thread looks, as nothing may wait for its read.
+    /// `None` if there is no search, and while another thread checks, as nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
-        if !self.looks.load(Relaxed) {
+        if !self.searches.load(Relaxed) {
             return None;
         }
         self.search.try_lock().ok()?.as_mut().map(code)
@@ -133,9 +129,9 @@ impl Search {
             self.turns_left -= 1;
             return false;
         }
-        self.looks += 1;
-        // Skip twice as many turns after every third look, which spreads the looks over the first thousands of turns.
-        self.turns_left = 1 << (self.looks / 3);
+        self.checks += 1;
+        // Skip twice as many turns after every third check, which spreads the checks over the first thousands of turns.
+        self.turns_left = 1 << (self.checks / 3);
         true
     }
 
@@ -173,8 +169,8 @@ mod tests {
             });
             is_done.recv().unwrap();
             std::thread::sleep(REST);
-            while !search.is_due() && search.looks.load(Relaxed) {}
-            search.look();
+            while !search.is_due() && search.searches.load(Relaxed) {}
+            search.check();
             search.found()
         })
     }
@@ -189,13 +185,12 @@ mod tests {
         // machine.
         for workers in [1, 2] {
             let runtime = of(workers);
-            while !finds_io(&runtime, LOOKS) {}
+            while !finds_io(&runtime, CHECKS) {}
         }
     }
 
     #[test]
     fn no_io_driver_is_found_if_there_is_none() {
-        // Another runtime of the process has one.
         let _other = Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         assert!(!finds_io(&runtime, 20));
@@ -212,18 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn the_search_ends_after_32_looks() {
+    fn the_search_ends_after_32_checks() {
         let (_runtime, search) = idle();
-        let (mut looks, mut turns) = (0, 0);
-        while search.looks.load(Relaxed) {
+        let (mut checks, mut turns) = (0, 0);
+        while search.searches.load(Relaxed) {
             turns += 1;
             if search.is_due() {
-                search.look();
-                looks += 1;
+                search.check();
+                checks += 1;
             }
         }
         assert!(search.lock().is_none() && !search.found());
-        assert_eq!(looks, 32);
+        assert_eq!(checks, 32);
         assert!(turns > 500, "they are spread over {turns} turns");
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn has_threads() -> bool {
 #[non_exhaustive]
 pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime was seen
-    /// waiting in an I/O driver. It never uses a driver that the runtime may not have.
+    /// waiting in an I/O driver. It does not try a driver that the runtime may not have.
     ///
     /// After that change, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no change
     /// on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself, and with

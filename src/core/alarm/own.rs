@@ -19,7 +19,6 @@ use crate::clock::instant::{self, Instant};
 use crate::core::schedule::WakesBy;
 use crate::util::panics;
 
-/// A timer's configured alarm, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
     /// Whether tokio's alarm works here and the timer can follow a paused clock.
@@ -130,12 +129,12 @@ impl OwnAlarm {
     }
 
     /// Replaces an alarm that the runtime cannot have by the alarm thread.
-    ///
-    /// # Panics
-    ///
     /// Panics if there can be no such thread.
     pub(crate) fn give_up(&mut self, alarm: Alarm) {
-        assert!(has_threads(), "without threads the driver of a timer needs a tokio runtime with `enable_time`");
+        assert!(
+            has_threads(),
+            "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
+        );
         if self.chosen == alarm {
             self.chosen = Alarm::Thread;
         }
@@ -146,7 +145,6 @@ impl OwnAlarm {
 /// The furthest alarm: tokio's clock would overflow if advanced much further. The driver then sets it again.
 const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
 
-/// A tokio sleep that wakes `waker`.
 #[derive(Debug)]
 pub(super) struct TokioAlarm {
     sleep: Option<Pin<Box<Sleep>>>,

@@ -4,10 +4,11 @@
 //! is busy.
 //!
 //! On Linux it sleeps on its own `timerfd`. A booking sets that with one system call and without waking the thread;
-//! most bookings only postpone the check that a driver has turned. On other systems, if the system refuses the
-//! `timerfd`, or once the program has closed it, the thread waits on a condition variable, which is notified if the
-//! thread would sleep too long. Once something waits on a clock that may jump, the thread also waits on a second
-//! `timerfd`, which reports jumps.
+//! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
+//! variable, which is notified if the thread would sleep too long. That is so on other systems, if the system refuses
+//! the `timerfd`, and once the program has closed it, when another thread takes over.
+//!
+//! Once something waits on a clock that may jump, the thread also waits on a second `timerfd`, which reports jumps.
 //
 // Invariants
 // 1. A booking is called once, at or after its instant, and then removed. A booker has at most one.
@@ -53,7 +54,6 @@ const SLICE: Duration = Duration::from_millis(1);
 /// The longest wait. Windows treats 50 days as forever.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// Books alarms.
 pub(crate) trait Booker: Send + Sync {
     /// Called by the alarm thread when the booking is due. All timers wait for that thread: leave anything slow to the
     /// helpers.
@@ -115,9 +115,6 @@ per_process! {
 }
 
 /// Starts the thread, after which booking cannot fail.
-///
-/// # Panics
-///
 /// Panics if there is no thread and the system refuses one.
 pub(crate) fn start() {
     let alarm = alarm();
@@ -137,7 +134,6 @@ pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
     alarm().book_jump(booker)
 }
 
-/// Cancels a booking, if any.
 pub(crate) fn cancel(id: BookerId) {
     // The thread may wake up in vain. Usually another booking is made before that.
     alarm().lock().bookings.cancel(id);
@@ -197,7 +193,6 @@ impl Bookings {
         self.times.first().map(|&(at, _)| at)
     }
 
-    /// Takes out the earliest booking if it is due.
     fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
         let id = self.times.first().filter(|&&(at, _)| at <= now)?.1;
         self.times.pop_first();
@@ -253,7 +248,6 @@ impl AlarmThread {
                 state.thread = Thread::Asleep { until: first };
                 return;
             } else if had_file {
-                // Another thread takes over.
                 state.thread = Thread::Missing;
             } else if first.is_some_and(is_earlier) {
                 state.thread = Thread::Awake;
@@ -381,7 +375,6 @@ impl Slice {
     }
 }
 
-/// Only Linux has `timerfd`.
 #[cfg(not(target_os = "linux"))]
 enum NoTimerfd {}
 

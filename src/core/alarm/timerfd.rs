@@ -116,7 +116,6 @@ impl AsRawFd for Timerfd {
 
 #[derive(Debug)]
 pub(super) struct TimerfdAlarm {
-    /// `None` only while it is dropped.
     fd: Option<AsyncFd<Timerfd>>,
 }
 

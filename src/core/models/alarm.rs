@@ -24,7 +24,6 @@ fn late() {
     crate::util::sync::pass(std::time::Duration::from_millis(2));
 }
 
-/// A booker that counts its calls.
 struct Counts(Arc<Woken>);
 
 impl Booker for Counts {
@@ -43,12 +42,10 @@ impl Counts {
     }
 }
 
-/// An id that no timer has.
 fn id(number: u64) -> BookerId {
     BookerId::Timer((1 << 63) + number)
 }
 
-/// Does the thread's work until both bookers were called.
 fn call_both(one: &Woken, other: &Woken) {
     let both = || one.is_woken() && other.is_woken();
     #[cfg(hairspring_loom)]

@@ -60,7 +60,6 @@ pub(crate) fn far(number: u64) -> Tick {
 #[cfg(hairspring_loom)]
 const STACK: usize = 0x8000;
 
-/// Runs a model.
 #[cfg(hairspring_loom)]
 pub(crate) fn check(name: &str, model: fn()) {
     let mut builder = loom::model::Builder::new();
@@ -76,7 +75,6 @@ pub(crate) fn check(name: &str, model: fn()) {
     println!("{name}: {runs} interleavings with up to {bound} preemptions, in {:.1?}", start.elapsed());
 }
 
-/// Runs a model.
 #[cfg(not(hairspring_loom))]
 pub(crate) fn check(name: &str, model: fn()) {
     const RUNS: usize = 300;
@@ -84,7 +82,6 @@ pub(crate) fn check(name: &str, model: fn()) {
     println!("{name}: {RUNS} runs on real threads");
 }
 
-/// Runs both at the same time.
 pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B + Send + 'static) -> (A, B)
 where
     A: Send + 'static,
@@ -95,7 +92,6 @@ where
     (one.join().unwrap(), other.join().unwrap())
 }
 
-/// Runs all three at the same time.
 pub(crate) fn race_three<A, B, C>(
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
@@ -135,7 +131,6 @@ impl Start {
     }
 }
 
-/// Counts its wake-ups.
 pub(crate) struct Woken(AtomicUsize);
 
 impl Wake for Woken {
@@ -163,7 +158,6 @@ impl Woken {
         self.0.swap(0, SeqCst)
     }
 
-    /// Whether anything still holds a waker.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
@@ -248,7 +242,6 @@ impl World {
     }
 }
 
-/// The task of a timer's driver.
 pub(crate) struct Task {
     driver: Driver,
     woken: Arc<Woken>,

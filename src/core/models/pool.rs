@@ -78,7 +78,6 @@ fn counting_against_a_new_timer_in_the_same_memory() {
     });
 }
 
-/// A timer without a driver, like the process's own.
 fn driverless() -> TimerLease {
     TimerLease::open(true, &settings())
 }

@@ -202,7 +202,6 @@ fn reset_against_fire() {
         );
         assert_eq!(fired, woken.take());
         if fired > 0 {
-            // The task polls because it was woken.
             assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
         }
         assert!(world.timer.earliest() <= far(2));
@@ -284,7 +283,6 @@ fn first_poll_against_shutdown() {
     });
 }
 
-/// The sleep moves to another task as it fires.
 #[test]
 fn waker_replaced_against_fire() {
     check("waker replaced against fire", || {

@@ -56,7 +56,6 @@ impl ShardLease {
         let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether this is a shard of the timer with this schedule and epoch.
     pub(crate) fn is_of(self, schedule: &Schedule, epoch: Epoch) -> bool {
         self.epoch == epoch && std::ptr::eq(self.schedule, schedule)
     }
@@ -97,13 +96,11 @@ impl ShardLease {
         now >= deadline && (now >= self.expiry(deadline) || !self.serves())
     }
 
-    /// Whether the timer rounds deadlines up.
     #[inline]
     pub(crate) fn rounds(self) -> bool {
         self.resolution() > Ticks::ONE
     }
 
-    /// Whether the timer is the process's own.
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
         // Checked last: a shard is opened for that timer before it reads as driverless, and then serves it forever.
@@ -122,7 +119,6 @@ impl ShardLease {
         }
     }
 
-    /// Whether the timer has users or entries here.
     pub(crate) fn is_used(self) -> bool {
         self.users.are_any(self.epoch) || !self.lock().wheel.is_empty()
     }
@@ -198,7 +194,6 @@ impl ShardLease {
         Ok(key)
     }
 
-    /// Makes an entry wake `waker`.
     pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
         match self.swap_waker(key, waker, None) {
             Ok(entry) => entry,

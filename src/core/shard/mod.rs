@@ -123,7 +123,6 @@ impl Shard {
         Ticks(self.resolution.load(Ordering::Relaxed))
     }
 
-    /// The tick at which a deadline fires: rounded up to the resolution.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
         let resolution = self.resolution();
@@ -202,7 +201,6 @@ impl Shard {
         }
     }
 
-    /// Publishes when the wheel next has work.
     fn publish_next(&self, state: &ShardState) -> Tick {
         self.next.publish(state.wheel.next_expiration())
     }
@@ -258,13 +256,11 @@ impl Shard {
         wakes.wake_all()
     }
 
-    /// Identifies this shard.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Serves a timer from now on.
     pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);

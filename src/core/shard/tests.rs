@@ -16,7 +16,6 @@ impl Wake for Woken {
     }
 }
 
-/// A shard that serves a timer.
 fn shard() -> ShardLease {
     let schedule: &Schedule = Box::leak(Box::new(Schedule::new()));
     let shard: &Shard = Box::leak(Box::new(Shard::new(schedule, Box::leak(Box::new(Capacity::new())))));

@@ -296,7 +296,6 @@ fn a_clock_that_steps_back_loses_no_timer_and_fires_none_early() {
 /// camunda 767, agrona 73
 #[test]
 fn polling_more_or_less_often_than_every_tick_misses_nothing() {
-    // In tenths of a tick.
     for period in [9, 18, 10_000] {
         let mut wheel = Wheel::new();
         for deadline in (0..300).chain((300..20_000).step_by(97)) {
@@ -528,7 +527,6 @@ fn a_million_entries_of_a_tick_or_two_come_in_order_and_can_be_interrupted_anywh
             }
             let touched = (len - wheel.len()) as u64 + (wheel.cascaded() - cascaded);
             assert!(touched <= 1_024, "one step touched {touched} entries");
-            // Inserting and removing go on in between.
             steps += 1;
             if steps % 500 == 0 && armed < MANY + LATE {
                 wheel.insert(Tick(second), armed);
@@ -537,7 +535,6 @@ fn a_million_entries_of_a_tick_or_two_come_in_order_and_can_be_interrupted_anywh
                 assert_eq!(wheel.remove(key), Some(u64::MAX));
             }
         }
-        // In deadline order, and first in, first out.
         let mut expected: Vec<u64> = (0..MANY + LATE).collect();
         expected.sort_by_key(|&n| if n < MANY && n % 2 == 0 { 100 } else { second });
         assert!(fired == expected && wheel.is_empty());
@@ -667,7 +664,6 @@ fn two_that_turn_at_different_times_move_a_bounded_number_of_a_crowd() {
     const COUNT: u64 = 200_000;
     let start = 5 << 30;
     let mut wheel = Wheel::starting_at(Tick(start - 1));
-    // Over four slots of a second.
     for n in 0..COUNT {
         wheel.insert(Tick(start + n * 7_919 % COUNT * 20_000), n);
     }
@@ -753,4 +749,10 @@ fn entries_come_in_order_whichever_of_them_are_removed() {
             assert_eq!(drain(&mut wheel, Tick(127)), expected);
         }
     }
+}
+
+#[test]
+fn an_empty_wheel_takes_about_7_kilobytes() {
+    let size = size_of::<Wheel<u64>>();
+    assert!((6_000..7_500).contains(&size), "{size}");
 }
