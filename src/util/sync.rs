@@ -172,7 +172,7 @@ mod modelled {
     }
 }
 
-/// How often [`FairMutex::give_way`] yields. Waking a thread takes tens of microseconds.
+/// How often [`FairMutex::give_way`] yields at most. Waking a thread takes tens of microseconds.
 const YIELDS: u32 = 256;
 
 /// A mutex that a thread can take repeatedly without starving others.

@@ -1,4 +1,4 @@
-//! A hierarchical timing wheel: stores values until their deadlines, with no clock, lock or `async` of its own.
+//! A hierarchical timing wheel: stores values until their deadlines, without a clock, a lock or `async`.
 //!
 //! [`Wheel`] is the data structure behind this crate's timers. Operations that depend on the time take it as an
 //! argument, which makes the wheel usable in other runtimes, in simulators and in programs without tokio.

@@ -146,8 +146,8 @@ impl<T> Wheel<T> {
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
     /// wheel.insert(Tick(900), "later");
-    /// wheel.insert(Tick(100), "sooner");
-    /// assert_eq!(wheel.pop(Tick(900)), Some("sooner"));
+    /// wheel.insert(Tick(100), "earlier");
+    /// assert_eq!(wheel.pop(Tick(900)), Some("earlier"));
     /// assert_eq!(wheel.pop(Tick(900)), Some("later"));
     /// assert_eq!(wheel.pop(Tick(900)), None);
     /// ```

@@ -144,7 +144,7 @@ impl ShardLease {
         }
     }
 
-    /// Whether all of the timer's entries with this deadline have certainly fired, so that the deadline has passed.
+    /// Whether all of the timer's entries with this deadline have certainly fired, so it has passed.
     #[inline]
     pub(crate) fn has_fired(self, deadline: Tick) -> bool {
         // Load `fired_through` first: a value stored for a later timer makes that timer's `serves` visible to the

@@ -132,7 +132,7 @@ impl Round {
     fn operate(&mut self) {
         match self.numbers.below(13) {
             0 => {
-                // Many, so that slots fill up.
+                // Many, to fill up slots.
                 for _ in 0..=self.numbers.up_to_bits(6) {
                     self.insert();
                 }
