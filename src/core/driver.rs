@@ -52,8 +52,8 @@ pub struct Driver {
     is_a_task: bool,
 }
 
-/// Fires what is due from within tokio's own drivers, and wakes the timer's driver only for the rest. A worker that
-/// fires there wakes one other worker for the whole batch; a task would wake one per timer.
+/// Fires what is due from within tokio's drivers, and wakes the timer's driver only for the rest. A worker that fires
+/// there wakes another worker once per batch, not once per timer as a task would.
 struct FireInline {
     timer: TimerHold,
 }
@@ -79,8 +79,8 @@ impl Driver {
         self
     }
 
-    /// Creates the configured alarm on the current runtime. If this is not called, the first poll creates the alarm,
-    /// and falls back to the alarm thread if that fails.
+    /// Creates the configured alarm on the current runtime. Otherwise the first poll does, and falls back to the alarm
+    /// thread on failure.
     pub(crate) fn make_alarm(&mut self) -> std::io::Result<()> {
         self.alarm.make()
     }

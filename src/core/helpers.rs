@@ -75,8 +75,7 @@ impl Helpers {
         }
     }
 
-    /// The main loop of a thread: works until none has arrived for a while. In a model, where time does not pass, it
-    /// works until `is_done`.
+    /// The main loop of a thread: works until none has arrived for a while, or in a model, until `is_done`.
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();

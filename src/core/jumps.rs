@@ -1,6 +1,6 @@
 //! [`Waiter`]: a task that waits on a clock that may jump. After a jump, all such tasks check their clocks again.
 //!
-//! The tasks themselves wait on ordinary sleeps; this file knows neither deadlines nor time.
+//! The tasks wait on ordinary sleeps; this file knows neither deadlines nor time.
 //
 // Invariants
 // 1. A task that checks its clock after it began to wait is woken if a clock jumps after that check.
@@ -30,7 +30,7 @@ struct Jumps {
 }
 
 struct WaitingTask {
-    /// Where the task was polled. What a test does to the clocks of one runtime does not concern others.
+    /// Where the task was polled: a test may move the clocks of one runtime only.
     runtime: Option<runtime::Id>,
     /// `None` if the task was woken and not polled since.
     waker: Option<Waker>,
@@ -99,7 +99,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Waits with the waker of the current poll. Check the clock after this.
     pub(crate) fn wait(&mut self, waker: &Waker) {
-        // A forked process continues its parent's numbers, and does not mistake an inherited waiter for one of its own.
+        // A forked process continues its parent's numbers: an inherited waiter is not mistaken for a new one.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
         let task = WaitingTask { runtime: here(), waker: Some(waker.clone()) };
@@ -114,7 +114,7 @@ impl Waiter {
 
     pub(crate) fn leave(&mut self) {
         if let Some(number) = self.number.take() {
-            // A separate statement, which drops the waker after unlocking.
+            // Drops the waker after unlocking.
             let left = lock().waiting.remove(&number);
             drop(left);
         }

@@ -30,7 +30,8 @@ use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
 
-/// A timer, which may have ended.
+/// A timer, which may have ended. If its memory serves another timer by now, it has no name and no counts, and the time
+/// is the current runtime's.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
     of: &'static Shards,
@@ -114,7 +115,7 @@ impl TimerLease {
         self.of.holders.join(self.epoch).then(|| TimerHold(self))
     }
 
-    /// Holds the memory of a timer that has not ended or has another holder.
+    /// Like `try_hold`, for a timer that has not ended or has another holder.
     pub(crate) fn hold(self) -> TimerHold {
         self.try_hold().expect("the timer has not ended")
     }
@@ -130,8 +131,7 @@ impl TimerLease {
     pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
         thread::start();
         let timer = TimerLease::make(settings);
-        // Start the wheels near the present. In models they start far behind, to give helper threads more to do in a
-        // turn.
+        // In models the wheels start far behind, which gives helper threads more to do in a turn.
         if !MODELLED {
             let begin = source::wheels_begin();
             timer.all().iter().for_each(|shard| shard.skip_to(begin));
@@ -157,7 +157,7 @@ impl TimerLease {
         for shard in self.all() {
             shard.open(self.epoch, settings.resolution);
         }
-        // Last: a reader that finds these on behalf of an earlier timer then sees that the shards serve another.
+        // Last: readers for an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
         self.schedule.set_name(settings.name);
         self
@@ -193,12 +193,11 @@ impl TimerLease {
         }
     }
 
-    /// Called when another timer was installed instead, or this one has ended.
     pub(crate) fn replace(self) {
         self.shards().for_each(ShardLease::replace);
     }
 
-    /// The time on the timer's clock; on the current runtime's clock if another timer has the memory now.
+    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         // Read a shard only if necessary: the threads that use it write to it.
@@ -223,24 +222,21 @@ impl TimerLease {
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
-    /// The timer's name; `None` if another timer has the memory now.
     pub(crate) fn name(self) -> Option<&'static str> {
         self.first().name()
     }
 
-    /// The number of turns; zero if another timer has the memory now.
     pub(crate) fn turns(self) -> u64 {
         let turns = self.turns.load(Acquire);
-        // Checked last: a timer's shards are opened before its turns.
+        // Checked last: shards are opened before turns begin.
         if self.first().serves() { turns } else { 0 }
     }
 
-    /// The timer's counts; all zero if another timer has the memory now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
         (sum.refused, sum.capacity) = (self.capacity.refused(), self.capacity.most());
         self.shards().for_each(|shard| shard.add_to(&mut sum));
-        // Checked last: a timer's shards are opened before its capacity.
+        // Checked last: shards are opened before the capacity.
         if self.first().serves() { sum } else { Snapshot::empty() }
     }
 }
@@ -279,8 +275,7 @@ impl TimerHold {
         self.0
     }
 
-    /// Makes a turn for a timer whose driver is late or that has none. The driver's runtime may be blocked, not driven,
-    /// or paused by a test.
+    /// Makes a turn for a driver that is late or missing. Its runtime may be blocked, not driven, or paused by a test.
     fn turn_for_the_driver(&self) {
         let timer = self.lease();
         let runtime = timer.schedule.runtime();

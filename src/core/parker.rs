@@ -1,9 +1,8 @@
 //! [`Parker`]: the handshake between a thread that waits for the earliest deadline and threads that register deadlines.
 //!
-//! A mistake here hangs a program. The waiter *scans* what was registered for the earliest deadline, and publishes in
-//! `next_wake` the tick at which its next scan begins. A thread that registers an earlier deadline wakes the waiter or
-//! moves its alarm. During a scan `next_wake` is "never": every registration then takes the lock and has the scan
-//! repeated.
+//! A mistake here hangs a program. The waiter *scans* for the earliest deadline, and publishes in `next_wake` when its
+//! next scan begins. A thread that registers an earlier deadline wakes the waiter or moves its alarm. During a scan
+//! `next_wake` is "never": every registration then takes the lock and has the scan repeated.
 //!
 //! Each timer has a parker, and so has each map's consumer. `P` is their own state under the same lock.
 //
@@ -11,7 +10,7 @@
 // 1. A scan publishes "never", scans, then publishes the earliest deadline. A registration publishes its deadline where
 //    the scan finds it, then reads `next_wake`. All of these accesses are sequentially consistent: a registration that
 //    the scan missed reads "never" and takes the lock.
-// 2. `next_wake` changes only under the lock. Reading it is a filter that makes most registrations skip the lock.
+// 2. `next_wake` changes only under the lock. Reading it lets most registrations skip the lock.
 // 3. One thread scans at a time. If another claims the scan, or a deadline is registered, the scan repeats.
 // 4. A [`Next`] changes only under the lock of its wheel, and is never later than the wheel's earliest deadline.
 // 5. No task is woken, and no waker is cloned or dropped, under the lock.
@@ -43,7 +42,7 @@ pub(crate) enum Phase {
     Idle,
 }
 
-/// A locked parker. Dereferences to the state beside it.
+/// A locked parker, with access to the state beside it.
 pub(crate) struct Locked<'a, P> {
     next_wake: &'a AtomicU64,
     state: MutexGuard<'a, ParkerState<P>>,

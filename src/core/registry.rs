@@ -171,8 +171,7 @@ fn note_shutdown(runtime: runtime::Id) {
 
 /// How long a sleep on the process's own timer may still wait; `None` if there is no limit.
 ///
-/// There is a limit inside a runtime that was shut down. Its tasks are dropped anyway, but dropping the runtime waits
-/// for any thread that blocks in it.
+/// There is a limit inside a runtime that was shut down: dropping it waits for threads that block in it.
 pub(crate) fn may_wait() -> Option<Duration> {
     let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
     let runtime = Handle::try_current().ok()?;
@@ -202,8 +201,7 @@ fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Makes the worker that runs this task remember its shard permanently. Call it in a task that was spawned on the
-/// timer's runtime, which must have its own workers.
+/// Makes this worker remember its shard permanently. For tasks that were spawned on the timer's runtime.
 fn mark(runtime: runtime::Id, timer: TimerLease) {
     let lease = shard_here(timer);
     if lease.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
@@ -211,8 +209,7 @@ fn mark(runtime: runtime::Id, timer: TimerLease) {
     }
 }
 
-/// Spawns a task, once per worker, that marks the worker it runs on, usually this one. The driver's task marks the
-/// workers that it runs on too.
+/// Spawns a task, once per worker, that marks the worker it runs on, usually this one.
 fn probe(runtime: &Handle, timer: TimerLease) {
     let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
     if is_worker && !source::any_is_held() {
@@ -322,8 +319,7 @@ mod tests {
 
     const WORKERS: usize = 3;
 
-    /// Has a task on each worker find its shard, one worker after another. Starts other threads in between, because
-    /// threads are numbered in that order.
+    /// Has each worker find its shard in turn. Starts other threads in between, which are numbered in that order.
     fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
         let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();

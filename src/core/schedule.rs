@@ -31,8 +31,8 @@ use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Orderi
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. The only consequence is
-/// that a sleep which is polled after its deadline waits until the thread runs and wakes it.
+/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. A sleep polled after its
+/// deadline then waits until the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
 /// How long a called driver may take to turn before a helper does.
@@ -65,8 +65,7 @@ pub(crate) struct Plan {
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
     driver_turns: bool,
-    /// Whether the driver was polled, or was to be woken, during another thread's turn. Only the driver chooses the
-    /// alarm, and only it sets some of them.
+    /// Whether the driver was polled or called during another thread's turn. Only the driver chooses the alarm.
     pub(crate) driver_is_wanted: bool,
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
@@ -87,8 +86,7 @@ impl Plan {
 pub(crate) enum WakesBy {
     /// The alarm thread, which calls the driver.
     Thread,
-    /// The driver's own alarm, which any thread can set and which makes the turn itself. The alarm thread checks that
-    /// it does.
+    /// The driver's own alarm. Any thread can set it, it makes the turn, and the alarm thread checks that it does.
     Own(Arc<dyn SharedAlarm>),
     /// A tokio sleep, which only the driver can set.
     Tokio,
@@ -100,8 +98,8 @@ pub(crate) enum WakesBy {
 
 pub(crate) struct DriverWaker {
     pub(crate) waker: Waker,
-    /// Whether this may be foreign code, which the alarm thread does not run. A tokio task's waker is not: it never
-    /// blocks.
+    /// Whether this may be foreign code, unlike a tokio task's waker, which never blocks. The alarm thread does not run
+    /// it.
     pub(crate) is_foreign: bool,
 }
 
@@ -121,7 +119,6 @@ pub(crate) enum Due {
 
 impl Schedule {
     pub(crate) fn new() -> Self {
-        // Not part of any handshake; models may share it.
         static NEXT: Counter = Counter::new(0);
         Schedule {
             parker: Parker::new(Plan {
@@ -269,7 +266,7 @@ impl Schedule {
         }
     }
 
-    /// Whether another turn follows the one that is ending. If not, nothing turns from now on.
+    /// Whether another turn follows the one that is ending.
     fn goes_on(&self, plan: &mut Locked<'_, Plan>) -> bool {
         let goes_on = plan.is_open && !self.clock.is_shown();
         if !goes_on {
@@ -374,8 +371,7 @@ impl Schedule {
             // The turn in progress sets the next alarm.
             Phase::Scanning { .. } => Due::Nothing,
             Phase::Idle => self.alarm_in_time(plan),
-            // The driver was called and is late. If it was called just as this booking became due, the helper is early,
-            // and one of the two finds nothing to do.
+            // The driver is late, or was called just now; then one of the two finds nothing to do.
             Phase::Away => Due::Helper,
         }
     }
@@ -448,8 +444,8 @@ impl Schedule {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Has the alarm thread check at `at`. Postpones a check that is due soon, which saves the thread a wake-up: the
-    /// driver's alarm was in time, or has yet to go off.
+    /// Has the alarm thread check at `at`. Postpones a check that is due soon, to save a wake-up: the driver's alarm
+    /// was in time, or has yet to go off.
     fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
         let at = match plan.checks_at {
@@ -622,7 +618,6 @@ mod tests {
         assert_eq!((schedule.next_wake(), schedule.booked()), (earlier, Some(instant(earlier))), "the thread serves");
     }
 
-    /// Each of its wake-ups costs tens of microseconds.
     #[test]
     fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();

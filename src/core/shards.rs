@@ -30,11 +30,10 @@ pub(crate) struct Shards {
 /// How often one turn scans if earlier deadlines are registered during it.
 const SCANS: usize = 8;
 
-/// The work that one turn may do before other tasks, or the alarms of other timers, get their turn: the number of tasks
-/// it may wake. Each hold of a shard's lock counts as at least `HOLD` tasks.
+/// How many tasks a turn may wake before other tasks and timers go first. Each hold of a lock counts as at least
+/// `HOLD`.
 const WORK: usize = 1024;
 
-/// The minimum number of tasks that a hold of a shard's lock counts as.
 const HOLD: usize = 4;
 
 impl Shards {
@@ -50,8 +49,8 @@ impl Shards {
         &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
-    /// From now on the driver is told of removals. It needs that if a test has paused its clock, which would otherwise
-    /// jump to deadlines that are gone, or if the timer ends with its last entry.
+    /// Tells the driver of removals: a paused clock must not jump to deadlines that are gone, and a replaced timer ends
+    /// with its last entry.
     pub(crate) fn publish_removals(&self) {
         self.all().iter().for_each(|shard| shard.publish_removals());
     }
@@ -61,8 +60,8 @@ impl Shards {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Does the work of a turn that has [begun](Schedule::begin_turn), with `earliest` to find the earliest deadline
-    /// left. Returns when the next turn begins, or `None` if there is more to do and the turn is to be interrupted.
+    /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest deadline left. Returns when
+    /// the next turn begins, or `None` if there is more to do: then interrupt this one.
     pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
         let (mut work, mut fired) = (WORK, 0);
         for _ in 0..SCANS {

@@ -235,9 +235,8 @@ impl<T> FairMutex<T> {
 /// A forked process has its parent's memory but only one of its threads, so a lock that another thread held stays
 /// locked in it.
 ///
-/// The C library reports the fork through `pthread_atfork`. Compared with asking for the process id, that takes no
-/// system call, and does not mistake a reused id for an ancestor's. A process created by a bare system call or `_Fork`
-/// is not recognised.
+/// The C library reports the fork through `pthread_atfork`. Unlike asking for the process id, that takes no system call
+/// and cannot be fooled by a reused id. A process created by a bare system call or `_Fork` is not recognised.
 pub(crate) struct PerProcess<T: 'static> {
     first: OnceLock<Of<T>>,
 }
@@ -260,11 +259,9 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process. The first call creates it, from the value of the nearest ancestor that has one. If
-    /// two threads do so at the same time, one value is kept.
+    /// The value of this process. The first call creates it, from the value of the nearest ancestor that has one.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
-        // Create the value before locking the cell: if the process is forked in between, the lock stays locked in the
-        // child.
+        // Create the value before locking the cell, which a fork in between would leave locked in the child.
         let mut of = self.first.get().unwrap_or_else(|| {
             let first = Of::new(make(None));
             self.first.get_or_init(|| first)

@@ -68,8 +68,7 @@ impl FindIo {
         self.found.load(Relaxed)
     }
 
-    /// Notes the worker whose thread calls this, for a check while it is idle. Call it in a task that was spawned on the
-    /// runtime, before any user code.
+    /// Notes the calling worker, for a check while it is idle. For tasks spawned on the runtime, before any user code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
             if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
@@ -181,8 +180,7 @@ mod tests {
             return; // Under an emulator.
         }
         let of = |workers| Builder::new_multi_thread().worker_threads(workers).enable_io().build().unwrap();
-        // With several workers, the one that waits in the driver may stay unknown for a whole search, often on a busy
-        // machine.
+        // The worker that waits in the driver may stay unknown for a whole search.
         for workers in [1, 2] {
             let runtime = of(workers);
             while !finds_io(&runtime, CHECKS) {}

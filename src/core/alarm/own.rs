@@ -100,8 +100,7 @@ impl OwnAlarm {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether to find out if the runtime has an I/O driver. Not if a test may pause the clock unnoticed, as tokio's
-    /// alarm is then set along with the alarm thread's.
+    /// Whether to find out if the runtime has an I/O driver. Not if a test may pause the clock unnoticed.
     pub(crate) fn wants_io(&self) -> bool {
         self.chosen == Alarm::Auto && !instant::may_be_paused()
     }
@@ -117,8 +116,7 @@ impl OwnAlarm {
         self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
-    /// Sets tokio's alarm along with the alarm thread's; it goes off if a test pauses the clock. Only the clock of a
-    /// current-thread runtime can be paused.
+    /// Sets tokio's alarm along with the alarm thread's. It goes off if a test pauses the clock.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // The runtime may lack `enable_time`.
         if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {

@@ -44,8 +44,7 @@ use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 /// When a booking for a jump is called if the system does not report jumps.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How late a wait on a condition variable may end. Windows rounds it up to whole milliseconds and then to its tick,
-/// which is 15.6 ms long.
+/// How late a wait on a condition variable may end. Windows rounds it up to milliseconds, then to its 15.6 ms tick.
 const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
 
 /// How long a booking may go unnoticed.
@@ -55,8 +54,7 @@ const SLICE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 pub(crate) trait Booker: Send + Sync {
-    /// Called by the alarm thread when the booking is due. All timers wait for that thread: leave anything slow to the
-    /// helpers.
+    /// Called by the alarm thread when the booking is due. Leave anything slow to the helpers.
     fn alarm(&'static self, helpers: &'static Helpers);
 
     /// A shard has lost the last user of the timer with this epoch.
@@ -255,8 +253,7 @@ impl AlarmThread {
                 return self.changed.notify_one();
             }
         }
-        // There is none if this process was forked from one with timers, or if its file was closed. If the system
-        // refuses one, the next booking tries again.
+        // After a fork, or if the file was closed. If the system refuses a thread, the next booking tries again.
         if matches!(state.thread, Thread::Missing) {
             drop(state);
             let _ = self.start();
@@ -304,8 +301,7 @@ impl AlarmThread {
         }
     }
 
-    /// Calls the first booker that is due, or else sleeps until one may be. Returns `None` if another thread has taken
-    /// over.
+    /// Calls the first due booker, or sleeps until one may be due. Returns `None` if another thread has taken over.
     fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
@@ -320,7 +316,7 @@ impl AlarmThread {
         let jumped;
         (state, jumped) =
             if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
-        // The file was closed during the wait, and another thread has taken over, unless the system refused one.
+        // The file was closed during the wait, and another thread has taken over.
         if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
             return None;
         }
@@ -332,8 +328,7 @@ impl AlarmThread {
         Some(state)
     }
 
-    /// Unlocks, and sleeps until the file or a jump ends the sleep. May return early. Returns whether a clock has
-    /// jumped.
+    /// Unlocks, and sleeps until the file or a jump ends that, or less. Returns whether a clock has jumped.
     fn wait_for_files<'a>(&'a self, state: Guard<'a>, left: Option<Duration>) -> (Guard<'a>, bool) {
         let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
         drop(state);
@@ -355,13 +350,11 @@ impl AlarmThread {
     }
 }
 
-/// The next step of a thread that has to wake at an instant and has no file. Windows times `thread::sleep` more
-/// precisely than waits. The thread waits until shortly before the instant, and sleeps the rest in slices.
+/// The next step towards an instant without a file. Windows times `thread::sleep` more precisely than waits: the thread
+/// waits until shortly before the instant, and sleeps the rest in slices.
 #[derive(Debug)]
 enum Slice {
-    /// Wait on the condition variable.
     Wait(Duration),
-    /// Sleep; the thread cannot be woken.
     Sleep(Duration),
 }
 
@@ -401,8 +394,8 @@ impl NoTimerfd {
     }
 }
 
-/// Gives this thread the main thread's niceness and CPU affinity. It would otherwise inherit them from its creator,
-/// possibly a background thread that happened to create the first timer. What the system refuses stays unchanged.
+/// Gives this thread the main thread's niceness and CPU affinity. Otherwise it would inherit those of its creator,
+/// possibly a background thread.
 #[cfg(target_os = "linux")]
 fn copy_the_main_threads_priority() {
     // By default Linux adds up to 50 us to each wait, to wake threads together.

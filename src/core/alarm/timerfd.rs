@@ -30,18 +30,15 @@ const AT_ONCE: Duration = Duration::from_nanos(1);
 /// The longest wait, far below any overflow of the kernel's clock. The thread then checks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The interval of the first `timerfd`, in seconds: fifty years, which fit into 32 bits. Each later one has a second
-/// more.
+/// The interval of the first `timerfd`, in seconds: fifty years. Each later one has a second more.
 const INTERVAL: i64 = 50 * 365 * 86_400;
 
-/// How much longer than expected a wait may take: the program may have reused the file's number just before the wait
-/// began.
+/// How much longer than expected a wait may take: the program may have just reused the file's number.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a process forked from the one that
-/// created it.
+/// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
 pub(super) struct Timerfd {
     fd: OwnedFd,

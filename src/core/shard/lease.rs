@@ -1,4 +1,5 @@
-//! [`ShardLease`]: a shard as used by one timer; it takes no entries after that timer has ended.
+//! [`ShardLease`]: a shard as used by one timer. It takes no entries after that timer has ended. If the shard serves
+//! another timer by now, the lease has no name and no counts, and its time is the current runtime's.
 
 use std::ops::Deref;
 use std::task::Waker;
@@ -49,9 +50,8 @@ impl ShardLease {
         self.default.load(Ordering::SeqCst) == self.epoch.0
     }
 
-    /// Called when another timer was installed instead, or this one has ended.
+    /// Another timer was installed instead, or this one has ended.
     pub(crate) fn replace(self) {
-        // No effect if the shard serves another timer by now.
         let (epoch, next) = (self.epoch.0, self.epoch.next().0);
         let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -60,15 +60,14 @@ impl ShardLease {
         self.epoch == epoch && std::ptr::eq(self.schedule, schedule)
     }
 
-    /// The timer's name; `None` if the shard serves another timer by now.
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
         let name = self.schedule.name();
-        // Checked last: a timer's shards are opened before its name is set.
+        // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
 
-    /// The time on the timer's clock; on the current runtime's clock if the shard serves another timer by now.
+    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         let clock = &self.schedule.clock;
@@ -78,7 +77,7 @@ impl ShardLease {
     #[cold]
     fn time_shown(self) -> Tick {
         let now = self.schedule.clock.now();
-        // Checked last: a timer's shards are opened before its time is shown.
+        // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
     }
 
@@ -92,7 +91,7 @@ impl ShardLease {
     #[cold]
     pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
         let now = self.now();
-        // If the shard serves another timer by now, the resolution is that timer's.
+        // The resolution may be a later timer's.
         now >= deadline && (now >= self.expiry(deadline) || !self.serves())
     }
 
@@ -103,7 +102,7 @@ impl ShardLease {
 
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
-        // Checked last: a shard is opened for that timer before it reads as driverless, and then serves it forever.
+        // Checked last: shards are opened before the timer is driverless, and then serve it forever.
         self.schedule.is_driverless() && self.serves()
     }
 
@@ -129,7 +128,6 @@ impl ShardLease {
         self.serves.load(Ordering::Acquire) == self.epoch.0
     }
 
-    /// Adds the timer's counts, or nothing if the shard serves another timer by now.
     pub(crate) fn add_to(self, sum: &mut Snapshot) {
         let state = self.lock();
         if !self.serves() {

@@ -34,8 +34,7 @@ const WAKES: usize = 64;
 /// The number of moved entries after which a hold of the lock ends. The last step may exceed it by a thousand.
 const MOVES: u64 = 512;
 
-// On its own pair of cache lines, which processors fetch together, with fields ordered to keep what registering and
-// cancelling read on few lines.
+// On its own pair of cache lines, which processors fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     schedule: &'static Schedule,
@@ -84,7 +83,7 @@ pub(crate) enum EntryState {
     Gone,
 }
 
-/// The wakers taken out in one hold of the lock. Reused, to spare a turn allocations.
+/// The wakers taken out in one hold of the lock; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     wakers: Vec<Waker>,
@@ -114,7 +113,7 @@ impl Shard {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
-        // Only our own code runs under this lock, and none that panics halfway through a change.
+        // Nothing panics halfway through a change under this lock.
         self.state.lock()
     }
 
@@ -210,7 +209,7 @@ impl Shard {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 
-    /// From now on the driver is told of removals, until the shard serves another timer.
+    /// Tells the driver of removals, until the shard serves another timer.
     pub(crate) fn publish_removals(&self) {
         if !self.publishes_removals() {
             let state = self.lock();
@@ -219,7 +218,7 @@ impl Shard {
         }
     }
 
-    /// The earliest deadline, or `Tick::MAX`. Takes time proportional to the number of unordered entries near it.
+    /// The earliest deadline, or `Tick::MAX`. Searches all unordered entries near it.
     pub(crate) fn first_deadline(&self) -> Tick {
         let state = self.lock();
         state.wheel.first().and_then(|key| state.wheel.deadline(key)).unwrap_or(Tick::MAX)
@@ -281,8 +280,7 @@ impl Shard {
         self.lock().wheel.skip_to(tick);
     }
 
-    /// Takes no more entries, and wakes the present ones, whose next poll finds that the timer has ended. Returns their
-    /// number.
+    /// Takes no more entries, wakes the present ones, and returns their number.
     pub(crate) fn close(&self) -> usize {
         let mut wakes = WakeList::default();
         let mut pending = 0;
