@@ -290,8 +290,8 @@ mod tests {
 
     use super::*;
 
-    /// A bug that this crate had: whoever registered or cancelled while a crowd fired waited for milliseconds: the turn
-    /// took the shard's lock again at once.
+    /// A bug that this crate had: during a burst, registering and cancelling waited for milliseconds, because the turn
+    /// took the shard's lock again immediately.
     #[test]
     fn whoever_waits_gets_it_from_one_that_takes_it_again_and_again() {
         let mutex = Arc::new(FairMutex::new(0));
