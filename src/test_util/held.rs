@@ -82,7 +82,7 @@ impl Schedule {
         if plan.is_open {
             self.clock.course.store(course.0.0, SeqCst);
             self.clock.shown.store(RUNS, SeqCst);
-            if plan.look_again() {
+            if plan.scan_again() {
                 plan.driver_is_wanted = true;
             } else {
                 self.call(plan, false);

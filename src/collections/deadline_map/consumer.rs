@@ -60,7 +60,7 @@ impl Consumer {
     #[cold]
     pub(super) fn put_off(&self, earliest: Tick) {
         let mut left = self.parker.lock();
-        if left.look_again() {
+        if left.scan_again() {
             return;
         }
         if let Some(sleep) = left.sleep.take_if(|sleep| sleep.end() < earliest) {
@@ -74,7 +74,7 @@ impl Consumer {
         let mut left = self.parker.lock();
         let before = left.waker.replace(waker);
         let sleep = left.sleep.take();
-        left.look();
+        left.scan();
         drop(left);
         drop(before);
         sleep
