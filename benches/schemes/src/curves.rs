@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use tools::chart::{self, Axis, Panel};
 use tools::{median, table};
 
-use crate::population::{LONGEST, MEAN, Population, Shape, exponential, uniform};
+use crate::population::{LONGEST, MEAN, Population};
 use crate::schemes::{
     HashedSorted, HashedUnsorted, Hierarchical, Ordered, Scheme, SimpleWheel, Tree, Unordered, Wheel,
 };
 
 const OPERATIONS: [&str; 3] = ["start", "stop", "per tick"];
-const SHAPES: [(&str, Shape); 2] = [("exponential", exponential), ("uniform", uniform)];
 
 /// The ticks per sample. The hierarchical wheels' third-level slots are this far apart, so each sample contains its
 /// share of expensive ticks.
@@ -25,7 +24,7 @@ type Sample = [f64; 3];
 struct Contender {
     name: &'static str,
     largest: u32,
-    measure: fn(u32, Shape, u64, Duration) -> Vec<Sample>,
+    measure: fn(u32, u64, Duration) -> Vec<Sample>,
 }
 
 const fn contender<S: Scheme>() -> Contender {
@@ -44,9 +43,8 @@ const CONTENDERS: [Contender; 8] = [
     contender::<Wheel<u32>>(),
 ];
 
-/// One scheme with one distribution of intervals.
+/// The costs of one scheme.
 pub(crate) struct Curve {
-    shape: (&'static str, Shape),
     scheme: Contender,
     /// By size; empty if the population is too large for the scheme.
     samples: Vec<Vec<Sample>>,
@@ -62,22 +60,20 @@ impl Curve {
 
 /// Measures every curve for `time` per point and pass. With several passes, a slow phase of the machine affects all
 /// schemes alike.
-pub(crate) fn measure(sizes: &[u32], passes: u64, time: Duration) -> Vec<Curve> {
-    let empty = vec![Vec::new(); sizes.len()];
-    let of_shape = |shape| CONTENDERS.map(|scheme| Curve { shape, scheme, samples: empty.clone() });
-    let mut curves: Vec<Curve> = SHAPES.into_iter().flat_map(of_shape).collect();
+pub(crate) fn measure(sizes: &[u32], passes: u64, time: Duration) -> [Curve; 8] {
+    let mut curves = CONTENDERS.map(|scheme| Curve { scheme, samples: vec![Vec::new(); sizes.len()] });
     for seed in 0..passes {
-        for Curve { shape, scheme, samples } in &mut curves {
+        for Curve { scheme, samples } in &mut curves {
             for (samples, &size) in samples.iter_mut().zip(sizes).filter(|(_, size)| **size <= scheme.largest) {
-                samples.extend((scheme.measure)(size, shape.1, seed, time));
+                samples.extend((scheme.measure)(size, seed, time));
             }
         }
     }
     curves
 }
 
-fn measure_one<S: Scheme>(size: u32, shape: Shape, seed: u64, time: Duration) -> Vec<Sample> {
-    let mut population = Population::<S>::new(size, shape, seed);
+fn measure_one<S: Scheme>(size: u32, seed: u64, time: Duration) -> Vec<Sample> {
+    let mut population = Population::<S>::new(size, seed);
     let end = Instant::now() + time;
     let mut samples = vec![turn(&mut population, end)];
     while Instant::now() < end {
@@ -121,26 +117,22 @@ fn turn<S: Scheme>(population: &mut Population<S>, end: Instant) -> Sample {
 
 pub(crate) fn tables(curves: &[Curve], sizes: &[u32]) -> String {
     let mut out = String::new();
-    for curves in curves.chunks(CONTENDERS.len()) {
-        for (operation, name) in OPERATIONS.iter().enumerate() {
-            let head: Vec<String> =
-                [format!("{name}, ns")].into_iter().chain(sizes.iter().map(ToString::to_string)).collect();
-            let row = |curve: &Curve| {
-                let costs = curve.costs(operation).map(|cost| cost.map_or("-".to_owned(), short));
-                [curve.scheme.name.to_owned()].into_iter().chain(costs).collect()
-            };
-            let rows: Vec<Vec<String>> = curves.iter().map(row).collect();
-            let shape = curves[0].shape.0;
-            let _ = writeln!(out, "\n{shape} intervals, mean {MEAN} ticks, by the number of timers");
-            let _ = writeln!(out, "{}", table(&head, &rows));
-        }
+    for (operation, name) in OPERATIONS.iter().enumerate() {
+        let head: Vec<String> =
+            [format!("{name}, ns")].into_iter().chain(sizes.iter().map(ToString::to_string)).collect();
+        let row = |curve: &Curve| {
+            let costs = curve.costs(operation).map(|cost| cost.map_or("-".to_owned(), short));
+            [curve.scheme.name.to_owned()].into_iter().chain(costs).collect()
+        };
+        let rows: Vec<Vec<String>> = curves.iter().map(row).collect();
+        let _ = writeln!(out, "\nexponential intervals, mean {MEAN} ticks, by the number of timers");
+        let _ = writeln!(out, "{}", table(&head, &rows));
     }
     out
 }
 
-/// The curves of the first shape as SVG: a panel for each operation, both axes logarithmic.
+/// The curves as SVG: a panel for each operation, both axes logarithmic.
 pub(crate) fn draw(curves: &[Curve], sizes: &[u32], machine: &str) -> String {
-    let curves = &curves[..CONTENDERS.len()];
     let points = |curve: &Curve, operation| {
         let points = sizes.iter().zip(curve.costs(operation));
         points.filter_map(|(&size, cost)| Some((f64::from(size).log10(), cost?.log10()))).collect()
@@ -152,7 +144,7 @@ pub(crate) fn draw(curves: &[Curve], sizes: &[u32], machine: &str) -> String {
     };
     let label = |power| short(10_f64.powf(power));
     let axes = [&Axis { range: 1.0..5.0, label }, &Axis { range: -1.0..6.0, label }];
-    let title = format!("Nanoseconds against pending timers; {} intervals, mean {MEAN} ticks", curves[0].shape.0);
+    let title = format!("Nanoseconds against pending timers; exponential intervals, mean {MEAN} ticks");
     let names = CONTENDERS.map(|scheme| scheme.name);
     chart::curves([&title, machine], &names, &[0, 1, 2].map(panel), axes, OPERATIONS.len(), false)
 }

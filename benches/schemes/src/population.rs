@@ -25,35 +25,14 @@ fn timed(work: impl FnOnce()) -> Duration {
     begin.elapsed().saturating_sub(*CLOCK)
 }
 
-/// A distribution of intervals with a mean of 1.
-pub(crate) type Shape = fn(&mut Rng) -> f64;
-
-pub(crate) fn exponential(random: &mut Rng) -> f64 {
-    -(1.0 - random.f64()).ln()
-}
-
-pub(crate) fn uniform(random: &mut Rng) -> f64 {
-    2.0 * (1.0 - random.f64())
-}
-
-/// An interval in ticks.
-fn interval(shape: Shape, random: &mut Rng) -> u32 {
-    ((shape(random) * f64::from(MEAN)).ceil() as u32).clamp(1, LONGEST)
-}
-
-/// The time left of a timer that was started some time ago, and has neither fired nor been stopped since.
-fn remaining(shape: Shape, random: &mut Rng) -> u32 {
-    loop {
-        let (age, whole) = (random.u32(..=LONGEST), interval(shape, random));
-        if whole > age && interval(exponential, random) > age {
-            return whole - age;
-        }
-    }
+/// An interval, exponentially distributed. That distribution has no memory, so the remaining time of a timer that was
+/// started earlier is distributed in the same way.
+fn interval(random: &mut Rng) -> u32 {
+    ((-f64::from(MEAN) * (1.0 - random.f64()).ln()).ceil() as u32).clamp(1, LONGEST)
 }
 
 pub(crate) struct Population<S: Scheme> {
     scheme: S,
-    shape: Shape,
     random: Rng,
     /// By id; `None` if the timer is not pending.
     handles: Vec<Option<S::Handle>>,
@@ -65,14 +44,13 @@ pub(crate) struct Population<S: Scheme> {
 impl<S: Scheme> Population<S> {
     /// A population in its steady state. Each of its timers has been replaced at random, which leaves them in memory as
     /// after a long run.
-    pub(crate) fn new(size: u32, shape: Shape, seed: u64) -> Self {
+    pub(crate) fn new(size: u32, seed: u64) -> Self {
         let (handles, spare, fired) = (Vec::new(), Vec::new(), Vec::new());
-        let mut population =
-            Population { scheme: S::default(), shape, random: Rng::with_seed(seed), handles, spare, fired };
-        population.start_with(size, remaining);
+        let mut population = Population { scheme: S::default(), random: Rng::with_seed(seed), handles, spare, fired };
+        population.start(size);
         for _ in 0..size {
             population.stop(1);
-            population.start_with(1, remaining);
+            population.start(1);
         }
         population
     }
@@ -84,17 +62,13 @@ impl<S: Scheme> Population<S> {
 
     /// Starts timers and returns how long that took.
     pub(crate) fn start(&mut self, count: u32) -> Duration {
-        self.start_with(count, interval)
-    }
-
-    fn start_with(&mut self, count: u32, interval: fn(Shape, &mut Rng) -> u32) -> Duration {
         let mut to_start = Vec::with_capacity(count as usize);
         for _ in 0..count {
             let id = self.spare.pop().unwrap_or_else(|| {
                 self.handles.push(None);
                 self.handles.len() as u32 - 1
             });
-            to_start.push((interval(self.shape, &mut self.random), id));
+            to_start.push((interval(&mut self.random), id));
         }
         let mut started = Vec::with_capacity(count as usize);
         let took = timed(|| to_start.iter().for_each(|&(interval, id)| started.push(self.scheme.start(interval, id))));
