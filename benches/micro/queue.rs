@@ -83,7 +83,7 @@ macro_rules! queue {
                 let expire = async move {
                     let mut queue = DelayQueue::new();
                     // None is due before all are inserted.
-                    let start = Instant::now() + Duration::from_millis(20) + Duration::from_nanos(size * 1_000);
+                    let start = Instant::now() + Duration::from_millis(50) + Duration::from_nanos(size * 1_000);
                     for i in 0..size {
                         let deadline = start + Duration::from_nanos((i * step) % size * (SPAN / size));
                         queue.insert_at(i, deadline.into());
