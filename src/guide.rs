@@ -1,25 +1,17 @@
 //! How to use this crate, how to tune it, and how it works.
+//!
+//! [cookbook]: self::cookbook
+//! [ecosystem]: self::ecosystem
+//! [migrating]: self::migrating
+#![cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
+//!
 #![doc = include_str!("../docs/guide.md")]
 //!
-//! # See also
-//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`drop_in`]: tests of crates that moved. [`whole_graph`]:
-//!   moving dependencies. [`cookbook`]: recipes. [`ecosystem`]: other crates.
-#![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
-//! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-//!   [`Sleep::reset_at`](crate::Sleep::reset_at).
-//! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
-//! - Deadlines: [`Deadline`](crate::Deadline), [`DeadlineExceeded`](crate::DeadlineExceeded). Connections:
-//!   [`TimeoutStream`](crate::io::TimeoutStream).
-//! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
-//!   [`MissedTickBehavior`](crate::MissedTickBehavior).
-//! - Other clocks: [`boot`](crate::boot), [`wall`](crate::wall). Streams: [`StreamExt`](crate::StreamExt).
-//! - Queues: [`DelayQueue`](crate::DelayQueue). Keyed deadlines: [`DeadlineMap`](crate::DeadlineMap),
-//!   [`Expirations`](crate::Expirations).
-//! - Tuning: [`Builder`](crate::timer::Builder), [`Alarm`](crate::timer::Alarm), [`Metrics`](crate::timer::Metrics),
-//!   [`Timer::try_sleep`](crate::Timer::try_sleep).
-//! - The wheel: [`wheel`](crate::wheel).
+//! The tests of published crates: [before and after](self::drop_in). Moving dependencies, too:
+//! [the whole graph](self::whole_graph).
 //!
 //! This module exists only in the documentation. It has no items for programs to use.
+// The first definition of a link wins: the page's own are for code hosts.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
 ///
