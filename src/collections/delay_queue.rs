@@ -133,14 +133,12 @@ pub struct DelayQueue<T> {
     sleep: LazySleep,
     /// The time at which a poll last read the clock; tick 0 before the first.
     now: Tick,
-    /// The number of entries returned since then.
+    /// How many entries were returned since then.
     handed_out: u32,
-    /// The number of entries that have expired.
     expired: u64,
-    /// The number of key numbers skipped because other queues have them. The wheel counts them as entries.
+    /// How many key numbers were skipped because other queues have them. The wheel counts them as entries.
     skipped: u64,
-    /// The number of entries that the user has reserved space for. The wheel allocates bit by bit, as they are
-    /// inserted.
+    /// How many entries the user has reserved space for. The wheel allocates as they are inserted.
     reserved: usize,
     /// Whether the last poll was pending or found the queue empty, and the poller was not woken since.
     waits: bool,
@@ -430,7 +428,6 @@ impl<T> DelayQueue<T> {
         self.reset_at_tick(key, clock::tick_of(when))
     }
 
-    /// Returns `false` if the key is invalid.
     #[inline]
     fn reset_at_tick(&mut self, key: &Key, deadline: Tick) -> bool {
         let deadline = self.behind_what_is_due(deadline);
@@ -479,11 +476,11 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes all entries, due or not, and returns them with their deadlines and keys, in the order in which they
-    /// would have come out. Use this to stop early and still handle the remaining entries.
+    /// Removes all entries, due or not, and returns them in the order in which they would have come out. Use this to
+    /// stop early and still handle the remaining entries.
     ///
-    /// The queue is empty when this returns, and you can fill it again while you iterate. Dropping the iterator drops
-    /// the entries that are left in it.
+    /// The queue is empty when this returns, and you can refill it while you iterate. Dropping the iterator drops the
+    /// entries left in it.
     ///
     /// # Examples
     ///
@@ -566,8 +563,8 @@ impl<T> DelayQueue<T> {
 impl<T> DelayQueue<T> {
     /// Gives up reserved space, and frees all memory if the queue is empty.
     ///
-    /// A queue that shrinks also frees memory by itself. Entries do not move, because a key names the place of its
-    /// entry, so some memory stays allocated next to scattered entries.
+    /// A queue that shrinks also frees memory by itself. Entries never move, so some memory stays allocated next to
+    /// scattered ones.
     ///
     /// # Examples
     ///
@@ -615,8 +612,8 @@ impl<T> DelayQueue<T> {
 
     /// Raises the [`capacity`](DelayQueue::capacity) to fit `additional` more entries, as in tokio-util.
     ///
-    /// This only sets a number. The queue allocates memory for 128 entries at a time as you insert them, and growing
-    /// copies no entries, so reserving makes nothing faster.
+    /// This only sets a number, and makes nothing faster: the queue allocates memory for 128 entries at a time, and
+    /// growing copies none.
     ///
     /// # Panics
     ///
@@ -685,7 +682,6 @@ impl<T> DelayQueue<T> {
         polled
     }
 
-    /// Shows the counters to reporters, with `pending` entries left.
     #[cfg(feature = "metrics")]
     fn publish(&self, pending: usize) {
         if let Some(publisher) = &self.publisher {
@@ -771,7 +767,6 @@ impl<T> DelayQueue<T> {
         if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
     }
 
-    /// Reads the clock.
     fn look(&mut self) {
         self.now = self.now.max(self.sleep.now());
         self.handed_out = 0;
@@ -795,7 +790,6 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The queue has become empty.
     fn end_wait(&mut self) {
         self.sleep.stop();
         self.wake_poller();

@@ -39,7 +39,6 @@ pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Rec
 
 struct GiveUp {
     given_up: Option<oneshot::Sender<()>>,
-    /// The time before the check.
     now: Option<Tick>,
 }
 

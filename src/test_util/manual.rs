@@ -257,7 +257,6 @@ impl ManualClock {
         }
     }
 
-    /// Where tests called `hold`.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
         self.inner.lock().holds.clone()
     }
@@ -300,7 +299,6 @@ impl ManualClock {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
 
-    /// Advances the clock, and fires the timers due on the way.
     pub(super) fn advance_by(&self, duration: Duration, by: By) {
         let target = self.after(duration);
         while self.move_to_next(target, by) {}

@@ -18,7 +18,6 @@ use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
 use crate::wheel::Tick;
 
-/// The most timers that a list names.
 const NAMED: usize = 20;
 
 /// A timer that waits, as listed by [`pending`](pending()).
@@ -236,7 +235,6 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
     found
 }
 
-/// One line per timer, up to `NAMED`.
 pub(super) fn list(pending: &[Pending]) -> String {
     let mut text = String::new();
     for timer in pending.iter().take(NAMED) {
@@ -257,7 +255,6 @@ static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mu
 /// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
-/// A timer was registered.
 #[inline]
 pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: TimerKind) {
     if any_is_held() {
@@ -265,7 +262,6 @@ pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location
     }
 }
 
-/// A timer fired or was cancelled.
 #[inline]
 pub(crate) fn waits_no_more(shard: usize, key: Key) {
     if any_is_held() {

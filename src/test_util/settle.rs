@@ -167,7 +167,6 @@ impl Settle {
         settle
     }
 
-    /// Waits until the runtime is idle.
     async fn wait(&self) {
         let watch = self.settles.watch.clone();
         let (idle, is_idle) = oneshot::channel();

@@ -19,7 +19,6 @@ use crate::test_util::pending::{self, Pending};
 /// Nothing may happen for this long, in real time, before it is reported.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a thread does when the runtime is idle.
 pub(super) trait Action: Send + 'static {
     /// Whether this settles a test. Any other action waits until no test settles.
     const SETTLES: bool = false;
@@ -28,7 +27,6 @@ pub(super) trait Action: Send + 'static {
     /// keeps waking the runtime.
     const IS_PATIENT: bool = true;
 
-    /// Called before each check of the runtime.
     fn state(&mut self, watch: &Watch) -> State;
 
     /// The runtime is idle. Returns whether this acted.
@@ -43,7 +41,6 @@ pub(super) trait Action: Send + 'static {
     }
 }
 
-/// What an action has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Act when the runtime is idle.

@@ -122,8 +122,8 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
     /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
-    /// deadline beyond the end of the lifetime is moved forward to that end: [`touch`](DeadlineMap::touch) and the
-    /// others still succeed. [`remaining`](DeadlineMap::remaining) reports the earlier of the two.
+    /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
+    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
     ///
     /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes 8 to 16 bytes per
     /// entry.
@@ -153,7 +153,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Names the map in its errors, its `Debug` output and its metrics. Names need not be unique.
+    /// Names the map in its errors, its `Debug` output and exported metrics. Names need not be unique.
     ///
     /// # Examples
     ///

@@ -28,7 +28,6 @@ pub(super) struct Consumer {
     pub(super) publisher: OnceLock<Publisher>,
 }
 
-/// Stored by the consumer between polls.
 struct Left {
     waker: Option<Waker>,
     sleep: Option<LazySleep>,

@@ -75,7 +75,6 @@ pub struct Expirations<K, V> {
     is_exact: bool,
 }
 
-/// The result of checking the shards.
 enum Look<T> {
     Due(T),
     /// Nothing is due before this tick; `Tick::MAX` if there are no entries.

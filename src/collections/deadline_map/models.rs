@@ -40,12 +40,10 @@ impl Map {
         assert_eq!((self.shared.consumer.next_wake(), self.timer().earliest()), (deadline, deadline));
     }
 
-    /// Keys of a shard.
     fn keys(&self, shard: usize) -> impl Iterator<Item = u64> {
         (0..1000).filter(move |key| self.shared.number_of(self.hash(key)) == shard)
     }
 
-    /// A key of a shard.
     fn key(&self, shard: usize) -> u64 {
         self.keys(shard).next().expect("one in two keys does")
     }
@@ -70,11 +68,9 @@ impl Map {
     }
 }
 
-/// The consumer's task.
 struct Task {
     expirations: Expirations<u64, ()>,
     woken: Arc<Woken>,
-    /// The keys that came out.
     taken: Vec<u64>,
     /// Whether the stream has ended.
     done: bool,

@@ -54,7 +54,7 @@ const SHARD_BITS_FROM: u32 = 32;
 /// Shared by the handles of a map and its stream. A shard that never had an entry takes 24 bytes.
 pub(super) struct Shared<K, V> {
     /// The tick at which each shard next has work; `Tick::MAX` if it has no entries.
-    // An array of its own, so that the consumer reads few cache lines, apart from the data that each operation reads.
+    // Apart from the data that each operation reads, so that the consumer reads few cache lines.
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
@@ -62,7 +62,7 @@ pub(super) struct Shared<K, V> {
     max_lifetime: Option<Duration>,
     pub(super) consumer: Consumer,
     pub(super) name: Option<&'static str>,
-    /// The timer the stream waits on, and whose clock the map reads, instead of the current runtime's.
+    /// The stream waits on it, and the map reads its clock.
     pub(super) timer: Option<Timer>,
     /// The line that created the map.
     made: &'static Location<'static>,
@@ -72,7 +72,6 @@ pub(super) struct Shared<K, V> {
 
 type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
 
-/// One shard of a map.
 pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
     next: &'a Next,
@@ -135,12 +134,10 @@ impl<K, V> Shared<K, V> {
         ptr::from_ref(self).addr()
     }
 
-    /// Whether no handle is left.
     pub(super) fn is_closed(&self) -> bool {
         self.handles.load(SeqCst) == 0
     }
 
-    /// The shard that a hash selects.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
         let number = self.number_of(hash);
@@ -156,7 +153,7 @@ impl<K, V> Shared<K, V> {
         self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
     }
 
-    /// Moves all timers to the deadlines that were only written to their entries.
+    /// Lets all timers follow deadlines that were only written to their entries.
     pub(super) fn move_timers(&self) {
         for shard in self.iter() {
             let Some(mut guard) = shard.lock() else { continue };
@@ -230,7 +227,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         self.lock().map_or(0, |state| state.len())
     }
 
-    /// Adds the shard's counters.
     pub(super) fn count(&self, metrics: &mut Metrics) {
         let Some(state) = self.lock() else { return };
         metrics.inserted += state.inserted;
@@ -302,8 +298,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(entry.value)
     }
 
-    /// Runs `code` on an entry that is live at `now`, then sets its deadline if there is one. If `code` is the user's,
-    /// `METHOD` says for which method: see [`CODE_OF`].
+    /// Runs `code` on an entry that is live at `now`, then sets the deadline, if any. If `code` is the user's, `METHOD`
+    /// says for which method: see [`CODE_OF`].
     // A constant, so the check is free.
     #[inline]
     pub(super) fn visit<const METHOD: usize, Q, R>(
@@ -365,7 +361,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// Removes everything, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
         self.map.capacity.give(guard.len());
@@ -463,7 +458,6 @@ thread_local! {
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While this lives, the thread runs a closure for a map.
 struct Inside {
     outer: usize,
 }

@@ -1,7 +1,7 @@
 //! The data behind the lock of a shard: a hash table of entries, and the timers that say which is due first.
 //!
-//! A few entries have no timers: the table is searched. A wheel allocates 12 kilobytes for its first entry, there may
-//! be a map per connection, and searching a few entries is no slower.
+//! A shard with few entries has no timers: searching it is no slower. A wheel allocates 12 kilobytes for its first
+//! entry, and there may be a map per connection.
 //
 // The invariants are those of `shard.rs`.
 
@@ -94,7 +94,6 @@ impl Ends {
         self.0.get(entry.timer.place() as usize).map_or(deadline, |&end| deadline.min(end))
     }
 
-    /// Sets the end of an entry's lifetime.
     #[inline]
     pub(super) fn set<K, V>(&mut self, entry: &Entry<K, V>, end: Tick) {
         if end < Tick::MAX {
@@ -176,7 +175,6 @@ impl<K, V> MapState<K, V> {
         self.timers = Some(wheel);
     }
 
-    /// Frees memory after an entry was removed.
     #[inline]
     pub(super) fn shrink(&mut self) {
         if self.table.capacity() >= ROOMY && self.table.len() < self.table.capacity() / 8 {
@@ -256,7 +254,6 @@ impl<K, V> Entry<K, V> {
         self.deadline <= now
     }
 
-    /// The time until the entry expires.
     #[inline]
     pub(super) fn remaining(&self, now: Tick) -> Duration {
         clock::duration_of(self.deadline - now)
@@ -283,7 +280,6 @@ impl<K, V> Entry<K, V> {
         is_later
     }
 
-    /// Removes the timer of an entry that was removed.
     #[inline]
     pub(super) fn remove_timer(&self, timers: &mut Deadlines) {
         if let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) {

@@ -44,7 +44,6 @@ const ROUNDS: u32 = 2;
 /// How long a round trip may take before the check is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
-/// Counts of what has run in a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
     /// How often workers parked and unparked, how often the bubble's future began to run, and how often a thread that
@@ -68,7 +67,6 @@ impl Watch {
         })
     }
 
-    /// How often each worker has parked and unparked.
     fn parks(&self) -> impl Iterator<Item = u64> {
         (0..self.metrics.num_workers()).map(|worker| waits::parks(&self.metrics, worker))
     }
@@ -195,7 +193,6 @@ pub(crate) struct Nap {
 impl Nap {
     /// How long to spin. Yielding instead would give a busy machine a whole time slice.
     const EAGER: Duration = Duration::from_micros(50);
-    /// The longest sleep between checks.
     const LONGEST: Duration = Duration::from_millis(1);
 
     pub(crate) fn new() -> Nap {

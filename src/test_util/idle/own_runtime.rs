@@ -25,9 +25,7 @@ use crate::util::sync::Counter;
 /// Marks a future that has ended, instead of the number of its last poll.
 const ENDED: u64 = u64::MAX / 2;
 
-/// What a bubble knows of its runtime.
 pub(crate) struct OwnRuntime {
-    /// Wakes the thread that blocks on the future.
     waker: Waker,
     /// How often the future was woken or polled.
     begins: Counter,
@@ -63,7 +61,6 @@ impl OwnThreads {
         OwnThreads { live, workers, spawned }
     }
 
-    /// Where the tasks were spawned that are `meant`.
     pub(crate) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
         lock(&self.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
     }

@@ -123,7 +123,6 @@ impl Watch {
         watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
     }
 
-    /// The watch over the current runtime, if it exists already.
     pub(crate) fn existing() -> Option<Arc<Watch>> {
         Watch::find(Handle::try_current().ok()?.id())
     }
@@ -150,7 +149,6 @@ impl Watch {
         Watch::existing()?.clock()
     }
 
-    /// The clock, if it is paused and ours.
     pub(crate) fn clock(&self) -> Option<ManualClock> {
         match &*self.time() {
             Some(Time::Paused(clock)) => Some(clock.clone()),
