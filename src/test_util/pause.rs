@@ -2,7 +2,7 @@
 //!
 //! Tokio can pause only the clock of a current-thread runtime. On any other runtime, paused timers follow a manual
 //! clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow the
-//! system's clock, at the difference that the two then had.
+//! system's clock again, offset by the difference at that moment.
 //
 // Invariants
 // 1. A runtime's time never goes back.

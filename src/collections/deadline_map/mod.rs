@@ -126,9 +126,9 @@ const DISCARDED: usize = 2;
 /// Keys are hashed, and keys and values are dropped, outside the map's locks. `Hash` and `Drop` may therefore use the
 /// map, and may panic.
 ///
-/// Closures that you pass run under the lock of a shard, and so does `Clone` in [`get`](DeadlineMap::get): keep them
-/// short. They may use other maps. A call that locks the same map panics, whatever the key, instead of deadlocking. If
-/// a closure panics, the map stays intact and keeps the entry.
+/// Closures that you pass run under the lock of a shard, including the drops in them, and so does `Clone` in
+/// [`get`](DeadlineMap::get): keep them short. They may use other maps. A call that locks the same map panics, whatever
+/// the key, instead of deadlocking. If a closure panics, the map stays intact and keeps the entry.
 ///
 /// `Eq` and `Borrow` of keys run under a lock too. They may panic, but must not use the same map: that can deadlock.
 ///
