@@ -103,10 +103,6 @@ impl ManualClock {
 }
 
 /// Advances `clock` whenever `watch` finds its runtime idle after a `grace` in which nothing ran.
-///
-/// # Panics
-///
-/// If the system refuses a thread.
 #[track_caller]
 pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
     WhenIdle { grace, ..WhenIdle::new(watch, Advance::new(clock)) }.start();

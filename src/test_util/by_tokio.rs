@@ -193,10 +193,6 @@ impl Action for TakeStep {
 }
 
 /// Pauses the clock of the current runtime. A thread moves it after nothing has run for the `grace`.
-///
-/// # Panics
-///
-/// If it is already paused, outside a runtime, or if the system refuses a thread.
 #[track_caller]
 pub(super) fn pause(grace: Duration) {
     let watch = Watch::of(&Handle::current());
@@ -242,10 +238,6 @@ impl Action for MoveOn {
 
 /// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
 /// `false` if there is none.
-///
-/// # Panics
-///
-/// If the clock is not paused.
 pub(super) fn move_to_next(target: Tick) -> bool {
     fire_next(target, |by| {
         move_by(by);
@@ -272,20 +264,12 @@ fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
 }
 
 /// Moves the clock, and lets other tasks run.
-///
-/// # Panics
-///
-/// If the clock is not paused.
 pub(super) async fn move_to(target: Tick) {
     look_at_the_clock();
     tokio::time::advance(instant_of(target) - Instant::now()).await;
 }
 
 /// Moves the clock without letting other tasks run.
-///
-/// # Panics
-///
-/// If it is not paused.
 fn move_by(by: Ticks) {
     // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));

@@ -25,10 +25,6 @@ use crate::wheel::Tick;
 
 /// Gives up the current runtime once nothing has run for `patience` and nothing can run any more. The receiver then
 /// gets a message. The checking thread ends when the receiver is dropped.
-///
-/// # Panics
-///
-/// If the system refuses a thread.
 pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
     let watch = Watch::of(&Handle::current());
     let (sender, given_up) = oneshot::channel();

@@ -83,7 +83,7 @@
 //! Blocking work that holds the clock must not wait for time to pass: it would wait forever.
 //!
 //! The table is the same on every system, with one exception: the thread in `block_on` of a multi-thread runtime that
-//! you built. A bubble avoids it, and so does a test whose body is spawned and awaited.
+//! you built. To avoid it, use a bubble, or spawn the body of the test and await it.
 //!
 //! - On Linux, the clock asks the system what that thread is doing. While it computes, time stands still. If it blocks
 //!   in a system call, time stands still for up to 100 ms; for a lock or a channel, sometimes less.
@@ -166,9 +166,8 @@ pub use crate::seam::TimerKind;
 /// From then on the clock moves with [`advance`], and by itself to the next deadline whenever the runtime is idle. See
 /// [how a paused clock moves](self#how-a-paused-clock-moves) and [what holds it](self#what-holds-a-paused-clock).
 ///
-/// On a current-thread runtime, this pauses tokio's clock, which the timers of both crates follow. Tokio cannot pause a
-/// multi-thread runtime. There, this crate's timers and [`Instant::now`](crate::Instant::now) follow the paused clock,
-/// and tokio's timers take real time.
+/// On a current-thread runtime this pauses tokio's clock, so tokio's timers follow too. On a multi-thread runtime only
+/// this crate's timers and [`Instant::now`](crate::Instant::now) do.
 ///
 /// # Panics
 ///
@@ -301,7 +300,7 @@ pub fn hold() -> Hold {
 /// Work that is aborted before it begins never runs. Work that has begun continues and holds the clock until it ends,
 /// even if its handle is dropped or aborted; an aborted handle reports it as cancelled.
 ///
-/// In a [`bubble`](bubble()), tokio's own function holds the clock too. The work must not wait for time to pass.
+/// The work must not wait for time to pass. In a [`bubble`](bubble()), tokio's own function does the same.
 ///
 /// # Panics
 ///

@@ -66,9 +66,7 @@ pub(super) struct WhenIdle<A> {
 }
 
 impl<A: Action> WhenIdle<A> {
-    /// # Panics
-    ///
-    /// As [`Watch::assert_it_counts`] does.
+    /// Panics as [`Watch::assert_it_counts`] does.
     #[track_caller]
     pub(super) fn new(watch: Arc<Watch>, action: A) -> WhenIdle<A> {
         Watch::assert_it_counts();
@@ -77,10 +75,6 @@ impl<A: Action> WhenIdle<A> {
     }
 
     /// Starts the thread, which ends when the action is over, or with the runtime.
-    ///
-    /// # Panics
-    ///
-    /// If the system refuses the thread.
     #[track_caller]
     pub(super) fn start(self) -> JoinHandle<()> {
         match thread::Builder::new().name("hairspring-clock".into()).spawn(move || self.run()) {

@@ -202,9 +202,6 @@ impl<K, V> LockedState<K, V> {
 
 impl<'a, K, V> MapShard<'a, K, V> {
     /// Returns `None` if the shard never had an entry.
-    ///
-    /// # Panics
-    /// If called by a closure that this map runs.
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
         check(self.map.id());
@@ -462,8 +459,7 @@ struct Inside {
     outer: usize,
 }
 
-/// # Panics
-/// If this thread runs a closure for this map.
+/// Panics if this thread runs a closure for this map.
 // Three instructions if no closure runs.
 #[inline]
 fn check(map: usize) {

@@ -175,10 +175,6 @@ impl Watch {
     }
 
     /// Wants something until the result is dropped.
-    ///
-    /// # Panics
-    ///
-    /// If tokio's clock is wanted, as [`Watch::assert_it_counts`] does.
     #[track_caller]
     pub(crate) fn want(self: &Arc<Self>, want: Want) -> Wanted {
         let wanted = (want, Location::caller());
@@ -217,9 +213,7 @@ impl Watch {
         (!is_held).then(code)
     }
 
-    /// # Panics
-    ///
-    /// If the processor has no 64-bit atomics: tokio counts nothing there.
+    /// Panics if the processor has no 64-bit atomics: tokio counts nothing there.
     #[track_caller]
     #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
     pub(crate) fn assert_it_counts() {
