@@ -234,8 +234,7 @@ impl<K, V, S> Builder<K, V, S> {
             return Err(BuildError::out_of_range("shards", wanted.shards, allowed));
         }
         if wanted.capacity == Some(0) {
-            let allowed = format!("must be from 1 to {}", usize::MAX);
-            return Err(BuildError::out_of_range("capacity", 0, allowed));
+            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
         }
         if let Some(lifetime @ Duration::ZERO) = wanted.max_lifetime {
             let allowed = "must be at least 1ns".to_owned();
