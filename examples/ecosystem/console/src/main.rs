@@ -1,4 +1,4 @@
-//! A program with timers to look at: a worker that sleeps, a report that ticks, and a request that is given up.
+//! Timers to watch in tokio-console: a sleep, an interval and a timeout, each in a loop.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg tokio_unstable" cargo run -p console
