@@ -1,10 +1,10 @@
-//! The command: which files it changes, what it says, and how it exits.
+//! The command: which files it changes, what it prints, and how it exits.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs, process};
 
-/// A folder of files, removed in the end.
+/// A folder of files, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
