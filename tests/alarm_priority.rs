@@ -65,6 +65,8 @@ fn may_be_raised() -> bool {
     thread::spawn(lower_and_raise).join().unwrap().is_ok()
 }
 
+/// A bug that this crate had: timers fired hundreds of milliseconds late if a background thread made the program's
+/// first timer: the alarm thread inherited its niceness and CPU affinity.
 // One test, as each part forks.
 #[test]
 fn the_threads_of_this_crate_do_not_stay_as_a_background_thread_was() {

@@ -57,6 +57,8 @@ fn everything_fires() {
     futures::executor::block_on(sleep(ms(2)));
 }
 
+/// A bug that this crate had: after a fork every sleep in the child hung: the child inherited the flag that the alarm
+/// thread was started, but not the thread.
 // One test, so that no other thread is in the midst of anything as the process is forked.
 #[test]
 fn what_a_process_does_with_timers_a_process_that_it_forks_off_can_do_too() {

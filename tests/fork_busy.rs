@@ -56,6 +56,8 @@ fn children_end_beside(busy: impl Fn() + Sync, child: impl Fn()) {
     assert!(hung < 2, "children hung");
 }
 
+/// A bug that this crate had: a child process hung if it was forked while other threads made timers: the locks that
+/// those threads held stayed locked in the child.
 #[test]
 fn a_child_forked_off_while_timers_are_made_and_dropped_sleeps() {
     futures::executor::block_on(sleep(ms(1)));

@@ -12,6 +12,8 @@ use hairspring::Timer;
 use hairspring::timer::Alarm;
 use rustix::process::{Signal, getpid, kill_process};
 
+/// A bug that this crate had: a child of a fork that registered with its parent's timer moved the parent's alarm: a
+/// `timerfd` is one file in both.
 #[test]
 fn a_child_that_registers_does_not_move_the_alarm_of_its_parent() {
     must_end(|| {

@@ -69,6 +69,8 @@ fn once() -> u8 {
     exit(0);
 }
 
+/// A bug that this crate had: a process hung that had the number of a dead ancestor: it took that one's alarm thread
+/// for its own.
 #[test]
 fn a_process_with_the_number_of_a_dead_ancestor_sleeps() {
     let may_choose = fs::read_to_string(LAST).and_then(|last| fs::write(LAST, last));

@@ -38,6 +38,7 @@ fn with_entries(shards: usize, count: u64) -> usize {
     bytes(fill).1
 }
 
+/// A bug that this crate had: an empty `DeadlineMap` took 94 kB on 2 processors: it allocated each shard in full.
 // One test, as the allocator counts what all threads take.
 #[test]
 fn what_holds_little_takes_little() {

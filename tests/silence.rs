@@ -48,6 +48,7 @@ async fn use_timers() {
     tokio::spawn(sleep(ms(1))).await.unwrap();
 }
 
+/// A bug that this crate had: on such a runtime, the message of a caught panic was printed.
 #[test]
 fn plain_timers_on_a_runtime_without_enable_time() {
     in_copy("plain_timers_on_a_runtime_without_enable_time", 0, || {

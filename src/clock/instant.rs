@@ -293,6 +293,8 @@ mod tests {
         assert!(!is_paused());
     }
 
+    /// A bug that this crate had: a paused clock was taken for the system's, if the thread was interrupted between two
+    /// readings while the system's came by, and a deadline was a millisecond late.
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
         if !seam::IS_ON {

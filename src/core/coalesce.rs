@@ -84,6 +84,7 @@ mod tests {
         assert_eq!(turns, deadlines.into_iter().map(|deadline| (deadline, 1)).collect::<Vec<_>>());
     }
 
+    /// A bug that this crate had: dense timers took a turn each: 40 % of a core for 8,900 a second.
     #[test]
     fn dense_timers_wait_after_some_and_never_longer_than_they_may() {
         let deadlines = (START..).step_by(100).take(1_000);

@@ -404,6 +404,8 @@ mod tests {
         source::any_is_held() || remembered().is_some_and(|known| known.right_for == RightFor::Thread)
     }
 
+    /// A bug that this crate had: installing a timer made the workers of all runtimes forget theirs; after four times
+    /// they asked tokio on every use.
     #[test]
     fn a_worker_forgets_its_shard_only_when_its_own_runtime_gets_another_timer() {
         let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

@@ -202,6 +202,8 @@ mod tests {
         assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
     }
 
+    /// A bug that this crate had: a paused clock stopped without a word while a task blocked its worker: each look that
+    /// found the runtime busy began the patience anew.
     #[test]
     fn a_task_that_blocks_its_thread_is_reported_with_the_timers_that_wait() {
         for grace in [Duration::ZERO, SOON] {

@@ -298,6 +298,8 @@ mod tests {
 
     use super::*;
 
+    /// A bug that this crate had: whoever registered or cancelled while a crowd fired waited for milliseconds: the turn
+    /// took the shard's lock again at once.
     #[test]
     fn whoever_waits_gets_it_from_one_that_takes_it_again_and_again() {
         let mutex = Arc::new(FairMutex::new(0));

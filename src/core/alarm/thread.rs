@@ -548,6 +548,8 @@ mod tests {
         }
     }
 
+    /// A bug that this crate had: Windows took a wait of 50 days to be for ever, and ended short ones on its tick, 16
+    /// ms late.
     #[test]
     fn a_coarse_wait_ends_on_time_to_the_nanosecond_and_never_takes_50_days() {
         let day = Duration::from_secs(86_400);

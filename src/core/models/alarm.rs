@@ -168,6 +168,8 @@ fn an_interrupted_turn_against_the_alarm() {
     });
 }
 
+/// A bug that this crate had: a model failed about once in 80 runs on real threads: it did not wait for the alarm
+/// thread, which still held the driver's waker.
 #[test]
 fn shutdown_against_the_alarm() {
     check("shutdown against the alarm", || {

@@ -173,6 +173,7 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
 }
 
 /// Two threads may fire, a test that moves its clock and one more, and a third cancels. One of the three gets the entry.
+/// tokio 8252: a cancelled entry stays in the wheel.
 #[test]
 fn cancel_against_fire() {
     check("cancel against fire", || {
@@ -258,6 +259,7 @@ fn shutdown_against_the_drop_of_the_driver() {
     });
 }
 
+/// tokio 8252: a cancelled entry stays in the wheel.
 #[test]
 fn first_poll_against_shutdown() {
     check("first poll against shutdown", || {

@@ -121,6 +121,8 @@ mod tests {
 
     use super::*;
 
+    /// A bug that this crate had: where the thread in `block_on` is not seen, the clock of a bubble with several
+    /// workers moved between the wake-up of its future and the poll.
     #[test]
     fn a_future_runs_from_when_it_is_woken_until_it_waits_again() {
         let own = Arc::new(OwnRuntime::new(Waker::noop().clone(), None));

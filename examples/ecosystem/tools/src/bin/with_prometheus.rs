@@ -55,6 +55,7 @@ fn main() -> Result<()> {
         ("On time", "<= 1".to_owned()),
         ("Quantile", "> 0".to_owned()),
         ("Waiting", format!(">= {KEPT}")),
+        ("Refused", "== 0".to_owned()),
         ("Fired", "< 1".to_owned()),
         ("Turns", "> 0".to_owned()),
         ("Entries", format!(">= {SESSIONS}")),

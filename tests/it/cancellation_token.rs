@@ -1,0 +1,54 @@
+//! Futures that end when a token is cancelled: the methods that tokio-util's `FutureExt` has.
+
+use std::future::{pending, poll_fn, ready};
+use std::task::Poll;
+
+use crate::common::{ms, paused};
+use hairspring::{FutureExt, Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+#[test]
+fn a_future_ends_when_its_token_is_cancelled() {
+    paused().block_on(async {
+        let (token, start) = (CancellationToken::new(), Instant::now());
+        let canceller = token.clone();
+        let task = tokio::spawn(async move {
+            sleep(ms(30)).await;
+            canceller.cancel();
+        });
+        assert_eq!(sleep(ms(50)).with_cancellation_token(&token).await, None);
+        assert_eq!(start.elapsed(), ms(30));
+        task.await.unwrap();
+
+        let token = CancellationToken::new();
+        assert_eq!(sleep(ms(50)).with_cancellation_token(&token).await, Some(()));
+        assert_eq!(start.elapsed(), ms(80));
+    });
+}
+
+#[test]
+fn the_owned_form_can_be_spawned() {
+    paused().block_on(async {
+        let token = CancellationToken::new();
+        let task = tokio::spawn(pending::<()>().timeout(ms(50)).with_cancellation_token_owned(token.clone()));
+        sleep(ms(10)).await;
+        token.cancel();
+        assert_eq!(task.await.unwrap(), None);
+        assert_eq!(ready(7).with_cancellation_token_owned(CancellationToken::new()).await, Some(7));
+    });
+}
+
+/// As with tokio-util's.
+#[tokio::test]
+async fn a_token_that_was_cancelled_before_wins_and_one_cancelled_by_the_last_poll_loses() {
+    let token = CancellationToken::new();
+    token.cancel();
+    assert_eq!(ready(7).with_cancellation_token(&token).await, None);
+
+    let token = CancellationToken::new();
+    let both = poll_fn(|_| {
+        token.cancel();
+        Poll::Ready(7)
+    });
+    assert_eq!(both.with_cancellation_token(&token).await, Some(7));
+}

@@ -1,0 +1,430 @@
+//! A program that uses all of `tokio::time`, compiled twice: with tokio and with this crate in its `use` line. Both
+//! must do the same at the same times, except where the documentation lists a difference.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use crate::common::{must_end, paused};
+
+/// What happened in a program, and when.
+#[derive(Debug, PartialEq)]
+struct Log {
+    start: tokio::time::Instant,
+    lines: Vec<String>,
+}
+
+impl Log {
+    fn new() -> Log {
+        Log { start: tokio::time::Instant::now(), lines: Vec::new() }
+    }
+
+    /// Records an event with the time on tokio's clock, which both programs share.
+    fn note(&mut self, event: impl Into<String>) {
+        self.lines.push(format!("{:?} {}", self.start.elapsed(), event.into()));
+    }
+}
+
+/// The program. `time` is the crate in its `use` line.
+macro_rules! program {
+    () => {
+        use std::future::{IntoFuture, pending, poll_fn, ready};
+        use std::pin::Pin;
+        use std::task::Poll;
+        use std::time::Duration as StdDuration;
+
+        use time::error::{Elapsed, Error};
+        use time::{
+            Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at, sleep, sleep_until,
+            timeout, timeout_at,
+        };
+
+        use super::Log;
+
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+        fn ms(millis: u64) -> Duration {
+            Duration::from_millis(millis)
+        }
+
+        pub(super) async fn sleeps(log: &mut Log) {
+            let start = Instant::now();
+            sleep(ms(100)).await;
+            log.note("slept");
+            sleep_until(start + ms(250)).await;
+            log.note("slept until");
+            sleep_until(start).await;
+            sleep(StdDuration::ZERO).await;
+            sleep_until(start + ms(251)).await;
+            log.note("slept not at all, and until");
+
+            let early = sleep(ms(1_000));
+            sleep(ms(400)).await;
+            early.await;
+            log.note("counted from creation");
+
+            let mut boxed: Pin<Box<Sleep>> = Box::pin(sleep(ms(10)));
+            log.note(format!("{}", boxed.is_elapsed()));
+            boxed.as_mut().await;
+            log.note(format!("{}", boxed.is_elapsed()));
+            for after in [50, 10, 70] {
+                let deadline = Instant::now() + ms(after);
+                boxed.as_mut().reset(deadline);
+                log.note(format!("reset, {} {}", boxed.is_elapsed(), boxed.deadline() == deadline));
+                boxed.as_mut().await;
+                log.note("woken after a reset");
+            }
+
+            let mut polled: Pin<Box<Sleep>> = Box::pin(sleep(ms(20)));
+            let unpolled = sleep(ms(20));
+            let _ = poll_fn(|cx| Poll::Ready(polled.as_mut().poll(cx))).await;
+            sleep(ms(10)).await;
+            log.note(format!("waiting, {} {}", polled.is_elapsed(), unpolled.is_elapsed()));
+            sleep(ms(20)).await;
+            log.note(format!("woken, {} {}", polled.is_elapsed(), unpolled.is_elapsed()));
+            polled.as_mut().reset(Instant::now() + ms(10));
+            log.note(format!("reset, {}", polled.is_elapsed()));
+            sleep(ms(20)).await;
+            polled.await;
+
+            let pinned = sleep(ms(100));
+            tokio::pin!(pinned);
+            let mut ticks = 0;
+            loop {
+                tokio::select! {
+                    () = &mut pinned => break,
+                    () = sleep(ms(7)) => {
+                        ticks += 1;
+                        if ticks == 5 {
+                            let now = Instant::now();
+                            pinned.as_mut().reset(now + ms(30));
+                        }
+                    }
+                }
+            }
+            log.note(format!("selected after {ticks}"));
+        }
+
+        pub(super) async fn tasks(log: &mut Log) {
+            let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+            for index in 0..100_u64 {
+                let sender = sender.clone();
+                tokio::spawn(async move {
+                    sleep(ms(1 + index * 7_919 % 1_009)).await;
+                    let _ = sender.send(index);
+                    if index % 3 == 0 {
+                        sleep(ms(2_000 + index)).await;
+                        let _ = sender.send(index + 1_000);
+                    }
+                });
+            }
+            drop(sender);
+            while let Some(index) = received.recv().await {
+                log.note(format!("task {index}"));
+            }
+        }
+
+        struct Query;
+
+        impl IntoFuture for Query {
+            type Output = &'static str;
+            type IntoFuture = std::future::Ready<&'static str>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                ready("answer")
+            }
+        }
+
+        pub(super) async fn timeouts(log: &mut Log) {
+            let ended: Result<(), Elapsed> = timeout(ms(20), pending()).await;
+            log.note(format!("{ended:?} {}", ended.clone_error()));
+            let error = std::io::Error::from(ended.unwrap_err());
+            log.note(format!("{error} {:?}", error.kind()));
+            log.note(format!("{:?}", timeout(ms(20), sleep(ms(5))).await));
+            log.note(format!("{:?}", timeout(ms(5), sleep(ms(20))).await));
+            log.note(format!("{:?}", timeout(Duration::ZERO, ready(1)).await));
+            log.note(format!("{:?}", timeout(ms(1), Query).await));
+            let deadline = Instant::now() + ms(40);
+            log.note(format!("{:?}", timeout_at(deadline, Query).await));
+            log.note(format!("{:?}", timeout_at(deadline, pending::<()>()).await));
+            log.note(format!("{:?}", timeout_at(deadline, async { 3 }).await));
+
+            let mut limited: Timeout<Pin<Box<Sleep>>> = timeout(ms(50), Box::pin(sleep(ms(500))));
+            let soon = Instant::now() + ms(20);
+            limited.get_mut().as_mut().reset(soon);
+            log.note(format!("{}", limited.get_ref().deadline() == soon));
+            log.note(format!("{:?}", limited.await));
+            let inner = timeout(ms(5), Box::pin(sleep(ms(15)))).into_inner();
+            inner.await;
+            log.note("without its limit");
+            let nested = timeout(ms(30), timeout(ms(20), timeout(ms(10), pending::<()>())));
+            log.note(format!("{:?}", nested.await));
+        }
+
+        trait CloneError {
+            fn clone_error(&self) -> String;
+        }
+
+        impl CloneError for Result<(), Elapsed> {
+            fn clone_error(&self) -> String {
+                self.as_ref().unwrap_err().to_string()
+            }
+        }
+
+        pub(super) async fn intervals(log: &mut Log) {
+            log.note(format!("{:?}", MissedTickBehavior::default()));
+            for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip] {
+                let start = Instant::now();
+                let mut ticks: Interval = interval(ms(10));
+                ticks.set_missed_tick_behavior(behavior);
+                log.note(format!("{:?} {:?}", ticks.period(), ticks.missed_tick_behavior()));
+                for busy in [0, 5, 14, 15, 16, 35, 0, 0, 100, 1, 2, 3] {
+                    let scheduled = ticks.tick().await;
+                    log.note(format!("tick of {:?}", scheduled - start));
+                    tokio::time::advance(ms(busy)).await;
+                }
+                ticks.reset();
+                log.note(format!("{:?}", ticks.tick().await - start));
+                ticks.reset_immediately();
+                log.note(format!("{:?}", ticks.tick().await - start));
+                ticks.reset_after(ms(33));
+                log.note(format!("{:?}", poll_fn(|cx| ticks.poll_tick(cx)).await - start));
+                let next = Instant::now() + ms(44);
+                ticks.reset_at(next);
+                log.note(format!("{:?}", ticks.tick().await - start));
+                tokio::time::advance(ms(6 * 3_600_000 + 3)).await;
+                for _ in 0..5 {
+                    log.note(format!("{:?}", ticks.tick().await - start));
+                }
+            }
+            let mut ticks = interval_at(Instant::now() + ms(25), ms(50));
+            ticks.tick().await;
+            log.note("first");
+            ticks.tick().await;
+            log.note("second");
+            log.note(format!("{:?}", timeout(ms(20), ticks.tick()).await.is_err()));
+            ticks.tick().await;
+            log.note("third");
+        }
+
+        pub(super) async fn far_away(log: &mut Log) {
+            for long in [YEAR, 2 * YEAR, 3 * YEAR, 11 * YEAR] {
+                sleep(long).await;
+                log.note(format!("{long:?}"));
+            }
+            for less in 0..3 {
+                let long = Duration::MAX - Duration::from_nanos(less);
+                let forever = sleep(long);
+                tokio::pin!(forever);
+                log.note(format!("{:?}", timeout(YEAR, forever.as_mut()).await));
+                let now = Instant::now();
+                forever.as_mut().reset(now + ms(5));
+                forever.await;
+                log.note("back from the end of time");
+                log.note(format!("{:?}", timeout(long, sleep(YEAR)).await));
+                let mut ticks = interval(long);
+                ticks.tick().await;
+                log.note(format!("{:?}", timeout(YEAR, ticks.tick()).await.is_err()));
+                ticks.reset_after(long);
+                log.note(format!("{:?}", timeout(YEAR, ticks.tick()).await.is_err()));
+            }
+        }
+
+        pub(super) async fn a_paused_clock(log: &mut Log) {
+            let start = Instant::now();
+            for nanos in [1, 999, 123_456, 875_544, 1_000_000] {
+                tokio::time::advance(Duration::from_nanos(nanos)).await;
+                log.note(format!("{:?}", start.elapsed()));
+            }
+            let waits = tokio::spawn(sleep(ms(100)));
+            tokio::time::advance(ms(50)).await;
+            log.note(format!("{}", waits.is_finished()));
+            waits.await.unwrap();
+            log.note("the rest by itself");
+            let blocking = tokio::task::spawn_blocking(|| std::thread::sleep(ms(20)));
+            log.note(format!("{:?}", timeout(ms(1), blocking).await.is_ok()));
+            log.note("it stands still for what blocks");
+            let (sender, received) = tokio::sync::oneshot::channel();
+            tokio::spawn(async move {
+                sleep(ms(30)).await;
+                let _ = sender.send(());
+            });
+            log.note(format!("{:?}", timeout(ms(31), received).await.is_ok()));
+        }
+
+        pub(super) fn instants() -> Vec<String> {
+            let now = Instant::now();
+            let later = now + ms(5);
+            let mut moved = later;
+            moved += ms(3);
+            moved -= ms(1);
+            vec![
+                format!("{:?} {:?} {:?}", later - now, now - later, moved - now),
+                format!("{:?} {:?}", later.duration_since(now), now.duration_since(later)),
+                format!("{:?} {:?}", later.checked_duration_since(now), now.checked_duration_since(later)),
+                format!("{:?} {:?}", later.saturating_duration_since(now), now.saturating_duration_since(later)),
+                format!("{:?} {:?}", now.checked_add(ms(5)) == Some(later), now.checked_add(Duration::MAX)),
+                format!("{:?} {:?}", later.checked_sub(ms(5)) == Some(now), now.checked_sub(Duration::MAX)),
+                format!("{} {}", Instant::from_std(now.into_std()) == now, Instant::from(now.into_std()) == now),
+                format!("{} {}", std::time::Instant::from(now) == now.into_std(), later.elapsed() == Duration::ZERO),
+                format!("{:?} {:?}", now.cmp(&later), now.max(later) == later),
+                format!("{}", format!("{now:?}") == format!("{:?}", now.into_std())),
+                format!("{}", std::collections::HashSet::from([now, later, now]).len()),
+            ]
+        }
+
+        fn is_error<T: std::error::Error + Send + Sync + Copy + 'static>(_: &T) -> bool {
+            true
+        }
+
+        pub(super) fn errors() -> Vec<String> {
+            let errors = [Error::shutdown(), Error::at_capacity(), Error::invalid()];
+            let kind =
+                |error: Error| format!("{}{}{}", error.is_shutdown(), error.is_at_capacity(), error.is_invalid());
+            errors.iter().map(|error| format!("{} {}", kind(*error), is_error(error))).collect()
+        }
+
+        pub(super) async fn real_time() -> Vec<bool> {
+            let start = std::time::Instant::now();
+            let mut never_early = Vec::new();
+            sleep(ms(2)).await;
+            never_early.push(start.elapsed() >= ms(2));
+            sleep_until(Instant::from_std(start) + ms(4)).await;
+            never_early.push(start.elapsed() >= ms(4));
+            never_early.push(timeout(ms(2), pending::<()>()).await.is_err());
+            never_early.push(start.elapsed() >= ms(6));
+            never_early.push(timeout(YEAR, sleep(ms(1))).await.is_ok());
+            let mut ticks = interval(ms(1));
+            let first = ticks.tick().await;
+            never_early.push(ticks.tick().await == first + ms(1));
+            never_early.push(start.elapsed() >= ms(8));
+            tokio::task::spawn(async { tokio::join!(sleep(ms(1)), sleep(ms(2))) }).await.unwrap();
+            never_early.push(start.elapsed() >= ms(10));
+            never_early
+        }
+    };
+}
+
+mod theirs {
+    use tokio::time;
+    program!();
+}
+
+mod ours {
+    use hairspring as time;
+    program!();
+}
+
+/// Runs a part of each program on a paused clock, and compares the two.
+macro_rules! same {
+    ($($part:ident),*) => {$(
+        #[test]
+        fn $part() {
+            must_end(|| {
+                let theirs = paused().block_on(async {
+                    let mut log = Log::new();
+                    theirs::$part(&mut log).await;
+                    log.lines
+                });
+                let ours = paused().block_on(async {
+                    let mut log = Log::new();
+                    ours::$part(&mut log).await;
+                    log.lines
+                });
+                assert!(theirs.len() > 5);
+                for (ours, theirs) in ours.iter().zip(&theirs) {
+                    assert_eq!(ours, theirs);
+                }
+                assert_eq!(ours.len(), theirs.len());
+            });
+        }
+    )*};
+}
+
+same!(sleeps, tasks, timeouts, intervals, far_away, a_paused_clock);
+
+/// tokio 3710, 3837: two runs on a paused clock must leave the same trace.
+#[test]
+fn a_paused_program_does_the_same_each_time() {
+    must_end(|| {
+        let run = || {
+            paused().block_on(async {
+                let mut log = Log::new();
+                ours::tasks(&mut log).await;
+                ours::sleeps(&mut log).await;
+                log.lines
+            })
+        };
+        let first = run();
+        for _ in 0..5 {
+            assert_eq!(run(), first);
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn instants_and_errors() {
+    assert_eq!(ours::instants(), theirs::instants());
+    assert_eq!(ours::errors(), theirs::errors());
+}
+
+#[test]
+fn real_time() {
+    for runtime in crate::common::both_flavours() {
+        must_end(move || {
+            for results in [runtime.block_on(theirs::real_time()), runtime.block_on(ours::real_time())] {
+                assert_eq!(results, vec![true; results.len()]);
+            }
+            let results = runtime.block_on(runtime.spawn(ours::real_time())).unwrap();
+            assert_eq!(results, vec![true; results.len()]);
+        });
+    }
+}
+
+/// Uses both in one program, alternately and at the same time: instants convert, and one clock drives both.
+#[tokio::test(start_paused = true)]
+async fn tokios_timers_and_these_work_side_by_side() {
+    let mut log = Log::new();
+    for round in 0..10 {
+        let after = crate::common::ms(10 * round);
+        let (theirs, ours) = (tokio::time::sleep(after), hairspring::sleep(after));
+        assert_eq!(hairspring::Instant::from(theirs.deadline()), ours.deadline());
+        tokio::join!(theirs, ours);
+        log.note("both");
+    }
+    let ours = hairspring::timeout(crate::common::ms(100), tokio::time::sleep(crate::common::ms(50))).await;
+    let theirs = tokio::time::timeout(crate::common::ms(100), hairspring::sleep(crate::common::ms(50))).await;
+    assert!(ours.is_ok() && theirs.is_ok());
+    assert_eq!(log.start.elapsed(), crate::common::ms(550));
+}
+
+/// A difference that the documentation lists.
+#[tokio::test]
+async fn a_sleep_that_waits_is_ready_by_the_clock_and_tokios_once_its_driver_has_run() {
+    // Long enough for a slow machine to begin to wait.
+    let soon = crate::common::ms(300);
+    let (mut ours, mut theirs) = (pin!(hairspring::sleep(soon)), pin!(tokio::time::sleep(soon)));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(ours.as_mut().poll(&mut cx).is_pending() && theirs.as_mut().poll(&mut cx).is_pending());
+    // No driver runs meanwhile: this is their thread.
+    std::thread::sleep(soon + crate::common::ms(5));
+    assert!(ours.as_mut().poll(&mut cx).is_ready());
+    assert!(theirs.as_mut().poll(&mut cx).is_pending());
+}
+
+/// Another one.
+#[cfg(feature = "test-util")]
+#[test]
+fn tasks_that_are_due_run_before_advance_returns() {
+    macro_rules! has_run {
+        ($($time:ident)::+) => {
+            paused().block_on(async {
+                let task = tokio::spawn($($time)::+::sleep(crate::common::ms(10)));
+                tokio::task::yield_now().await;
+                $($time)::+::advance(crate::common::ms(10)).await;
+                task.is_finished()
+            })
+        };
+    }
+    assert!(has_run!(hairspring));
+    assert!(!has_run!(tokio::time));
+}

@@ -1,0 +1,70 @@
+//! What users see, one module for each subject. Programs beside this folder need a process to themselves.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alarms;
+#[cfg(feature = "tokio-util")]
+mod cancellation_token;
+mod cancelled;
+mod capacity;
+mod clocks;
+mod deadline;
+mod deadline_map;
+mod deadline_map_builder;
+mod deadline_map_model;
+mod deadline_map_read;
+mod deadline_map_shards;
+mod debug;
+mod delay_queue;
+mod delay_queue_model;
+mod delay_queue_wakes;
+mod drop_in;
+#[cfg(feature = "hyper")]
+mod hyper;
+mod interval;
+mod lifecycles;
+mod metrics;
+#[cfg(all(feature = "metrics", feature = "test-util"))]
+mod metrics_facade;
+mod names;
+mod no_runtime;
+mod regressions;
+mod regressions_shutdown;
+mod resolution;
+mod runtimes;
+mod shutdown;
+mod sleep;
+mod sleep_elapsed;
+mod sleep_fair;
+mod sleep_homes;
+mod sleep_reset;
+mod sleep_wakers;
+mod stream;
+mod timeout;
+mod timeout_stream;
+#[cfg(feature = "tower")]
+mod tower;
+#[cfg(feature = "tracing")]
+mod tracing;
+mod traits;
+mod try_futures;
+
+/// `cargo test` lists what it leaves out.
+macro_rules! needs_all_features {
+    ($($feature:literal $name:ident)+) => {$(
+        #[cfg(not(feature = $feature))]
+        #[test]
+        #[ignore = "needs --all-features"]
+        fn $name() {}
+    )+};
+}
+
+needs_all_features! {
+    "hyper" hyper
+    "metrics" metrics_facade
+    "test-util" test_clock
+    "tokio-util" cancellation_token
+    "tower" tower
+    "tracing" tracing
+}

@@ -1,0 +1,380 @@
+//! What a timer reports to the recorder of the crate `metrics`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{HOUR, ms, paused, poll, settle};
+use futures::StreamExt;
+use hairspring::delay_queue::Expired;
+use hairspring::test_util::ManualClock;
+use hairspring::timer::Reporter;
+use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
+use metrics::Unit;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+
+/// What was reported under each name since the last snapshot.
+type Reported = HashMap<String, DebugValue>;
+
+/// Runs `code` with a recorder of its own, and passes it that recorder's snapshots.
+fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || code(&snapshotter))
+}
+
+/// What the timer with the given name reported.
+fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
+    reported_of(recorder, ("timer", timer))
+}
+
+/// What was reported with the given label.
+fn reported_of(recorder: &Snapshotter, label: (&str, &str)) -> Reported {
+    let mut reported = Reported::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+        if labels == [label] {
+            reported.insert(key.key().name().to_owned(), value);
+        }
+    }
+    reported
+}
+
+fn count(reported: &Reported, name: &str) -> u64 {
+    match reported[name] {
+        DebugValue::Counter(count) => count,
+        ref other => panic!("{name} is {other:?}"),
+    }
+}
+
+fn pending(reported: &Reported) -> f64 {
+    gauge(reported, "hairspring_pending")
+}
+
+fn gauge(reported: &Reported, name: &str) -> f64 {
+    match reported[name] {
+        DebugValue::Gauge(pending) => pending.0,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// In seconds.
+fn lateness(reported: &Reported) -> Vec<f64> {
+    match &reported["hairspring_lateness_seconds"] {
+        DebugValue::Histogram(values) => values.iter().map(|value| value.0).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn timer_by_hand() -> (ManualClock, Timer) {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    (clock, timer)
+}
+
+#[test]
+fn counts_and_the_gauge_are_those_of_the_timer() {
+    let (clock, timer) = timer_by_hand();
+    let mut sleeps: Vec<_> = (1..=10).map(|n| timer.sleep(ms(n))).collect();
+    assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+    sleeps.truncate(9);
+    clock.advance(ms(3));
+    recorded(|recorder| {
+        let mut reporter = timer.reporter("by hand");
+        reporter.publish();
+        let first = reported(recorder, "by hand");
+        let counts =
+            ["registered", "fired", "cancelled"].map(|what| count(&first, &format!("hairspring_{what}_total")));
+        assert_eq!(counts, [10, 3, 1]);
+        assert!((pending(&first) - 6.0).abs() < 1e-9);
+        assert_eq!(count(&first, "hairspring_turns_total"), timer.metrics().turns());
+        assert_eq!(count(&first, "hairspring_cascaded_total"), timer.metrics().cascaded());
+
+        clock.advance(ms(6));
+        reporter.publish();
+        let second = reported(recorder, "by hand");
+        assert_eq!(count(&second, "hairspring_fired_total"), 9, "a total, not what came on top");
+        assert!(pending(&second).abs() < 1e-9);
+    });
+}
+
+#[test]
+fn each_lateness_is_told_once_in_seconds() {
+    let (clock, timer) = timer_by_hand();
+    recorded(|recorder| {
+        let mut reporter = timer.reporter("late");
+        for round in 1..=2 {
+            let mut sleeps: Vec<_> = (0..5).map(|_| timer.sleep(ms(1))).collect();
+            assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+            clock.advance(ms(1));
+            reporter.publish();
+            assert_eq!(lateness(&reported(recorder, "late")), [0.0; 5], "round {round}: a clock by hand is never late");
+        }
+        reporter.publish();
+        assert_eq!(lateness(&reported(recorder, "late")), [0.0; 0]);
+    });
+}
+
+#[test]
+fn a_lateness_is_told_to_a_sixteenth() {
+    // Tokio's clock goes past all deadlines at once, so what fires is late.
+    recorded(|recorder| {
+        paused().block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            let mut sleeps: Vec<_> = (1..=4).map(|n| timer.sleep(ms(n * 100))).collect();
+            assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
+            advance(Duration::from_secs(10)).await;
+            settle().await;
+            timer.reporter("late").publish();
+            let mut late = lateness(&reported(recorder, "late"));
+            late.sort_by(f64::total_cmp);
+            assert_eq!(late.len(), 4);
+            for (late, exact) in late.into_iter().zip([9.6, 9.7, 9.8, 9.9]) {
+                assert!(late >= exact && late <= exact * 17.0 / 16.0, "{late} s for {exact}");
+            }
+        });
+    });
+}
+
+#[test]
+fn timers_are_told_apart_by_name() {
+    recorded(|recorder| {
+        let [(_left_clock, left), (_right_clock, right)] = [timer_by_hand(), timer_by_hand()];
+        let mut nap = right.sleep(HOUR);
+        assert!(poll(&mut nap).is_pending());
+        // A snapshot takes out what was reported.
+        left.reporter("left").publish();
+        assert_eq!(count(&reported(recorder, "left"), "hairspring_registered_total"), 0);
+        right.reporter("right").publish();
+        assert_eq!(count(&reported(recorder, "right"), "hairspring_registered_total"), 1);
+    });
+}
+
+/// The name already contains the unit, so an exporter that adds units to names would write `_seconds_seconds`.
+#[test]
+fn all_is_described_and_no_unit_is_told_that_the_name_says() {
+    recorded(|recorder| {
+        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        timer.reporter("described").publish();
+        let (map, _expirations) = DeadlineMap::<u8, u8>::builder().capacity(1).build().unwrap();
+        map.reporter("described").publish();
+        let all = recorder.snapshot().into_vec();
+        assert_eq!(all.len(), 9 + 6);
+        for (key, unit, description, _) in all {
+            let name = key.key().name();
+            let description = description.unwrap_or_else(|| panic!("{name} is not described"));
+            let in_seconds = name.ends_with("_seconds");
+            assert_eq!(unit, (!in_seconds).then_some(Unit::Count), "{name}");
+            assert_eq!(description.contains("seconds"), in_seconds, "{name}: {description}");
+            assert!(
+                description.ends_with('.')
+                    && description.to_lowercase().contains(if name.contains("entries") { "map" } else { "timer" }),
+                "{name}: {description}"
+            );
+        }
+    });
+}
+
+/// A bug that this crate had: the lateness reached Prometheus as a summary, because this crate offered no bucket
+/// bounds.
+#[test]
+fn buckets_for_the_lateness_reach_from_what_is_usual_to_what_is_wrong() {
+    let bounds = Reporter::LATENESS_BUCKETS;
+    assert!(bounds.is_sorted_by(|bound, next| bound < next), "{bounds:?}");
+    assert!(bounds[0] <= 0.000_05 && bounds[bounds.len() - 1] >= 1.0, "in seconds: {bounds:?}");
+    recorded(|recorder| {
+        timer_by_hand().1.reporter("named").publish();
+        assert!(reported(recorder, "named").contains_key(Reporter::LATENESS));
+    });
+}
+
+#[test]
+fn reports_come_at_the_period_until_the_timer_has_ended() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
+            settle().await;
+            let registered = || count(&reported(recorder, "periodic"), "hairspring_registered_total");
+            assert_eq!(registered(), 0, "the first at once");
+            let mut nap = timer.sleep(HOUR);
+            assert!(poll(&mut nap).is_pending());
+            advance(Duration::from_secs(9)).await;
+            settle().await;
+            assert_eq!(registered(), 0);
+            advance(Duration::from_secs(1)).await;
+            settle().await;
+            assert_eq!(registered(), 1);
+            assert_eq!(timer.shutdown(), 1);
+            reports.await.unwrap();
+            let last = reported(recorder, "periodic");
+            assert_eq!(count(&last, "hairspring_cancelled_total"), 1, "the last after the end");
+            assert!(pending(&last).abs() < 1e-9);
+        });
+    });
+}
+
+#[test]
+fn a_reporter_does_not_keep_a_timer() {
+    recorded(|_| {
+        paused().block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
+            drop(timer);
+            reports.await.unwrap();
+        });
+    });
+}
+
+#[test]
+#[should_panic(expected = "`period` must be non-zero.")]
+fn reports_without_end_are_refused() {
+    drop(timer_by_hand().1.reporter("x").run(Duration::ZERO));
+}
+
+#[test]
+fn without_a_recorder_nothing_happens() {
+    timer_by_hand().1.reporter("unheard").publish();
+}
+
+#[test]
+fn a_reporter_without_a_name_takes_the_timers() {
+    recorded(|recorder| {
+        let timer = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
+        timer.reporter("").publish();
+        assert_eq!(count(&reported(recorder, "requests"), "hairspring_registered_total"), 0);
+        timer.reporter("another").publish();
+        assert!(reported(recorder, "another").contains_key("hairspring_registered_total"));
+        timer_by_hand().1.reporter("").publish();
+        assert!(reported(recorder, "").contains_key("hairspring_registered_total"), "it has none");
+    });
+}
+
+/// What was reported of each map and queue since the last snapshot: the counters, and how many entries there are.
+fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
+    let mut all: HashMap<String, Reported> = HashMap::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        if let Some(label) = key.key().labels().find(|label| label.key() == "of") {
+            all.entry(label.value().to_owned()).or_default().insert(key.key().name().to_owned(), value);
+        }
+    }
+    let told = |reported: &Reported| {
+        let counts = ["inserted", "expired", "removed"].map(|what| format!("hairspring_entries_{what}_total"));
+        (counts.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
+    };
+    all.iter().map(|(of, reported)| (of.clone(), told(reported))).collect()
+}
+
+#[test]
+fn a_map_reports_what_became_of_its_entries() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let (map, mut expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
+            let (mut reporter, mut other) = (map.reporter(""), map.reporter("other"));
+            for number in 0..10 {
+                map.insert(number, (), ms(number));
+            }
+            map.remove(&9);
+            for _ in 0..3 {
+                expirations.recv().await;
+            }
+            reporter.publish();
+            other.publish();
+            let told = entries(recorder);
+            assert_eq!((told["sessions"], told["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
+        });
+    });
+}
+
+#[test]
+fn a_queue_reports_what_it_had_counted_when_it_was_polled_drained_or_cleared() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let mut queue = DelayQueue::new();
+            queue.insert(0, HOUR);
+            let mut reporter = queue.reporter("retries");
+            let mut told = || {
+                reporter.publish();
+                entries(recorder)["retries"]
+            };
+            assert_eq!(told(), ([1, 0, 0], 1.0), "before it is polled");
+            for number in 1..10 {
+                queue.insert(number, ms(number));
+            }
+            assert_eq!(told(), ([1, 0, 0], 1.0));
+            queue.next().await;
+            assert_eq!(told(), ([10, 1, 0], 9.0), "with what this poll has handed out");
+            queue.insert(0, HOUR);
+            queue.clear();
+            assert_eq!(told(), ([11, 1, 10], 0.0), "it may never be polled again");
+            queue.insert(0, HOUR);
+            assert_eq!(queue.drain().len(), 1);
+            assert_eq!(told(), ([12, 1, 11], 0.0));
+            assert_eq!(queue.next().await.map(Expired::into_inner), None);
+            // A second reporter sees the same.
+            queue.insert(0, HOUR);
+            queue.reporter("again").publish();
+            assert_eq!(entries(recorder)["again"], ([13, 1, 11], 1.0));
+            assert_eq!(told(), ([13, 1, 11], 1.0));
+        });
+    });
+}
+
+#[test]
+fn reports_on_a_map_or_a_queue_end_with_it_and_the_last_has_everything() {
+    recorded(|recorder| {
+        paused().block_on(async {
+            let value = Arc::new(());
+            let timer = Timer::builder().build().unwrap();
+            let (map, expirations) = DeadlineMap::with_timer(&timer);
+            let mut queue = DelayQueue::with_timer(&timer);
+            let of_map = tokio::spawn(map.reporter("map").run(Duration::from_secs(10)));
+            let of_queue = tokio::spawn(queue.reporter("queue").run(Duration::from_secs(10)));
+            settle().await;
+            for number in 0..10 {
+                map.insert(number, value.clone(), HOUR);
+                queue.insert(value.clone(), HOUR);
+            }
+            assert!(futures::poll!(queue.next()).is_pending());
+            drop((expirations, timer));
+            advance(Duration::from_secs(10)).await;
+            settle().await;
+            assert_eq!(entries(recorder)["map"], ([10, 0, 0], 10.0), "the map goes on without its stream");
+            map.remove(&0);
+            drop((map, queue));
+            assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry");
+            assert!(!of_map.is_finished() && !of_queue.is_finished());
+            advance(Duration::from_secs(10)).await;
+            of_map.await.unwrap();
+            of_queue.await.unwrap();
+            let last = entries(recorder);
+            assert_eq!((last["map"], last["queue"]), (([10, 0, 10], 0.0), ([10, 0, 10], 0.0)));
+        });
+    });
+}
+
+#[test]
+fn refusals_are_reported_and_a_capacity_only_if_there_is_one() {
+    recorded(|recorder| {
+        let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
+        let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
+        assert_eq!(sleeps.iter_mut().filter_map(|sleep| poll(sleep).is_ready().then_some(())).count(), 3);
+        timer.reporter("full").publish();
+        let told = reported(recorder, "full");
+        assert_eq!((count(&told, "hairspring_refused_total"), gauge(&told, "hairspring_capacity")), (3, 1.0));
+
+        let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
+        assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
+        map.reporter("full").publish();
+        let told = reported_of(recorder, ("of", "full"));
+        let refused = count(&told, "hairspring_entries_refused_total");
+        assert_eq!((refused, gauge(&told, "hairspring_entries_capacity")), (5, 2.0));
+
+        timer_by_hand().1.reporter("unlimited").publish();
+        DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();
+        DelayQueue::<u8>::new().reporter("unlimited").publish();
+        let told = recorder.snapshot().into_vec();
+        let limits = told.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
+        assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() == "full"));
+    });
+}

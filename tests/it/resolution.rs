@@ -1,0 +1,348 @@
+//! `Builder::resolution`: when sleeps end, and what goes first.
+
+use std::task::Poll;
+
+use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, poll};
+use hairspring::{Duration, Instant, Timer, interval, sleep};
+
+const MICRO: Duration = Duration::from_micros(1);
+
+/// Waits until a deadline has passed by the clock, and lets nothing else run.
+fn spin_past(deadline: Instant) {
+    while Instant::now() <= deadline {
+        std::hint::spin_loop();
+    }
+}
+
+/// As actix 0.13.5 tests it, in `test_weak_address`: a callback after a microsecond ran before a task that was ready.
+///
+/// On one worker, which is then the driver's, too: two could run the task and the callback side by side. A multiple that
+/// comes between the deadline and the first poll ends the sleep at once, so this begins when one has just passed.
+#[test]
+fn a_task_that_is_ready_runs_before_a_sleep_of_a_microsecond_ends() {
+    for runtime in [current_thread(), multi_thread(1)] {
+        must_end(move || {
+            let task = runtime.spawn(async {
+                Timer::builder().resolution(Duration::from_secs(1)).install().unwrap();
+                sleep(Duration::ZERO).await;
+                let other = tokio::spawn(async {});
+                let nap = sleep(MICRO);
+                spin_past(nap.deadline());
+                nap.await;
+                assert!(other.is_finished());
+            });
+            runtime.block_on(task).unwrap();
+        });
+    }
+}
+
+#[test]
+fn among_workers_no_sleep_is_early_or_lost() {
+    must_end(|| {
+        multi_thread(2).block_on(async {
+            Timer::builder().resolution(Duration::from_micros(700)).install().unwrap();
+            let tasks = (0..64).map(|n| {
+                tokio::spawn(async move {
+                    for length in [0, 1, 1_000, 699_999, 700_000, 700_001] {
+                        let nap = sleep(Duration::from_nanos(length + n));
+                        let deadline = nap.deadline();
+                        nap.await;
+                        assert!(Instant::now() >= deadline);
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_later_poll_is_ready_by_the_clock_though_nobody_polls_the_driver() {
+    let (timer, _driver) = Timer::builder().resolution(ms(1)).build_with_driver().unwrap();
+    let mut nap = timer.sleep(Duration::ZERO);
+    assert!(poll(&mut nap).is_pending());
+    spin_past(nap.deadline() + ms(1));
+    assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
+}
+
+/// A first poll does not look at the clock, but to be refused it does.
+#[test]
+fn no_sleep_is_refused_once_its_time_has_come() {
+    let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();
+    let mut first = timer.sleep(HOUR);
+    assert!(poll(&mut first).is_pending());
+    let mut naps = [0; 4].map(|_| timer.try_sleep(Duration::ZERO));
+    spin_past(timer.now() + ms(1));
+    assert_eq!(poll(&mut naps[0]), Poll::Ready(Ok(())));
+    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_at_capacity()));
+    timer.shutdown();
+    assert_eq!(poll(&mut naps[1]), Poll::Ready(Ok(())));
+    assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_shutdown()));
+}
+
+/// The memory of a timer that has ended may be one's with another resolution.
+#[test]
+fn a_sleep_whose_timer_has_gone_does_not_go_by_the_resolution_of_the_next() {
+    const SIZE: usize = 70; // No other timer here is as large, or takes its memory.
+    for _ in 0..3 {
+        let (timer, driver) = Timer::builder().shards(SIZE).build_with_driver().unwrap();
+        let mut nap = timer.sleep(ms(1));
+        assert!(poll(&mut nap).is_pending());
+        drop((timer, driver));
+        let coarse = Timer::builder().shards(SIZE).resolution(Duration::from_secs(1));
+        let _next = coarse.build_with_driver().unwrap();
+        spin_past(nap.deadline());
+        assert!(nap.is_elapsed());
+        assert!(poll(&mut nap).is_ready());
+    }
+}
+
+/// All the ticks before a multiple take one turn.
+#[test]
+fn an_interval_that_is_behind_catches_up_without_its_driver() {
+    must_end(|| {
+        current_thread().block_on(async {
+            let timer = Timer::builder().resolution(ms(100)).install().unwrap();
+            let mut ticks = interval(ms(1));
+            let first = ticks.tick().await;
+            for n in 1..50 {
+                assert_eq!(ticks.tick().await, first + n * ms(1));
+            }
+            let turns = timer.metrics().turns();
+            assert!(turns < 25, "{turns} turns for 50 ticks");
+        });
+    });
+}
+
+#[cfg(feature = "test-util")]
+mod by_hand {
+    use std::future::{Future, pending};
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use futures::StreamExt;
+    use hairspring::test_util::ManualClock;
+    use hairspring::{DeadlineMap, DelayQueue, MissedTickBehavior, boot, wall};
+
+    use super::*;
+    use crate::common::{Wakes, in_virtual_time, poll_with};
+
+    const NANO: Duration = Duration::from_nanos(1);
+    const RESOLUTIONS: [Duration; 4] =
+        [Duration::from_millis(1), MICRO, Duration::from_micros(700), Duration::from_secs(1)];
+
+    /// A timer with a resolution, whose clock is at a multiple of it.
+    fn timer_at_a_multiple(resolution: Duration) -> (ManualClock, Timer) {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).resolution(resolution).build().unwrap();
+        let mut nap = timer.sleep(NANO);
+        assert!(poll(&mut nap).is_pending());
+        clock.advance_to_next().unwrap();
+        assert!(poll(&mut nap).is_ready());
+        (clock, timer)
+    }
+
+    /// `later`, rounded up to a whole number of lengths after `origin`.
+    fn round_up(origin: Instant, later: Instant, length: Duration) -> Instant {
+        let lengths = (later - origin).as_nanos().div_ceil(length.as_nanos());
+        origin + length * u32::try_from(lengths).unwrap()
+    }
+
+    #[test]
+    fn every_sleep_ends_at_a_multiple_and_its_first_poll_is_no_exception() {
+        for resolution in RESOLUTIONS {
+            let (clock, timer) = timer_at_a_multiple(resolution);
+            let origin = clock.now();
+            for after_a_multiple in [Duration::ZERO, NANO, resolution / 3, resolution.saturating_sub(NANO)] {
+                for length in
+                    [Duration::ZERO, NANO, MICRO, resolution.saturating_sub(NANO), resolution, resolution + NANO]
+                {
+                    clock.advance(after_a_multiple);
+                    let (woken, waker) = Wakes::new();
+                    let mut nap = timer.sleep(length);
+                    let end = round_up(origin, nap.deadline(), resolution);
+                    let case = format!("{length:?}, {after_a_multiple:?} after a multiple of {resolution:?}");
+                    let is_now = end == clock.now();
+                    assert_eq!(poll_with(&mut nap, &waker).is_ready(), is_now, "{case}");
+                    if !is_now {
+                        clock.advance((end - NANO) - clock.now());
+                        assert!(poll_with(&mut nap, &waker).is_pending() && !nap.is_elapsed(), "{case}");
+                        assert_eq!(timer.metrics().next_deadline(), Some(end), "{case}");
+                        clock.advance(NANO);
+                        assert!(woken.count() == 1 && nap.is_elapsed(), "{case}");
+                        assert!(poll_with(&mut nap, &waker).is_ready(), "{case}");
+                    }
+                    clock.advance(end + resolution - clock.now());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_ends_at_the_next_multiple_after_it() {
+        for resolution in RESOLUTIONS {
+            let (clock, timer) = timer_at_a_multiple(resolution);
+            let multiple = clock.now();
+            clock.advance(resolution.saturating_sub(NANO));
+            for passed in [HOUR, resolution, NANO, Duration::ZERO] {
+                assert!(poll(&mut timer.sleep_until(multiple - passed)).is_ready(), "{passed:?} before {resolution:?}");
+                let (woken, waker) = Wakes::new();
+                let mut reset = timer.sleep(HOUR);
+                assert!(poll_with(&mut reset, &waker).is_pending());
+                reset.reset_at(multiple - passed);
+                assert_eq!(woken.count(), 1);
+                assert!(poll(&mut reset).is_ready());
+            }
+            let (woken, waker) = Wakes::new();
+            let mut naps = [timer.sleep_until(multiple + NANO), timer.sleep(HOUR)];
+            assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_pending()));
+            naps[1].reset_at(multiple + NANO);
+            assert_eq!(woken.count(), 0);
+            clock.advance(NANO);
+            assert_eq!(woken.count(), 2);
+            assert!(naps.iter_mut().all(|nap| poll(nap).is_ready()));
+        }
+    }
+
+    #[test]
+    fn a_sleep_whose_timer_is_shut_down_before_the_multiple_has_not_elapsed() {
+        let (clock, timer) = timer_at_a_multiple(ms(1));
+        let mut nap = timer.try_sleep(MICRO);
+        assert!(poll(&mut nap).is_pending());
+        clock.advance(2 * MICRO);
+        timer.shutdown();
+        assert!(!nap.is_elapsed());
+        assert!(matches!(poll(&mut nap), Poll::Ready(Err(error)) if error.is_shutdown()));
+    }
+
+    #[test]
+    fn timeouts_and_sleeps_with_errors_wait_for_the_multiple() {
+        let (clock, timer) = timer_at_a_multiple(ms(1));
+        clock.advance(NANO);
+        let mut limited = timer.timeout(Duration::ZERO, pending::<()>());
+        let (mut fallible, mut tried) = (timer.try_sleep(MICRO), timer.try_timeout(MICRO, pending::<()>()));
+        for left in [Duration::from_nanos(999_998), NANO] {
+            assert!(poll(&mut limited).is_pending());
+            assert!(poll(&mut fallible).is_pending() && poll(&mut tried).is_pending());
+            clock.advance(left);
+        }
+        assert!(matches!(poll(&mut limited), Poll::Ready(Err(_))));
+        assert!(matches!(poll(&mut fallible), Poll::Ready(Ok(()))));
+        assert!(matches!(poll(&mut tried), Poll::Ready(Ok(Err(_)))));
+        assert_eq!(poll(&mut timer.timeout(Duration::ZERO, std::future::ready(5))), Poll::Ready(Ok(5)));
+    }
+
+    /// A tick that comes late because it was rounded up has been missed if that took more than 5 ms.
+    #[test]
+    fn an_interval_returns_the_instants_it_was_scheduled_for_and_is_late_after_5_ms() {
+        let cases = [
+            // The resolution, the behaviour, and after how many periods of 400 us ticks are scheduled.
+            (ms(1), MissedTickBehavior::Delay, [0, 1, 2, 3, 4]),
+            (ms(5), MissedTickBehavior::Skip, [0, 1, 2, 3, 4]),
+            (ms(10), MissedTickBehavior::Burst, [0, 1, 2, 3, 4]),
+            (ms(10), MissedTickBehavior::Skip, [0, 25, 50, 75, 100]),
+        ];
+        for (resolution, behavior, scheduled) in cases {
+            let (clock, timer) = timer_at_a_multiple(resolution);
+            let origin = clock.now();
+            clock.advance(NANO);
+            let (start, period) = (clock.now(), Duration::from_micros(400));
+            let mut ticks = timer.interval(period);
+            ticks.set_missed_tick_behavior(behavior);
+            for periods in scheduled {
+                let end = round_up(origin, start + period * periods, resolution);
+                let tick = loop {
+                    match ticks.poll_tick(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(tick) => break tick,
+                        Poll::Pending => assert_eq!(clock.advance_to_next(), Some(end), "{behavior:?}, {resolution:?}"),
+                    }
+                };
+                assert_eq!(tick, start + period * periods, "{behavior:?}, {resolution:?}");
+                assert_eq!(clock.now(), end, "{behavior:?}, {resolution:?}");
+            }
+        }
+    }
+
+    /// Each wake-up is for an entry that is due, so nothing spins.
+    #[test]
+    fn queues_and_maps_are_woken_at_multiples() {
+        let lengths = [Duration::ZERO, NANO, MICRO, ms(1), ms(1) + NANO, ms(7)];
+        for resolution in RESOLUTIONS {
+            let (clock, timer) = timer_at_a_multiple(resolution);
+            let origin = clock.now();
+            clock.advance(NANO);
+            let (woken, waker) = Wakes::new();
+            let cx = &mut Context::from_waker(&waker);
+            let mut queue = DelayQueue::with_timer(&timer);
+            let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+            for (n, length) in lengths.into_iter().enumerate() {
+                queue.insert(n, length);
+                map.insert(n, (), length);
+            }
+            let deadlines = lengths.map(|length| clock.now() + length);
+            let (mut from_queue, mut from_map, mut limit) = (0, 0, 0);
+            loop {
+                while let Poll::Ready(Some(expired)) = queue.poll_expired(cx) {
+                    assert!(clock.now() >= deadlines[expired.into_inner()]);
+                    from_queue += 1;
+                }
+                while let Poll::Ready(Some((n, ()))) = expirations.poll_next_unpin(cx) {
+                    assert!(clock.now() >= deadlines[n]);
+                    from_map += 1;
+                }
+                if (from_queue, from_map) == (lengths.len(), lengths.len()) {
+                    break;
+                }
+                let now = clock.advance_to_next().unwrap();
+                assert_eq!(now, round_up(origin, now, resolution));
+                limit += 2;
+                assert!(woken.count() <= limit, "woken more than once each");
+            }
+        }
+    }
+
+    #[test]
+    fn on_a_paused_clock_sleeps_end_at_multiples_too() {
+        in_virtual_time(|| async {
+            for resolution in RESOLUTIONS {
+                Timer::builder().resolution(resolution).install().unwrap();
+                sleep(NANO).await;
+                let origin = Instant::now();
+                for length in [Duration::ZERO, NANO, MICRO, resolution, resolution + NANO] {
+                    hairspring::advance(NANO).await;
+                    let nap = sleep(length);
+                    let deadline = nap.deadline();
+                    nap.await;
+                    assert_eq!(Instant::now(), round_up(origin, deadline, resolution), "{length:?} of {resolution:?}");
+                }
+            }
+        });
+    }
+
+    /// They are due by clocks of their own, at whose times a poll finds them ready.
+    #[test]
+    fn sleeps_on_clocks_that_jump_are_less_than_a_resolution_late_and_do_not_spin() {
+        in_virtual_time(|| async {
+            for resolution in RESOLUTIONS {
+                Timer::builder().resolution(resolution).install().unwrap();
+                for length in [NANO, MICRO, resolution.saturating_sub(NANO), resolution + NANO] {
+                    let (boot, wall) = (boot::Instant::now(), wall::now());
+                    let mut naps = (boot::sleep(length), wall::sleep_until(wall + length));
+                    let mut polls = 0;
+                    std::future::poll_fn(|cx| {
+                        polls += 1;
+                        Pin::new(&mut naps.0).poll(cx)
+                    })
+                    .await;
+                    let end = boot::Instant::now();
+                    assert!(boot + length <= end && end < boot + length + resolution, "{length:?} of {resolution:?}");
+                    assert!(polls <= 3, "{polls} polls");
+                    naps.1.await;
+                    assert!(wall::now() >= wall + length);
+                }
+            }
+        });
+    }
+}

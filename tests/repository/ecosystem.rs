@@ -1,0 +1,75 @@
+//! A crate that accepts hairspring's functions directly, as docs/ecosystem.md says, on a paused clock; and the page's
+//! snippets, which are from programs that are built and run elsewhere.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::common::{ms, paused};
+use backon::{ConstantBuilder, Retryable};
+use hairspring::{Instant, Timer, sleep};
+
+#[test]
+fn backon_waits_with_sleep_and_with_a_timer_of_ones_own() {
+    paused().block_on(async {
+        let failures = AtomicU32::new(0);
+        let third_time =
+            || async { if failures.fetch_add(1, Ordering::Relaxed) % 3 < 2 { Err("not yet") } else { Ok(7) } };
+        let pauses = || ConstantBuilder::new().with_delay(ms(250));
+
+        let start = Instant::now();
+        assert_eq!(third_time.retry(pauses()).sleep(sleep).await, Ok(7));
+        assert_eq!(start.elapsed(), ms(500));
+
+        let timer = Timer::builder().build().unwrap();
+        let waits = timer.clone();
+        assert_eq!(third_time.retry(pauses()).sleep(move |pause| waits.sleep(pause)).await, Ok(7));
+        assert_eq!(start.elapsed(), ms(1_000));
+        assert_eq!(timer.metrics().fired(), 2);
+    });
+}
+
+/// The lines of a source without their indentation.
+fn dedented(source: &str) -> String {
+    source.lines().map(|line| line.trim().to_owned() + "\n").collect()
+}
+
+/// The programs of `examples/ecosystem`.
+fn programs() -> Vec<String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ecosystem");
+    let folders = ["crates/src/bin", "tools/src/bin"].map(|folder| fs::read_dir(workspace.join(folder)).unwrap());
+    folders.into_iter().flatten().map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
+}
+
+/// `examples/ecosystem/run` runs these programs.
+#[test]
+fn each_part_of_a_snippet_is_in_a_program() {
+    let programs: Vec<_> = programs().iter().map(|program| dedented(program)).collect();
+    let pages = [include_str!("../../docs/ecosystem.md"), include_str!("../../docs/operating.md")];
+    let mut parts = 0;
+    for rest in pages.iter().flat_map(|page| page.split("```rust,ignore\n").skip(1)) {
+        let (snippet, _) = rest.split_once("```").unwrap();
+        for part in dedented(snippet).split("\n\n") {
+            let is_there = programs.iter().any(|program| program.contains(part.trim_end()));
+            assert!(is_there, "no program has this:\n{part}");
+            parts += 1;
+        }
+    }
+    assert!(parts > 25, "{parts} parts");
+}
+
+/// The versions that are built, as far as the page names them in full.
+#[test]
+fn the_versions_that_the_page_names_are_those_that_are_built() {
+    let built = include_str!("../../examples/ecosystem/Cargo.lock");
+    let (table, _) = include_str!("../../docs/ecosystem.md").split_once("\nFrom quinn on").unwrap();
+    let words: Vec<_> = table.split(|c: char| c.is_whitespace() || ",:|".contains(c)).collect();
+    let is_full = |word: &str| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    let mut versions = 0;
+    for pair in words.windows(2).filter(|pair| is_full(pair[1])) {
+        let locked = format!("name = \"{}\"\nversion = \"{}\"\n", pair[0].replace('\\', ""), pair[1]);
+        assert!(built.contains(&locked), "{} {} is not what is built", pair[0], pair[1]);
+        versions += 1;
+    }
+    assert!(versions >= 10, "{versions} versions");
+}

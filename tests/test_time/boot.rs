@@ -1,0 +1,295 @@
+//! `boot` in virtual time: what a test clock and a suspension do to its timers.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
+use hairspring::test_util::{ManualClock, suspend};
+use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout};
+
+#[test]
+fn they_follow_a_paused_clock() {
+    in_virtual_time(|| async {
+        let (start, uptime) = (boot::Instant::now(), Instant::now());
+        boot::sleep(HOUR).await;
+        assert!(boot::timeout(HOUR, pending::<()>()).await.is_err());
+        boot::sleep_until(boot::Instant::now() + HOUR).await;
+        let mut ticks = boot::interval(HOUR);
+        let ticks = [ticks.tick().await, ticks.tick().await, ticks.tick().await];
+        assert_eq!((ticks[1] - ticks[0], ticks[2] - ticks[0]), (HOUR, 2 * HOUR));
+        let (elapsed, uptime) = (start.elapsed(), uptime.elapsed());
+        assert_eq!(elapsed, uptime, "no machine has slept");
+        assert!((5 * HOUR..5 * HOUR + ms(10)).contains(&elapsed), "{elapsed:?}");
+    });
+}
+
+#[test]
+fn an_interval_begins_where_it_is_told_to() {
+    in_virtual_time(|| async {
+        let start = boot::Instant::now() + HOUR;
+        let mut ticks = boot::interval_at(start, HOUR);
+        let ticks = [ticks.tick().await, ticks.tick().await];
+        assert_eq!(ticks, [start, start + HOUR]);
+        assert!(boot::Instant::now() >= start + HOUR);
+    });
+}
+
+/// By the rule of the ordinary ones, on which the same is tried here.
+#[test]
+fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
+    macro_rules! try_it {
+        ($now:expr, $sleep_until:expr) => {
+            let mut sleep = $sleep_until($now - ms(1));
+            assert!(!sleep.is_elapsed(), "never polled");
+            assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
+            sleep.reset_at($now + ms(10));
+            assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending() && !sleep.is_elapsed());
+            hairspring::advance(ms(20)).await;
+            assert!(sleep.is_elapsed(), "it has fired");
+            sleep.reset_at($now + ms(10));
+            assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
+            sleep.reset_at($now - ms(1));
+            assert!(!sleep.is_elapsed(), "reset to the past");
+            assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
+            sleep.reset_at($now - ms(1));
+            assert!(!sleep.is_elapsed(), "it had completed");
+            // One that has fired, but whose task has spent its budget, has fired all the same.
+            sleep.reset_at($now + ms(1));
+            assert!(poll(&mut sleep).is_pending());
+            hairspring::advance(ms(2)).await;
+            while tokio::task::coop::has_budget_remaining() {
+                tokio::task::coop::consume_budget().await;
+            }
+            assert!(poll(&mut sleep).is_pending() && sleep.is_elapsed());
+            tokio::task::yield_now().await;
+            assert!(poll(&mut sleep).is_ready());
+        };
+    }
+    paused().block_on(async {
+        tokio::spawn(async {
+            try_it!(Instant::now(), hairspring::sleep_until);
+            try_it!(boot::Instant::now(), boot::sleep_until);
+            try_it!(hairspring::wall::now(), hairspring::wall::sleep_until);
+        })
+        .await
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_suspension_counts_for_them_and_for_no_other_timer() {
+    in_virtual_time(|| async {
+        let (start, uptime) = (boot::Instant::now(), Instant::now());
+        let sleeps = tokio::spawn(async move {
+            boot::sleep_until(start + 2 * HOUR).await;
+            (start.elapsed(), uptime.elapsed())
+        });
+        let limited = tokio::spawn(boot::timeout_at(start + 2 * HOUR, pending::<()>()));
+        let ordinary = tokio::spawn(timeout(HOUR, pending::<()>()));
+        sleep(ms(10)).await;
+        suspend(3 * HOUR);
+        let (elapsed, up) = sleeps.await.unwrap();
+        assert!(elapsed >= 3 * HOUR && up < ms(20), "{elapsed:?} {up:?}");
+        assert!(limited.await.unwrap().is_err());
+        assert!(uptime.elapsed() < ms(20), "{:?}", uptime.elapsed());
+        assert!(ordinary.await.unwrap().is_err());
+        assert!(uptime.elapsed() >= HOUR);
+    });
+}
+
+#[test]
+fn a_suspension_that_is_not_long_enough_brings_the_deadline_nearer() {
+    in_virtual_time(|| async {
+        let (start, uptime) = (boot::Instant::now(), Instant::now());
+        let mut sleep = boot::sleep(HOUR);
+        assert!(futures::poll!(&mut sleep).is_pending());
+        suspend(ms(3_599_900));
+        assert!(!sleep.is_elapsed());
+        sleep.await;
+        assert!(start.elapsed() >= HOUR);
+        assert!((ms(100)..ms(110)).contains(&uptime.elapsed()), "{:?}", uptime.elapsed());
+    });
+}
+
+#[test]
+fn an_interval_says_how_many_ticks_a_suspension_has_taken() {
+    in_virtual_time(|| async {
+        for (behavior, pauses) in [
+            // The ticks after the one that comes as the machine wakes, 215 s after the first.
+            (MissedTickBehavior::Burst, [100, 150, 200, 250]),
+            (MissedTickBehavior::Skip, [250, 300, 350, 400]),
+            (MissedTickBehavior::Delay, [265, 315, 365, 415]),
+        ] {
+            let mut ticks = boot::interval(Duration::from_secs(50));
+            ticks.set_missed_tick_behavior(behavior);
+            let start = ticks.tick().await;
+            assert_eq!(ticks.missed(), 0);
+            suspend(Duration::from_secs(215));
+            let second = |tick: boot::Instant| (tick - start).as_secs();
+            assert_eq!(second(ticks.tick().await), 50);
+            assert_eq!(ticks.missed(), 3, "those of 100, 150 and 200");
+            for pause in pauses {
+                assert_eq!(second(ticks.tick().await), pause, "{behavior:?}");
+            }
+            assert_eq!(ticks.missed(), 0);
+        }
+    });
+}
+
+#[test]
+fn on_a_manual_clock_they_follow_it() {
+    let runtime = crate::common::current_thread();
+    let _guard = runtime.enter();
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(&clock).install().unwrap();
+    let deadline = boot::Instant::now() + HOUR;
+    let mut sleeps = [(); 2].map(|()| boot::sleep_until(deadline));
+    let (woken, waker) = Wakes::new();
+    assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+    clock.advance(HOUR / 2);
+    assert!(woken.count() == 0 && sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+    let [first, mut second] = sleeps;
+    // The clock stood still between its making and the deadline's.
+    clock.advance(HOUR / 2 + ms(60_000));
+    assert_eq!(woken.count(), 2);
+    assert!(poll(&mut second).is_ready());
+    drop(first);
+
+    let mut third = boot::sleep_until(deadline + HOUR);
+    assert!(poll_with(&mut third, &waker).is_pending());
+    assert_eq!(timer.metrics().pending(), 1);
+    suspend(HOUR);
+    assert_eq!(woken.count(), 3, "it has been told to look");
+    assert!(poll(&mut third).is_ready());
+    assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+}
+
+#[test]
+fn no_suspension_reaches_another_runtime() {
+    let [one, other] = [paused(), paused()];
+    let (woken, waker) = Wakes::new();
+    let mut sleep = boot::sleep(HOUR);
+    let start = other.block_on(async {
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        boot::Instant::now()
+    });
+    one.block_on(async { suspend(HOUR) });
+    assert_eq!(other.block_on(async { start.elapsed() }), Duration::ZERO);
+    assert_eq!(woken.count(), 0);
+    assert!(start.elapsed() < HOUR / 2, "outside of both");
+    drop(one);
+    for _ in 0..10 {
+        assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later one, perhaps of the same number");
+    }
+}
+
+#[test]
+fn time_goes_on_from_where_it_was_as_a_clock_is_paused_and_resumed() {
+    for runtime in crate::common::both_flavours() {
+        runtime.block_on(async {
+            let mut last = boot::Instant::now();
+            let mut goes_on = |least| {
+                let now = boot::Instant::now();
+                assert!(now >= last + least, "{now:?} after {last:?}");
+                assert!(now < last + least + HOUR, "{now:?} after {last:?}");
+                last = now;
+            };
+            for _ in 0..3 {
+                hairspring::pause();
+                goes_on(Duration::ZERO);
+                hairspring::advance(2 * HOUR).await;
+                goes_on(2 * HOUR);
+                suspend(3 * HOUR);
+                goes_on(3 * HOUR);
+                hairspring::resume();
+                goes_on(Duration::ZERO);
+                boot::sleep(ms(2)).await;
+                goes_on(ms(2));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_waiting_sleep_that_is_reset_keeps_its_waker() {
+    let runtime = paused();
+    runtime.block_on(async {
+        let mut sleep = boot::sleep(HOUR);
+        let (woken, waker) = Wakes::new();
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        sleep.reset_at(boot::Instant::now() + 2 * HOUR);
+        hairspring::advance(HOUR).await;
+        assert_eq!(woken.count(), 0, "it was put off");
+        hairspring::advance(HOUR).await;
+        assert_eq!(woken.count(), 1);
+        assert!(sleep.is_elapsed() && poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready());
+        sleep.reset_at(boot::Instant::now() + ms(1));
+        assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
+        sleep.await;
+    });
+}
+
+#[test]
+fn the_last_waker_is_the_one_that_a_suspension_wakes() {
+    paused().block_on(async {
+        let mut sleep = boot::sleep(HOUR);
+        let [(first, first_waker), (last, last_waker)] = [Wakes::new(), Wakes::new()];
+        assert!(poll_with(&mut sleep, &first_waker).is_pending());
+        assert!(poll_with(&mut sleep, &last_waker).is_pending());
+        suspend(HOUR);
+        assert_eq!((first.count(), last.count()), (0, 1));
+    });
+}
+
+#[test]
+fn a_sleep_that_was_dropped_or_is_ready_leaves_nothing_behind() {
+    paused().block_on(async {
+        let held = Arc::new(());
+        let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
+        for sleep in &mut sleeps {
+            assert!(poll_with(sleep, &crate::common::holding(held.clone())).is_pending());
+        }
+        assert!(Arc::strong_count(&held) > 1_000);
+        let mut ready = sleeps.pop().unwrap();
+        drop(sleeps);
+        assert!(Arc::strong_count(&held) > 1);
+        suspend(HOUR);
+        assert!(poll(&mut ready).is_ready());
+        assert_eq!(Arc::strong_count(&held), 1, "nor does one that is ready, dropped or not");
+        assert_eq!(Timer::current().metrics().pending(), 0);
+    });
+}
+
+#[test]
+fn a_crowd_is_woken_whole_and_a_waker_that_panics_stops_no_other() {
+    paused().block_on(async {
+        let (woken, waker) = Wakes::new();
+        let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
+        for (number, sleep) in sleeps.iter_mut().enumerate() {
+            let panics = crate::common::on_wake(|| panic!("on purpose"));
+            assert!(poll_with(sleep, if number == 500 { &panics } else { &waker }).is_pending());
+        }
+        suspend(ms(1));
+        assert_eq!(woken.count(), 999);
+        suspend(ms(1));
+        assert_eq!(woken.count(), 999, "once for each poll");
+    });
+}
+
+#[test]
+fn any_duration_is_accepted_and_saturates() {
+    paused().block_on(async {
+        for duration in longest() {
+            let mut sleeps = [boot::sleep(duration), boot::sleep_until(boot::Instant::now() + duration)];
+            assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending() && !sleep.is_elapsed()));
+            sleeps[0].reset_at(boot::Instant::now() - duration);
+            assert!(poll(&mut sleeps[0]).is_ready(), "that was before the machine was started");
+            let mut ticks = boot::interval(duration);
+            ticks.tick().await;
+            assert!(futures::poll!(std::pin::pin!(ticks.tick())).is_pending());
+        }
+        suspend(Duration::MAX);
+        suspend(Duration::MAX);
+        assert!(boot::sleep(YEAR).deadline() > boot::Instant::now());
+    });
+}

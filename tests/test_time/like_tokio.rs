@@ -1,0 +1,339 @@
+//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations, run with `tokio::time`
+//! and with this crate on a paused current-thread runtime: both leave the same trace.
+//!
+//! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at the
+//! same time run in no order that either promises. So there are three kinds of programs:
+//! - All times are whole milliseconds, and no task knows of another: each task leaves the same trace.
+//! - Tasks send each other messages, and no two wait for the same millisecond: the whole traces are the same.
+//! - The same, and each task begins a fraction of a millisecond earlier, to the nanosecond: the traces are the same if
+//!   this crate's times are rounded up to whole milliseconds.
+//!
+//! `HAIRSPRING_ROUNDS=10000` runs more random programs than the default, `HAIRSPRING_SEED=7` only those with that seed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::{Random, must_end, paused};
+
+const MILLI: Duration = Duration::from_millis(1);
+/// How many tasks a program has.
+const TASKS: u32 = 6;
+/// Tasks that must not meet take steps of so many milliseconds.
+const STRIDE: u32 = 8;
+
+/// What a task does next. Times are in strides: from the present, or for `Until` and `Reset` from its origin.
+#[derive(Debug, Clone)]
+enum Step {
+    Sleep(u32),
+    Until(u32),
+    /// A timeout around a sleep.
+    Timeout(u32, u32),
+    TimeoutUntil(u32, u32),
+    Interval {
+        period: u32,
+        ticks: u32,
+        /// What it does after each tick takes so long.
+        works: u32,
+        behavior: u64,
+    },
+    /// Waits for the first of three sleeps, and drops the others.
+    Select([u32; 3]),
+    /// Waits for a sleep that it polls and moves before.
+    Reset(u32, Vec<u32>),
+    /// Spawns a task that sleeps, and aborts it.
+    Abort {
+        sleeps: u32,
+        after: u32,
+    },
+    /// Takes short sleeps while a long one goes on.
+    Race {
+        long: u32,
+        short: u32,
+    },
+    Send(usize),
+    /// Waits for a message, but not longer than this.
+    Receive(u32),
+}
+
+#[derive(Debug, Clone)]
+struct Plan {
+    /// When the task begins, and the length of a stride.
+    origin: Duration,
+    stride: Duration,
+    steps: Vec<Step>,
+}
+
+impl Plan {
+    /// The first time of the task's own that is not before `now`, which a message from another task has brought.
+    fn next_own(&self, now: Duration) -> Duration {
+        let strides =
+            rounded_up(now).saturating_sub(rounded_up(self.origin)).as_nanos().div_ceil(self.stride.as_nanos());
+        self.origin + self.stride * u32::try_from(strides).unwrap()
+    }
+}
+
+/// Tokio's time for one of this crate's.
+fn rounded_up(time: Duration) -> Duration {
+    MILLI * u32::try_from(time.as_nanos().div_ceil(MILLI.as_nanos())).unwrap()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Alone,
+    Together,
+    Fractions,
+}
+
+fn program(seed: u64, kind: Kind) -> Vec<Plan> {
+    let mut random = Random::new(seed);
+    let random = &mut random;
+    let plan = |task: u32| {
+        let fraction = if kind == Kind::Fractions { random.duration(MILLI) } else { Duration::ZERO };
+        let stride = if kind == Kind::Alone { MILLI } else { STRIDE * MILLI };
+        let origin = (task * MILLI).saturating_sub(fraction);
+        Plan { origin, stride, steps: (0..=random.below(12)).map(|_| step(random, kind)).collect() }
+    };
+    (0..TASKS).map(plan).collect()
+}
+
+fn step(random: &mut Random, kind: Kind) -> Step {
+    // Mostly short, sometimes zero or an hour.
+    let mut time = || {
+        let bits = random.pick(&[0, 3, 6, 10, 19]);
+        if bits == 0 { 0 } else { u32::try_from(random.up_to_bits(bits)).unwrap() }
+    };
+    let (a, b, c) = (time(), time(), time());
+    match random.below(if kind == Kind::Alone { 9 } else { 14 }) {
+        0 => Step::Sleep(a),
+        1 => Step::Until(a),
+        2 => Step::Timeout(a, b),
+        3 => Step::TimeoutUntil(a, b),
+        4 => {
+            let (ticks, behavior) = (random.pick(&[1, 2, 5]), random.below(3));
+            Step::Interval { period: a.max(1), ticks, works: b, behavior }
+        }
+        5 => Step::Select([a, b, c]),
+        6 => Step::Reset(a, vec![b, c]),
+        7 => Step::Abort { sleeps: a, after: b },
+        8 => Step::Race { long: a, short: b.max(1) },
+        9 | 10 => Step::Receive(a),
+        _ => Step::Send(usize::try_from(random.below(TASKS.into())).unwrap()),
+    }
+}
+
+/// What happened, when, in which task, and in which of its steps.
+#[derive(Debug, Clone, PartialEq)]
+struct Event {
+    at: Duration,
+    task: usize,
+    step: usize,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    Done,
+    /// Whether a timeout's future was ready, or a task ended before it was aborted.
+    WasReady(bool),
+    /// A tick, and for when it was planned.
+    Tick(Duration),
+    /// The number of what came first, or of how often something came.
+    Number(usize),
+    /// The sender of a message.
+    Message(Option<usize>),
+}
+
+/// The program as each crate runs it.
+macro_rules! runs_with {
+    ($time:path as $name:ident) => {
+        mod $name {
+            use std::pin::pin;
+
+            use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+            use tokio::task::yield_now;
+            use $time as time;
+
+            use super::*;
+            use time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
+
+            pub(super) fn run(program: &[Plan]) -> Vec<Event> {
+                paused().block_on(async {
+                    let (start, trace) = (Instant::now(), Arc::default());
+                    let (senders, inboxes): (Vec<_>, Vec<_>) = program.iter().map(|_| unbounded_channel()).unzip();
+                    let spawn = |(name, (plan, inbox)): (usize, (&Plan, _))| {
+                        let (trace, senders) = (Arc::clone(&trace), senders.clone());
+                        tokio::spawn(Task { name, start, trace, senders, inbox, step: 0 }.run(plan.clone()))
+                    };
+                    for task in program.iter().zip(inboxes).enumerate().map(spawn).collect::<Vec<_>>() {
+                        task.await.unwrap();
+                    }
+                    let trace = trace.lock().unwrap().clone();
+                    trace
+                })
+            }
+
+            struct Task {
+                name: usize,
+                start: Instant,
+                trace: Arc<Mutex<Vec<Event>>>,
+                senders: Vec<UnboundedSender<usize>>,
+                inbox: UnboundedReceiver<usize>,
+                step: usize,
+            }
+
+            impl Task {
+                fn note(&self, what: What) {
+                    let event = Event { at: self.start.elapsed(), task: self.name, step: self.step, what };
+                    self.trace.lock().unwrap().push(event);
+                }
+
+                async fn run(mut self, plan: Plan) {
+                    sleep_until(self.start + plan.origin).await;
+                    for step in &plan.steps {
+                        self.take(step, &plan).await;
+                        self.note(What::Done);
+                        self.step += 1;
+                    }
+                }
+
+                async fn take(&mut self, step: &Step, plan: &Plan) {
+                    let long = |strides: &u32| *strides * plan.stride;
+                    let until = |strides: &u32| self.start + plan.origin + long(strides);
+                    match step {
+                        Step::Sleep(time) => sleep(long(time)).await,
+                        Step::Until(time) => sleep_until(until(time)).await,
+                        Step::Timeout(limit, time) => {
+                            let done = timeout(long(limit), sleep(long(time))).await;
+                            self.note(What::WasReady(done.is_ok()));
+                        }
+                        Step::TimeoutUntil(limit, time) => {
+                            let done = timeout_at(until(limit), sleep(long(time))).await;
+                            self.note(What::WasReady(done.is_ok()));
+                        }
+                        Step::Interval { period, ticks, works, behavior } => {
+                            use MissedTickBehavior::{Burst, Delay, Skip};
+                            let mut interval = interval(long(period));
+                            interval.set_missed_tick_behavior(match behavior {
+                                0 => Burst,
+                                1 => Delay,
+                                _ => Skip,
+                            });
+                            for _ in 0..*ticks {
+                                let planned = interval.tick().await;
+                                self.note(What::Tick(planned - self.start));
+                                sleep(long(works)).await;
+                            }
+                        }
+                        Step::Select([a, b, c]) => {
+                            let first = tokio::select! {
+                                biased;
+                                () = sleep(long(a)) => 0,
+                                () = sleep(long(b)) => 1,
+                                () = sleep(long(c)) => 2,
+                            };
+                            self.note(What::Number(first));
+                        }
+                        Step::Reset(time, others) => {
+                            let mut moved = pin!(sleep(long(time)));
+                            for other in others {
+                                tokio::select! {
+                                    biased;
+                                    () = &mut moved => {}
+                                    () = yield_now() => {}
+                                }
+                                moved.as_mut().reset(until(other));
+                            }
+                            moved.await;
+                        }
+                        Step::Abort { sleeps, after } => {
+                            let sleeper = tokio::spawn(sleep(long(sleeps)));
+                            sleep(long(after)).await;
+                            sleeper.abort();
+                            self.note(What::WasReady(sleeper.await.is_ok()));
+                        }
+                        Step::Race { long: time, short } => {
+                            let (mut all, mut laps) = (pin!(sleep(long(time))), 0);
+                            while laps < 20 {
+                                tokio::select! {
+                                    biased;
+                                    () = &mut all => break,
+                                    () = sleep(long(short)) => laps += 1,
+                                }
+                            }
+                            self.note(What::Number(laps));
+                        }
+                        Step::Send(to) => {
+                            let _ = self.senders[*to].send(self.name);
+                        }
+                        Step::Receive(limit) => {
+                            let message = timeout(long(limit), self.inbox.recv()).await;
+                            self.note(What::Message(message.ok().flatten()));
+                            sleep_until(self.start + plan.next_own(self.start.elapsed())).await;
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+runs_with!(tokio::time as with_tokio);
+runs_with!(hairspring as with_hairspring);
+
+/// What is compared of a trace.
+fn compared(kind: Kind, mut trace: Vec<Event>) -> Vec<Event> {
+    if kind == Kind::Alone {
+        trace.sort_by_key(|event| event.task);
+    }
+    for event in &mut trace {
+        event.at = rounded_up(event.at);
+        if let What::Tick(planned) = &mut event.what {
+            *planned = rounded_up(*planned);
+        }
+    }
+    trace
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
+}
+
+fn traces_agree(kind: Kind) {
+    let only = variable("HAIRSPRING_SEED");
+    let seeds = only.map_or(0..variable("HAIRSPRING_ROUNDS").unwrap_or(100), |seed| seed..seed + 1);
+    must_end(move || {
+        let mut events = 0;
+        for seed in seeds {
+            let program = program(seed, kind);
+            let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
+            if kind != Kind::Fractions {
+                assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
+            }
+            events += ours.len();
+            let (tokios, ours) = (compared(kind, tokios), compared(kind, ours));
+            let parts = (0..tokios.len().max(ours.len())).find(|&at| tokios.get(at) != ours.get(at));
+            if let Some(at) = parts {
+                let plan = tokios.get(at).or(ours.get(at)).map(|event| &program[event.task]);
+                let (tokio, hairspring) = (tokios.get(at), ours.get(at));
+                panic!("{kind:?}, seed {seed}, event {at}:\n tokio {tokio:?}\n ours  {hairspring:?}\n {plan:?}");
+            }
+            crate::common::step();
+        }
+        assert!(only.is_some() || events > 1_000, "{events} events");
+    });
+}
+
+#[test]
+fn tasks_on_their_own_do_the_same_with_either_crate() {
+    traces_agree(Kind::Alone);
+}
+
+#[test]
+fn tasks_that_talk_do_the_same_in_the_same_order() {
+    traces_agree(Kind::Together);
+}
+
+#[test]
+fn tasks_that_begin_at_any_nanosecond_do_the_same_but_for_rounding() {
+    traces_agree(Kind::Fractions);
+}
