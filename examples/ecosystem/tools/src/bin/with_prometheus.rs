@@ -127,8 +127,9 @@ impl Server {
         fs::write(folder.join("prometheus.yml"), config)?;
         let address = free_address()?;
         let process = Command::new("prometheus")
-            .args(["--log.level=warn", &format!("--web.listen-address={address}")])
-            .current_dir(&folder) // where it looks for its configuration and keeps its data
+            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"])
+            .arg(format!("--web.listen-address={address}"))
+            .current_dir(&folder)
             .stdout(Stdio::null())
             .spawn()?;
         Ok(Server { process, address, folder })
