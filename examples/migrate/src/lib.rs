@@ -8,8 +8,6 @@ mod moves;
 mod tokens;
 mod tree;
 
-use std::error;
-use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
 use crate::moves::Move;
@@ -22,50 +20,29 @@ pub struct Rewritten {
     pub source: String,
     /// How many paths were replaced.
     pub paths: usize,
-    /// Lines that the user should look at, in order.
-    pub notes: Vec<Note>,
+    /// Lines of the old text, from 1, that the user should look at, and why.
+    pub notes: Vec<(usize, String)>,
 }
-
-/// Something that the user should look at.
-#[derive(Debug, PartialEq)]
-pub struct Note {
-    /// The line in the old text, from 1.
-    pub line: usize,
-    /// What to look at, and why.
-    pub text: String,
-}
-
-/// The text is not Rust, because a bracket is not closed.
-#[derive(Debug, PartialEq)]
-pub struct NotRust {
-    /// The line at which reading failed, from 1.
-    pub line: usize,
-}
-
-impl Display for NotRust {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "not Rust from line {} on: a bracket, a quote or a comment has no counterpart", self.line)
-    }
-}
-
-impl error::Error for NotRust {}
 
 /// Rewrites the paths of a source file.
 ///
 /// # Errors
 /// If the text is not Rust, and names a crate whose paths would be rewritten.
-pub fn rewrite(source: &str) -> Result<Rewritten, NotRust> {
+pub fn rewrite(source: &str) -> Result<Rewritten, String> {
     // The lexer does not count a byte order mark.
     let (mark, text) = source.split_at(if source.starts_with('\u{feff}') { 3 } else { 0 });
     let tokens = match Tokens::read(text) {
         Ok(tokens) => tokens,
-        Err(error) if moves::concerns(text) => return Err(NotRust { line: error.span().start().line }),
+        Err(error) if moves::concerns(text) => {
+            let line = error.span().start().line;
+            return Err(format!("not Rust from line {line} on: a bracket, a quote or a comment has no counterpart"));
+        }
         Err(_) => return Ok(Rewritten { source: source.to_owned(), paths: 0, notes: Vec::new() }),
     };
     let mut rewriter = Rewriter { tokens: &tokens, edits: Vec::new(), notes: Vec::new(), paths: 0 };
     rewriter.run();
     let Rewriter { edits, mut notes, paths, .. } = rewriter;
-    notes.sort_by_key(|note| note.line);
+    notes.sort_by_key(|(line, _)| *line);
     Ok(Rewritten { source: mark.to_owned() + &apply(text, 0..text.len(), edits), paths, notes })
 }
 
@@ -88,7 +65,7 @@ fn apply(source: &str, part: Range<usize>, mut edits: Vec<Edit>) -> String {
 struct Rewriter<'a> {
     tokens: &'a Tokens<'a>,
     edits: Vec<Edit>,
-    notes: Vec<Note>,
+    notes: Vec<(usize, String)>,
     paths: usize,
 }
 
@@ -132,7 +109,7 @@ impl Rewriter<'_> {
 
     fn note(&mut self, offset: usize, text: impl Into<String>) {
         let line = 1 + self.tokens.source[..offset].matches('\n').count();
-        let note = Note { line, text: text.into() };
+        let note = (line, text.into());
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

@@ -81,8 +81,8 @@ fn find_sources(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 /// Returns whether the file has something to change.
 fn rewrite_file(file: &Path, check: bool) -> io::Result<bool> {
     let new = rewrite(&fs::read_to_string(file)?).map_err(io::Error::other)?;
-    for note in &new.notes {
-        println!("{}:{}: {}", file.display(), note.line, note.text);
+    for (line, note) in &new.notes {
+        println!("{}:{line}: {note}", file.display());
     }
     if new.paths == 0 {
         return Ok(false);
