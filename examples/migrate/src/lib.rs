@@ -52,14 +52,11 @@ type Edit = (Range<usize>, String);
 /// Makes the edits in a part of a source. They do not overlap.
 fn apply(source: &str, part: Range<usize>, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|(range, _)| (range.start, range.end));
-    let mut result = String::new();
-    let mut at = part.start;
-    for (range, text) in edits {
-        result += &source[at..range.start];
-        result += &text;
-        at = range.end;
+    let mut text = source[part.clone()].to_owned();
+    for (range, replacement) in edits.into_iter().rev() {
+        text.replace_range(range.start - part.start..range.end - part.start, &replacement);
     }
-    result + &source[at..part.end]
+    text
 }
 
 struct Rewriter<'a> {

@@ -83,14 +83,6 @@ impl Queue {
         cmd("HLEN").arg(self.key("jobs")).query_async(&mut self.redis.clone()).await
     }
 
-    /// The number of jobs that no worker has claimed.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn unclaimed(&self) -> RedisResult<usize> {
-        cmd("ZCARD").arg(self.key("due")).query_async(&mut self.redis.clone()).await
-    }
-
     /// Opens a session. It ends unless a [`claim`](Queue::claim) renews its lease in time.
     ///
     /// # Errors

@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hairspring::{DeadlineMap, boot, sleep, timeout};
-use redis::RedisResult;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -86,12 +85,17 @@ impl Worker {
         let (mut number, mut room) = (1, self.batch.min(self.held));
         // Whether the last claim got as many jobs as it had room for.
         let mut is_full = false;
-        let mut claim = pin!(self.claim(session, number, Duration::ZERO, bell, room));
+        let claim = async |number, pause, room| {
+            let _ = timeout(pause, bell.notified()).await;
+            let asked = boot::Instant::now();
+            (asked, self.queue.claim(session, number, self.window, room).await)
+        };
+        let mut next = pin!(claim(number, Duration::ZERO, room));
         while !(is_stopping && running.is_empty()) {
             tokio::select! {
                 biased; // the lease first: once it has ended, nothing else may happen
                 () = &mut lease => return report(&"the lease was lost"),
-                (asked, claimed) = &mut claim => {
+                (asked, claimed) = &mut next => {
                     let is_answered = match claimed {
                         Ok(None) => return report(&"the lease was lost"),
                         Ok(Some(jobs)) => {
@@ -115,7 +119,7 @@ impl Worker {
                         true if is_full && room > 0 => Duration::ZERO,
                         true => self.queue.lease / 3,
                     };
-                    claim.set(self.claim(session, number, pause, bell, room));
+                    next.set(claim(number, pause, room));
                 }
                 Some((_, job)) = due.recv(), if !is_stopping => {
                     let (queue, name) = (self.queue.clone(), job.name.clone());
@@ -142,20 +146,6 @@ impl Worker {
         if let Err(error) = self.queue.close_session(session).await {
             report(&error); // the lease will end
         }
-    }
-
-    /// Waits for `pause` or the bell, then claims. Returns also when it asked.
-    async fn claim(
-        &self,
-        session: u64,
-        number: u64,
-        pause: Duration,
-        bell: &Notify,
-        room: usize,
-    ) -> (boot::Instant, RedisResult<Option<Vec<(Job, Duration)>>>) {
-        let _ = timeout(pause, bell.notified()).await;
-        let asked = boot::Instant::now();
-        (asked, self.queue.claim(session, number, self.window, room).await)
     }
 
     /// Passes on the queue's bell, forever.
