@@ -1,8 +1,8 @@
 //! An HTTP server that disconnects slow and silent clients, on hyper with hairspring's timer.
 //!
 //! hyper's `header_read_timeout` limits how long a client takes to send a header, and its silence between requests. A
-//! `timeout` limits each handler. A `TimeoutStream` disconnects clients that do not read. 300 clients in the same process
-//! try the first three; exits with 1 if one of them gets a wrong answer, or gets it too early.
+//! `timeout` limits each handler. A `TimeoutStream` disconnects clients that do not read. 300 clients in the same
+//! process try the first three; exits with 1 if one of them gets a wrong answer, or gets it too early.
 //!
 //! ```text
 //! cargo run --release --features hyper --example http_server
@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 const LIMIT: Duration = Duration::from_millis(500);
 const CLIENTS_OF_A_KIND: usize = 75;
 
-/// What each kind of client sends, what it gets, and for how long the server waits at least.
+/// Each kind of client: its request, the beginning of the answer, and the least time until the server disconnects.
 const KINDS: [(&str, &str, &str, Duration); 4] = [
     ("polite", "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\n", Duration::ZERO),
     ("silent", "GET / HTTP/1.1\r\nhost: a\r\n\r\n", "HTTP/1.1 200 OK\r\n", LIMIT),
@@ -54,7 +54,7 @@ async fn main() -> io::Result<ExitCode> {
         let right = |(answer, time): &&(String, Duration)| answer.starts_with(expected) && *time >= least;
         let count = outcomes.iter().filter(right).count();
         let longest = outcomes.iter().map(|(_, time)| *time).max().unwrap_or_default();
-        println!("{count} of {CLIENTS_OF_A_KIND} {kind} clients got what they should, after at most {longest:.1?}");
+        println!("{count} of {CLIENTS_OF_A_KIND} {kind} clients got the expected answer, after at most {longest:.1?}");
         is_good &= count == CLIENTS_OF_A_KIND;
     }
     println!("{}", if is_good { "good" } else { "BAD" });

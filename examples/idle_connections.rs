@@ -1,7 +1,7 @@
 //! A TCP server that drops idle connections, with thousands of clients in the same process.
 //!
-//! The server reads through `TimeoutStream`s. A heartbeat only moves the deadline: the timer stays as it is, fires at the
-//! old deadline and is armed again. One client in ten stops sending. Exits with 1 unless exactly those are dropped.
+//! The server reads through `TimeoutStream`s. A heartbeat only moves the deadline: the timer stays as it is, fires at
+//! the old deadline and is armed again. One client in ten stops sending. Exits with 1 unless exactly those are dropped.
 //!
 //! Run it with `cargo run --release --example idle_connections -- --connections 500`.
 

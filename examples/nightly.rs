@@ -1,7 +1,7 @@
 //! A job that runs at 03:00 each night in a time zone, while the clock changes: daylight saving, a clock that is set
 //! forward and back, and a machine that sleeps until morning.
 //!
-//! The job is ordinary code with `wall::sleep_until` and the crate `jiff`, which knows time zones. Four days of virtual
+//! The job is ordinary code with `wall::sleep_until` and the crate `jiff` for time zones. Four days of virtual
 //! time pass in an instant. Panics unless each night has one run, at the right time.
 //!
 //! ```text
@@ -18,7 +18,7 @@ use jiff::{Error, Timestamp, Unit, Zoned};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The next 03:00 after `time`, in its time zone. If the clocks skip that time, `jiff` takes the same distance after the
+/// The next 03:00 after `time`, in its time zone. If the clocks skip 03:00, `jiff` returns a time that far after the
 /// gap; if it occurs twice, the first.
 fn next_night(time: &Zoned) -> Result<Zoned, Error> {
     let today = time.date().at(3, 0, 0, 0).to_zoned(time.time_zone().clone())?;
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Error> {
     test_util::suspend(24 * HOUR);
     sleep(HOUR).await;
 
-    // Each night has one run at 03:00; the last one is late, as the machine was asleep.
+    // The last run is late because the machine slept.
     let march = |day, hour| date(2026, 3, day).at(hour, 0, 0, 0);
     let expected = [(28, 3), (29, 3), (30, 3), (31, 8)].map(|(day, hour)| (march(day, 3), march(day, hour)));
     assert_eq!(runs.try_iter().collect::<Vec<_>>(), expected);

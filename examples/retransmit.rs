@@ -1,9 +1,10 @@
-//! Retransmission over UDP: every datagram has a timer. An acknowledgement cancels it; if it expires, the datagram is sent
-//! again.
+//! Retransmission over UDP: every datagram has a timer. An acknowledgement cancels it; if it expires, the datagram is
+//! sent again.
 //!
 //! All timers are in one [`DelayQueue`], by sequence number. An expired timer doubles its timeout. An acknowledgement
-//! postpones the timers of the next datagrams, because it shows that the path is alive. The receiver simulates losses on
-//! loopback by ignoring some datagrams and withholding some acknowledgements. Exits with 1 if a datagram did not arrive.
+//! postpones the timers of the next datagrams, because it shows that the path is alive. The receiver simulates losses
+//! on loopback by ignoring some datagrams and withholding some acknowledgements. Exits with 1 if a datagram did not
+//! arrive.
 //!
 //! ```text
 //! cargo run --release --example retransmit

@@ -1,8 +1,8 @@
 //! A server whose sessions expire unless their clients send heartbeats: sliding expiry with a `DeadlineMap`.
 //!
-//! A client logs in, sends heartbeats and logs out; every third falls silent instead. The server keeps each session in a
-//! map, and each heartbeat moves its deadline. Expired sessions come out of the map's stream, and the server tells their
-//! clients. Exits with 1 if a session ends twice or not at all.
+//! A client connects, sends heartbeats and logs out; every third falls silent instead. The server keeps each session in
+//! a map, and each heartbeat moves its deadline. Expired sessions come out of the map's stream, and the server tells
+//! their clients. Exits with 1 if a session ends twice or not at all.
 //!
 //! ```text
 //! cargo run --release --example sessions
@@ -23,7 +23,7 @@ const HEARTBEATS: u64 = 6;
 /// How long a session lasts after the last heartbeat. Clients send four in that time.
 const IDLE: Duration = Duration::from_millis(400);
 
-/// The way to the client. Whoever takes it out of the map has the last word.
+/// The connection to the client. The task that takes it out of the map sends the last message.
 struct Session(OwnedWriteHalf);
 
 #[tokio::main]
@@ -47,7 +47,7 @@ async fn main() -> io::Result<ExitCode> {
     let silences: Vec<Duration> = silences.into_iter().flatten().collect();
     let [shortest, longest] = [silences.iter().min(), silences.iter().max()].map(|silence| *silence.unwrap_or(&IDLE));
     println!("clients were told after {shortest:.1?} to {longest:.1?} of silence");
-    // On a busy machine a heartbeat may be late, and more sessions expire.
+    // On a busy machine heartbeats may be late, and more sessions expire.
     let is_good = logouts + expired == CLIENTS && expired >= CLIENTS.div_ceil(3) && shortest >= IDLE;
     println!("{}", if is_good { "good: each session ended once, each silent one expired" } else { "BAD" });
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })

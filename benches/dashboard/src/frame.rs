@@ -17,7 +17,7 @@ use crate::levels::{self, HAND, LATELY, LEVELS, LIT, OCCUPIED, in_words};
 use crate::load::{LONGEST, Load, SHORTEST};
 use crate::readings::Readings;
 
-/// The least that a frame needs, and the size of one in a file.
+/// The smallest terminal, and the size of a frame in a file.
 const WIDTH: u16 = 80;
 const HEIGHT: u16 = 20;
 
@@ -28,7 +28,7 @@ const TITLE: Style = Style::new().fg(Color::Green);
 const RATES_WIDTH: u16 = 30;
 const RATES_HEIGHT: u16 = 8;
 
-/// The histogram has this many columns for each power of ten, from 1 µs to 1 s.
+/// The columns of the histogram for each power of ten, from 1 µs to 1 s.
 const PER_DECADE: usize = 7;
 const COLUMNS: usize = 6 * PER_DECADE;
 
@@ -47,7 +47,7 @@ impl View {
         self.readings.add(self.load.metrics());
     }
 
-    /// A frame that is on no screen.
+    /// Draws a frame without a terminal.
     pub(crate) fn in_memory(&self) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).expect("memory does not fail");
         terminal.draw(|frame| self.draw(frame)).expect("memory does not fail").buffer.clone()
@@ -133,7 +133,7 @@ fn legend() -> Line<'static> {
     Line::from([vec![Span::styled(" level   a slot ", DIM)], marks.concat()].concat())
 }
 
-/// How many timers were late by what each column stands for. The outer columns include everything beyond them.
+/// Counts timers by lateness, for each column. The outer columns include everything beyond them.
 fn columns(lateness: &Histogram<u64>) -> [u64; COLUMNS] {
     let mut columns = [0; COLUMNS];
     for step in lateness.iter_recorded() {

@@ -9,14 +9,14 @@ use tools::Histogram;
 
 use crate::readings::WINDOW;
 
-/// How late timers fired in the last few seconds: a histogram of nanoseconds for each second.
+/// One histogram of nanoseconds for each of the last few seconds.
 #[derive(Clone, Default)]
 pub(crate) struct Lateness(Arc<Mutex<Seconds>>);
 
 type Seconds = VecDeque<(Instant, Histogram<u64>)>;
 
 impl Lateness {
-    /// The lateness of a plain thread that sleeps again and again, to compare with.
+    /// The baseline: a plain thread that sleeps again and again.
     pub(crate) fn of_a_plain_thread() -> Self {
         let lateness = Lateness::default();
         let record = lateness.clone();
@@ -48,7 +48,7 @@ impl Lateness {
     }
 }
 
-/// From a nanosecond to a minute, with two digits.
+/// From a nanosecond to a minute, with two significant digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("the bounds are valid")
 }

@@ -16,13 +16,13 @@ const EMPTY: Style = Style::new().fg(Color::DarkGray);
 pub(crate) const LIT: &str = "▊";
 const UNLIT: &str = "·";
 
-/// From slots of 4 µs, as whatever is below fires before it can be seen, to where the longest sleeps of the load are.
+/// Lower levels have slots of less than 4 µs and change too fast to see. The load uses no higher ones.
 pub(crate) const LEVELS: RangeInclusive<usize> = 2..=7;
-/// A level is a digit of the tick in base 64.
+/// Each level is one base-64 digit of the tick.
 const DIGIT: usize = 6;
 const SLOTS: u64 = 1 << DIGIT;
 
-/// The coarsest level comes first.
+/// From the coarsest level to the finest.
 pub(crate) fn lines(readings: &Readings) -> impl Iterator<Item = Line<'static>> {
     LEVELS.rev().map(|level| line(level, readings))
 }

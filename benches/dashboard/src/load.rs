@@ -1,4 +1,4 @@
-//! The load: many sleeps that one task holds and polls by hand, as a server holds those of its connections.
+//! The load: one task holds many sleeps and polls them by hand.
 
 use std::future::Future;
 use std::mem;
@@ -16,12 +16,12 @@ use tools::Rng;
 
 use crate::lateness::Lateness;
 
-/// How long sleeps are, as many of them in each decade.
+/// The range of lengths. Each decade is equally likely.
 pub(crate) const SHORTEST: Duration = Duration::from_millis(10);
 pub(crate) const LONGEST: Duration = Duration::from_secs(100);
 
 const ROUND: Duration = Duration::from_millis(1);
-/// How many sleeps a round adds or removes at most.
+/// A round adds or removes at most this many sleeps.
 const STEP: usize = 5_000;
 
 pub(crate) struct Load {
@@ -49,7 +49,7 @@ impl Load {
             loop {
                 let population = *current.borrow();
                 holder.follow(population);
-                // tokio's sleep, to keep it out of the timer that is shown
+                // tokio's sleep, to keep it out of the counts
                 tokio::time::sleep(ROUND).await;
             }
         }));
@@ -89,11 +89,11 @@ impl Holder {
         let fired = mem::take(&mut *self.fired.lock().unwrap_or_else(PoisonError::into_inner));
         let mut late = Vec::new();
         for (place, at) in fired {
-            // The place may be gone, or have another sleep.
+            // The place may be gone, or have a new sleep.
             if place < self.places.len() && self.poll(place) {
                 late.push(at.saturating_duration_since(self.places[place].0.deadline()));
                 self.arm(place);
-                // Another sleep is cancelled for each that fires.
+                // For each sleep that fires, another one is cancelled.
                 let other = self.random.usize(..self.places.len());
                 self.places[other].0 = self.timer.sleep(Duration::ZERO);
                 self.arm(other);
@@ -110,12 +110,12 @@ impl Holder {
         self.places.truncate(population.max(size.saturating_sub(STEP)));
     }
 
-    /// Gives a sleep another deadline, and polls it to register it.
+    /// Gives a sleep a new deadline, and polls it to register it.
     fn arm(&mut self, place: usize) {
         loop {
             let share = LONGEST.div_duration_f64(SHORTEST).powf(self.random.f64());
             self.places[place].0.reset_at(Instant::now() + SHORTEST.mul_f64(share));
-            // It is over already if the thread was held up for so long.
+            // If the thread was delayed, the sleep may be over already.
             if !self.poll(place) {
                 break;
             }

@@ -26,16 +26,16 @@ use crate::frame::View;
 use crate::load::Load;
 
 const FRAME: Duration = Duration::from_millis(50);
-/// A picture has fewer frames, to keep it small.
+/// Fewer frames keep the picture small.
 const PICTURE_FRAME: Duration = Duration::from_millis(200);
 
 /// Shows hairspring's timing wheel at work, in the terminal. The keys are on the screen.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Ends after this time
+    /// End after this many seconds
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Draws 4 seconds, or as many as --seconds says, as an animated picture into a file; needs no terminal
+    /// Write an animated picture of 4 or --seconds seconds instead; needs no terminal
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("standard output is no terminal: run it in one, or draw a picture with `--svg FILE`".into());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    // The view has this thread for itself, so it goes on however busy the runtime is.
+    // The view runs on this thread, so a busy runtime does not delay it.
     let mut view = View::new(Load::start(&runtime));
     let length = options.seconds.map(Duration::from_secs);
     if let Some(path) = &options.svg {
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Draws what the terminal would show. The first second is left out, as the wheel is empty at first.
+/// Draws what the terminal would show, after a second in which the wheel fills.
 fn draw(view: &mut View, length: Duration, path: &Path) -> Result<(), Box<dyn Error>> {
     let mut frames = Vec::new();
     let start = Instant::now() + Duration::from_secs(1);
@@ -94,12 +94,12 @@ fn show(mut terminal: DefaultTerminal, view: &mut View, length: Option<Duration>
     Ok(())
 }
 
-/// Does what a key asks for. Returns whether that is to quit.
+/// Handles a key. Returns whether to quit.
 fn press(load: &Load, key: KeyEvent) -> bool {
     let mut quits = false;
     load.population.send_modify(|population| match key.code {
         _ if key.kind == KeyEventKind::Release => {}
-        // No signal: the terminal passes keys on as they are.
+        // In raw mode, Ctrl-C arrives as a key.
         KeyCode::Char('c') => quits = key.modifiers.contains(KeyModifiers::CONTROL),
         KeyCode::Char('q') | KeyCode::Esc => quits = true,
         KeyCode::Up => *population = (*population * 10).min(1_000_000),

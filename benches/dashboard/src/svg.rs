@@ -1,4 +1,4 @@
-//! Frames as an animated picture: the cells of the terminal, as text.
+//! Frames of a terminal as an animated SVG.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier};
 const WIDTH: f64 = 8.4;
 const HEIGHT: f64 = 18.0;
 const MARGIN: f64 = 16.0;
-/// From the top of a cell to the line that letters stand on.
+/// The baseline of the text, from the top of a cell.
 const BASELINE: f64 = 13.5;
 
 /// Shows the frames one after another, `step` apart, in a loop. A viewer without animation shows the last one.

@@ -7,7 +7,7 @@ use crate::tree::{End, Tree};
 use crate::{Edit, Rewriter, apply};
 
 impl<'a> Rewriter<'a> {
-    /// Rewrites the import whose `use` is at a token. Returns the token behind it.
+    /// Rewrites the import whose `use` is at a token. Returns the token after it.
     pub(crate) fn import(&mut self, keyword: usize) -> usize {
         let tokens = self.tokens;
         let tree = Tree::read(tokens, keyword + 1).filter(|tree| tokens.is(tree.tokens.end, ";"));
@@ -34,8 +34,8 @@ impl<'a> Rewriter<'a> {
         tree.tokens.end + 1
     }
 
-    /// Rewrites a tree within the path `around` it. A tree that moves out of that path goes to `moved`. Returns whether
-    /// nothing else is left of it, so the caller has to remove it.
+    /// Rewrites a tree within the path `around` it. Puts items that leave that path into `moved`. Returns whether
+    /// nothing is left of the tree, so the caller has to remove it.
     fn tree(&mut self, tree: &Tree, around: &[&'a str], moved: &mut Vec<String>) -> bool {
         let tokens = self.tokens;
         let mut path = around.to_vec();
@@ -84,7 +84,7 @@ impl<'a> Rewriter<'a> {
         edits
     }
 
-    /// Removes an item of a group, with its comma and the space behind it.
+    /// Removes an item of a group, with its comma and the space after it.
     fn cut(&self, item: &Range<usize>) -> Edit {
         let has_comma = self.tokens.is(item.end, ",");
         let range = self.tokens.range(item.start..item.end + usize::from(has_comma));

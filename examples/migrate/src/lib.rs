@@ -20,7 +20,7 @@ pub struct Rewritten {
     pub source: String,
     /// How many paths were replaced.
     pub paths: usize,
-    /// Lines of the old text, from 1, that the user should look at, and why.
+    /// Lines of the old text that need a look, counted from 1, each with the reason.
     pub notes: Vec<(usize, String)>,
 }
 
@@ -80,7 +80,7 @@ impl Rewriter<'_> {
         self.note_texts();
     }
 
-    /// Replaces the path that begins at a token, if it has moved. Returns the token behind it.
+    /// Rewrites the path that begins at a token, if it has a replacement. Returns the token after it.
     fn path(&mut self, start: usize) -> usize {
         let tokens = self.tokens;
         let mut segments = vec![start];

@@ -70,7 +70,7 @@ fn find_sources(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry.path();
         let is_skipped = entry.file_name().to_str().is_some_and(|name| name == "target" || name.starts_with('.'));
         let is_source = path.extension().is_some_and(|extension| extension == "rs") && path.is_file();
-        // Links to folders are not followed, as they may form a circle.
+        // Does not follow links to folders, because they may form a cycle.
         if !is_skipped && (is_source || entry.file_type()?.is_dir()) {
             find_sources(&path, files)?;
         }
@@ -78,7 +78,7 @@ fn find_sources(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the file has something to change.
+/// Rewrites a file, or only checks it. Returns whether there is anything to change.
 fn rewrite_file(file: &Path, check: bool) -> io::Result<bool> {
     let new = rewrite(&fs::read_to_string(file)?).map_err(io::Error::other)?;
     for (line, note) in &new.notes {

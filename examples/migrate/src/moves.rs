@@ -1,6 +1,6 @@
-//! Which paths become which.
+//! The paths that are replaced.
 
-/// The beginnings of paths that are replaced, and their replacements.
+/// The beginning of each path, and its replacement.
 const MOVES: [(&[&str], &str); 8] = [
     (&["tokio", "time"], "hairspring"),
     // These re-export it.

@@ -1,4 +1,4 @@
-//! The tokens of a source file in one row: groups are flattened, doc comments are left out.
+//! The tokens of a source file, with groups flattened and without doc comments.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl<'a> Tokens<'a> {
         self.ranges[tokens.start].start..self.ranges[tokens.end - 1].end
     }
 
-    /// A token. Empty behind the last.
+    /// A token. Empty after the last.
     pub(crate) fn text(&self, at: usize) -> &'a str {
         self.ranges.get(at).map_or("", |range| &self.source[range.clone()])
     }

@@ -1,4 +1,4 @@
-//! What a `use` imports, nested as in the source.
+//! The tree of paths in a `use`.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl Tree {
     }
 }
 
-/// The trees in braces, and the token behind the closing one.
+/// The trees in braces, and the token after the closing one.
 fn read_group(tokens: &Tokens, open: usize) -> Option<(End, usize)> {
     let mut trees = Vec::new();
     let mut at = open + 1;

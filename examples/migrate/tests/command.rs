@@ -1,10 +1,10 @@
-//! The command: which files it changes, what it prints, and how it exits.
+//! The command: the files it changes, its output and its exit code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// A new folder of files.
+/// Creates a folder with these files.
 fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);

@@ -1,4 +1,4 @@
-//! What changes in a source file, what stays, and what is noted.
+//! Rewritten imports and paths, text that stays, and notes.
 
 use hairspring_migrate::rewrite;
 

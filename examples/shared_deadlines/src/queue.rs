@@ -1,5 +1,5 @@
-//! [`Queue`]: the jobs in Redis, and the scripts that change them. Redis runs each script alone and logs it as a whole, so
-//! a crash leaves nothing half done.
+//! [`Queue`]: the jobs in Redis, and the scripts that change them. Redis runs each script alone and logs it as a whole,
+//! so a crash leaves nothing half done.
 //!
 //! | key | kind | content |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | `bell` | stream | the last request that all workers claim now |
 //! | `done:JOB` | string | the job was acknowledged within the last hour |
 //!
-//! Each key begins with the queue's name in braces, which keeps them on one server of a cluster.
+//! Each key begins with the queue's name in braces, to keep them on one server of a cluster.
 
 use std::time::Duration;
 
@@ -115,7 +115,8 @@ impl Queue {
         Ok(found.map(|jobs| jobs.into_iter().map(job).collect()))
     }
 
-    /// Removes a job. Returns `false` if the session does not hold it, as after an acknowledgement whose answer was lost.
+    /// Removes a job. Returns `false` if the session does not hold it, for example because an earlier acknowledgement
+    /// got no answer.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -124,7 +125,7 @@ impl Queue {
         self.run(include_str!("lua/acknowledge.lua"), &keys, &[job, REMEMBERED]).await
     }
 
-    /// Ends a session and rings the bell, so that other workers claim its jobs.
+    /// Ends a session and rings the bell to have other workers claim its jobs.
     ///
     /// # Errors
     /// If Redis does not answer.

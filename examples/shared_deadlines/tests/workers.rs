@@ -1,4 +1,4 @@
-//! Workers on a real Redis server. A worker is killed by dropping it: Redis hears no more of it, as of a killed process.
+//! Workers on a real Redis server. Dropping a worker kills it: Redis hears no more of it, as with a killed process.
 
 mod server;
 

@@ -1,4 +1,4 @@
-//! A real Redis server, which tests kill.
+//! A real Redis server that tests can kill.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, fs, process, thread};
 use hairspring::sleep;
 use shared_deadlines::Queue;
 
-/// A server with its own folder and port, which syncs each write before it answers.
+/// A server with its own folder and port. It syncs each write before it answers.
 pub(crate) struct Server {
     process: Child,
     port: u16,

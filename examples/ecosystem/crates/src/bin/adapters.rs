@@ -1,4 +1,4 @@
-//! Crates that wait with whatever timer you give them, each with hairspring's.
+//! Crates that accept a timer, each with hairspring's.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -146,12 +146,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints what was done, if that took timers of hairspring's.
+/// Prints a step. Panics if the step registered no timer.
 fn waited(what: &str) {
     static BEFORE: AtomicU64 = AtomicU64::new(0);
     let registered = Timer::current().metrics().registered();
     let timers = registered - BEFORE.swap(registered, Relaxed);
-    assert!(timers > 0, "{what}, without a timer");
+    assert!(timers > 0, "{what}, but not with hairspring");
     println!("good: {what}, with {timers} timers");
 }
 
@@ -169,7 +169,7 @@ async fn kafka() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Exports metrics periodically, until that was done three times.
+/// Exports metrics periodically, three times.
 async fn export() {
     let exporter = InMemoryMetricExporter::default();
     let reader = PeriodicReader::builder(exporter.clone(), Hairspring).with_interval(PAUSE).build();

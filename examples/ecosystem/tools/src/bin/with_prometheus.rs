@@ -1,6 +1,7 @@
-//! A program that a Prometheus server scrapes. Sends the server each query of docs/operating.md, and checks the answers.
+//! A program that a Prometheus server scrapes. Sends the server each query of docs/operating.md, and checks the
+//! answers.
 //!
-//! Needs a server with `prometheus/prometheus.yml` on port 9465, as the script `run` starts it, and the program `promtool`.
+//! Needs `promtool`, and a server with `prometheus/prometheus.yml` on port 9465, as `run` starts it.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,13 +34,13 @@ fn main() -> Result<()> {
     stuck.spawn(async {
         tokio::spawn(Timer::current().reporter("stuck").run(REPORTS));
         sleep(10 * REPORTS).await;
-        thread::sleep(HUNG); // as no task should
+        thread::sleep(HUNG); // blocks the only worker
     });
     mem::forget(stuck); // dropping it would wait for the task
 
     wait_for("up == 1")?;
     wait_for("hairspring_entries_inserted_total > 100")?;
-    // The counts of the stuck runtime stand still, so they must balance.
+    // The counts of the stuck runtime no longer change, so they must balance.
     wait_for(
         r#"hairspring_registered_total{timer="stuck"} - hairspring_fired_total - hairspring_cancelled_total
             - hairspring_pending == 0"#,
