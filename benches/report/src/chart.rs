@@ -54,26 +54,27 @@ fn micros(time: &str) -> Result<f64, String> {
 fn svg(panels: &[(&str, Vec<Bar>)]) -> String {
     const LEFT: usize = 180;
     const LONGEST: f64 = 460.0;
-    let (mut shapes, mut top) = (String::new(), 0);
+    let (mut shapes, mut top) = (Vec::new(), 0);
     for (title, bars) in panels {
         let most = bars.iter().map(|(_, length, _)| *length).fold(0.0, f64::max);
         top += 28;
-        shapes += &format!("<text x=\"0\" y=\"{top}\" font-weight=\"bold\">{title}</text>\n");
+        shapes.push(format!("<text x=\"0\" y=\"{top}\" font-weight=\"bold\">{title}</text>\n"));
         for (label, length, value) in bars {
             top += 20;
             let colour = if label.starts_with("hairspring") { "#3f8fd2" } else { "#e0872a" };
             let (width, bar, text) = ((length / most * LONGEST).max(1.0), top - 12, LEFT - 8);
             let end = LEFT as f64 + width + 6.0;
-            shapes += &format!(
+            shapes.push(format!(
                 "<text x=\"{text}\" y=\"{top}\" text-anchor=\"end\">{label}</text>\
                  <rect x=\"{LEFT}\" y=\"{bar}\" width=\"{width:.1}\" height=\"14\" fill=\"{colour}\"/>\
                  <text x=\"{end:.1}\" y=\"{top}\">{value}</text>\n"
-            );
+            ));
         }
         top += 12;
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"{top}\" font-family=\"sans-serif\" \
-         font-size=\"13\" fill=\"#808891\">\n{shapes}</svg>\n"
+         font-size=\"13\" fill=\"#808891\">\n{}</svg>\n",
+        shapes.concat()
     )
 }

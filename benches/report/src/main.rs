@@ -77,7 +77,7 @@ fn rewrite(document: &str, draw: impl Fn(&str) -> Result<String, String>) -> Res
     for part in parts {
         let (described, rest) = part.split_once(OPEN_END).ok_or_else(|| format!("`{OPEN}` without `-->`: {part}"))?;
         let (_, after) = rest.split_once(CLOSE).ok_or_else(|| format!("no `{CLOSE}` after `{described}`"))?;
-        text += &format!("{OPEN}{described}{OPEN_END}\n{}\n\n{CLOSE}{after}", draw(described)?);
+        text.extend([OPEN, described, OPEN_END, "\n", &draw(described)?, "\n\n", CLOSE, after]);
     }
     Ok(text)
 }
