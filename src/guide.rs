@@ -1,31 +1,24 @@
-//! How to use this crate, how to tune it, and how it works.
+//! The guide: which item to use, what to tune, and how the crate works.
+//!
+//! [cookbook]: self::cookbook
+//! [ecosystem]: self::ecosystem
+//! [migrating]: self::migrating
+#![cfg_attr(feature = "test-util", doc = "[testing]: crate::test_util")]
+//!
 #![doc = include_str!("../docs/guide.md")]
 //!
-//! # See also
-//! - [`migrating`]: moving from `tokio::time` and tokio-util. [`drop_in`]: tests of crates that moved. [`whole_graph`]:
-//!   moving dependencies. [`cookbook`]: recipes. [`ecosystem`]: other crates.
-#![cfg_attr(feature = "test-util", doc = "- [`test_util`](crate::test_util): testing with time.")]
-//! - Sleeping: [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
-//!   [`Sleep::reset_at`](crate::Sleep::reset_at).
-//! - Timeouts: [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at), [`FutureExt`](crate::FutureExt).
-//! - Deadlines: [`Deadline`](crate::Deadline), [`DeadlineExceeded`](crate::DeadlineExceeded). Connections:
-//!   [`TimeoutStream`](crate::io::TimeoutStream).
-//! - Intervals: [`interval`](crate::interval()), [`interval_at`](crate::interval_at),
-//!   [`MissedTickBehavior`](crate::MissedTickBehavior).
-//! - Other clocks: [`boot`](crate::boot), [`wall`](crate::wall). Streams: [`StreamExt`](crate::StreamExt).
-//! - Queues: [`DelayQueue`](crate::DelayQueue). Keyed deadlines: [`DeadlineMap`](crate::DeadlineMap),
-//!   [`Expirations`](crate::Expirations).
-//! - Tuning: [`Builder`](crate::timer::Builder), [`Alarm`](crate::timer::Alarm), [`Metrics`](crate::timer::Metrics),
-//!   [`Timer::try_sleep`](crate::Timer::try_sleep).
-//! - The wheel: [`wheel`](crate::wheel).
+//! The tests of published crates: [before and after](self::drop_in). Moving dependencies, too:
+//! [the whole graph](self::whole_graph).
 //!
 //! This module exists only in the documentation. It has no items for programs to use.
+// The first definition of a link wins: the page's own are for code hosts.
 
 /// Moving from `tokio::time`, and from tokio-util's queue and timeouts.
 ///
 #[doc = include_str!("../docs/migrating.md")]
 ///
 /// # See also
+///
 /// - Replacements for tokio's items: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
 ///   [`FutureExt`](crate::FutureExt).
 /// - Only in this crate: [`Sleep::reset_at`](crate::Sleep::reset_at), [`DeadlineMap`](crate::DeadlineMap),
@@ -40,6 +33,7 @@ pub mod migrating {}
 #[doc = include_str!("../docs/drop_in.md")]
 ///
 /// # See also
+///
 /// - [Migrating](crate::guide::migrating).
 pub mod drop_in {}
 
@@ -48,6 +42,7 @@ pub mod drop_in {}
 #[doc = include_str!("../docs/whole_graph.md")]
 ///
 /// # See also
+///
 /// - [Migrating](crate::guide::migrating).
 pub mod whole_graph {}
 
@@ -56,6 +51,7 @@ pub mod whole_graph {}
 #[doc = include_str!("../docs/cookbook.md")]
 ///
 /// # See also
+///
 /// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 ///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`StreamExt`](crate::StreamExt),
 ///   [`DelayQueue`](crate::DelayQueue), [`DeadlineMap`](crate::DeadlineMap).
@@ -67,6 +63,7 @@ pub mod cookbook {}
 #[doc = include_str!("../docs/ecosystem.md")]
 ///
 /// # See also
+///
 #[cfg_attr(feature = "hyper", doc = "- [`hyper::HyperTimer`](crate::hyper::HyperTimer).")]
 #[cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
 /// - [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline). The [guide](crate::guide).

@@ -192,7 +192,7 @@ fn a_bubble_that_leaves_tasks_fails_with_what_they_wait_for() {
     in_bubbles_that_fail(HOUR, test, |message| {
         let waiting = "the bubble's future has ended, and left tasks behind\nwaiting: 2 tasks, 1 timer\n";
         assert!(message.starts_with(waiting), "{message}");
-        let named = format!("Sleep made at {}:{line}:", file!());
+        let named = format!("Sleep created at {}:{line}:", file!());
         assert!(message.contains(&named), "{message}");
     });
 }
@@ -482,7 +482,7 @@ fn a_seed_that_is_none_is_named_with_what_is_allowed() {
     for seed in ["", "seven", "-1", "1.5", "0x10", " 7", "18446744073709551616"] {
         let (_, output) = run("prints_its_order", Some(seed));
         let printed = String::from_utf8_lossy(&output.stderr);
-        let named = format!("HAIRSPRING_SEED is `{seed}`, but a seed is a whole number from 0 to 18446744073709551615");
+        let named = format!("HAIRSPRING_SEED is `{seed}`, but must be a whole number from 0 to 18446744073709551615");
         assert!(printed.contains(&named), "{printed}");
     }
     let (order, _) = run("prints_its_order", Some("18446744073709551615"));

@@ -168,8 +168,8 @@ fn a_test_that_leaves_timers_fails_with_their_list() {
                 settle().await;
             });
         });
-        let named = format!("Timeout made at {}:{line}:", file!());
-        assert!(message.starts_with("timers are left: 1\n") && message.contains(&named), "{message}");
+        let named = format!("Timeout created at {}:{line}:", file!());
+        assert!(message.starts_with("timers still waiting: 1\n") && message.contains(&named), "{message}");
         make().block_on(async {
             let _all_end = assert_no_timers_left();
             let task = tokio::spawn(sleep(HOUR));

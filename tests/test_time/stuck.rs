@@ -158,15 +158,15 @@ fn said(program: &str, lines: usize) -> String {
 #[test]
 fn it_is_said_after_five_seconds_what_keeps_a_runtime_from_going_on() {
     const STANDS: &str = "hairspring: the paused clock has not moved for 5s: ";
-    let blocks = ["a task runs on worker "];
+    let blocks = ["a task is running on worker "];
     let sleeps =
-        [blocks[0], "  timers waiting: 1, the next is due in 3600s", "  Sleep made at tests/test_time/stuck.rs:"];
+        [blocks[0], "  timers waiting: 1, the next is due in 3600s", "  Sleep created at tests/test_time/stuck.rs:"];
     let held = ["it is held.", "  a hold taken at tests/test_time/stuck.rs:"];
     let cases: [(&str, &str, &[&str]); 12] = [
         ("a_hold_is_kept_in_a_bubble", STANDS, &held),
-        ("blocking_work_in_a_bubble_waits_for_time", STANDS, &["blocking work runs."]),
+        ("blocking_work_in_a_bubble_waits_for_time", STANDS, &["blocking work is running."]),
         ("a_timer_of_tokios_waits_on_a_clock_with_a_grace", STANDS, &["every task waits or blocks"]),
-        ("a_task_blocks_while_another_settles", "hairspring: the runtime has not settled for 5s: ", &blocks),
+        ("a_task_blocks_while_another_settles", "hairspring: the runtime has not settled after 5s: ", &blocks),
         ("a_task_blocks_and_a_timer_waits", STANDS, &sleeps),
         ("a_task_blocks_and_no_timer_waits", STANDS, &blocks),
         ("a_task_blocks_a_clock_with_a_grace", STANDS, &sleeps),
@@ -174,7 +174,7 @@ fn it_is_said_after_five_seconds_what_keeps_a_runtime_from_going_on() {
         ("every_task_waits", STANDS, &["every task waits or blocks, and no timer is left to wake one."]),
         ("a_hold_is_kept", STANDS, &held),
         ("a_hold_is_kept_on_a_clock_with_a_grace", STANDS, &held),
-        ("blocking_work_is_waited_for", STANDS, &["blocking work runs that was begun at tests/test_time/stuck.rs:"]),
+        ("blocking_work_is_waited_for", STANDS, &["blocking work started at tests/test_time/stuck.rs:"]),
     ];
     let all = cases.map(|(program, begins, expected)| (program, begins, expected.to_vec()));
     let all = all.map(|(program, begins, expected)| {
