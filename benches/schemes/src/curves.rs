@@ -139,14 +139,13 @@ pub(crate) fn draw(curves: &[Curve], sizes: &[u32], machine: &str) -> String {
     };
     let panel = |operation: usize| Panel {
         title: OPERATIONS[operation].to_owned(),
-        notes: Vec::new(),
         curves: curves.iter().map(|curve| points(curve, operation)).collect(),
     };
     let label = |power| short(10_f64.powf(power));
     let axes = [&Axis { range: 1.0..5.0, label }, &Axis { range: -1.0..6.0, label }];
     let title = format!("Nanoseconds against pending timers; exponential intervals, mean {MEAN} ticks");
     let names = CONTENDERS.map(|scheme| scheme.name);
-    chart::curves([&title, machine], &names, &[0, 1, 2].map(panel), axes, OPERATIONS.len(), false)
+    chart::curves([&title, machine], &names, &[0, 1, 2].map(panel), axes)
 }
 
 /// Rounds a number to two or three digits; a measurement is not more exact.
