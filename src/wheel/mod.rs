@@ -11,7 +11,7 @@
 //!
 //! # Cost
 //!
-//! - Inserting and removing take a few nanoseconds, regardless of the number of entries and the distance of the
+//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of the
 //!   deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
 //! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
 //!   [`Wheel::pop`] repeats that until it can return an entry or nothing more is due.
@@ -325,7 +325,7 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Removes an entry and returns its value, or `None` if `key` is stale. Takes a few nanoseconds.
+    /// Removes an entry and returns its value, or `None` if `key` is stale. Takes tens of nanoseconds at most.
     ///
     /// # Examples
     ///
