@@ -11,6 +11,7 @@ mod determinism;
 mod end_of_time;
 mod exact;
 mod faults;
+mod kinds;
 mod like_tokio;
 mod manual_clock;
 mod pause_grace;

@@ -1,200 +1,58 @@
-//! Random programs on a paused clock: every step of every task happens at the instant at which it must, to the nanosecond,
-//! neither early nor late.
-//!
-//! Each task knows by a simple model what time it is for it. A nap adds to that. A message takes no time: it carries the
-//! time at which it was sent, and for the receiver it is then the later of both. The clock has to agree after each step.
-//!
-//! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime than the default, `HAIRSPRING_SEED=7` only those
-//! with that seed.
+//! The tasks of a random program, and the model of what time it is for each.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::common::{
-    HOUR, Random, current_thread, ms, multi_thread, must_end, panic_message, paused, step, threads_are_seen,
-};
+use super::{Rules, Setting};
+use crate::common::{HOUR, Random, ms, step};
+use crate::kinds::{Kind, MICRO, NANO};
 use futures::StreamExt;
-use hairspring::test_util::{self, Bubble};
-use hairspring::{DelayQueue, Duration, Instant, interval, pause, sleep, sleep_until, timeout, timeout_at};
+use hairspring::test_util;
+use hairspring::{DelayQueue, Duration, Instant, interval, sleep, sleep_until, timeout, timeout_at};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::{Barrier, Notify, mpsc, oneshot, watch};
-use tokio::task::{JoinSet, LocalSet, yield_now};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, yield_now};
 
-/// How many programs run on each kind of runtime.
-const ROUNDS: u64 = 30;
-
-/// A kind of runtime, and where on it a program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A current-thread runtime that is paused from the start.
-    StartPaused,
-    /// A current-thread runtime that is paused then.
-    PausedLater,
-    Workers(usize),
-    /// All tasks are in a `LocalSet`.
-    Local,
-    /// The same on a multi-thread runtime.
-    LocalOfWorkers,
-    Bubble,
-    BubbleOfWorkers,
-}
-
-const KINDS: [Kind; 9] = [
-    Kind::StartPaused,
-    Kind::PausedLater,
-    Kind::Workers(1),
-    Kind::Workers(2),
-    Kind::Workers(8),
-    Kind::Local,
-    Kind::LocalOfWorkers,
-    Kind::Bubble,
-    Kind::BubbleOfWorkers,
-];
-
-impl Kind {
-    /// The runtime of a program, if it is not in a bubble.
-    fn make(self) -> Runtime {
-        match self {
-            Kind::Workers(workers) => multi_thread(workers),
-            Kind::LocalOfWorkers => multi_thread(2),
-            Kind::StartPaused | Kind::Local => paused(),
-            Kind::PausedLater | Kind::Bubble | Kind::BubbleOfWorkers => current_thread(),
-        }
-    }
-
-    fn is_bubble(self) -> bool {
-        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers)
-    }
-
-    fn is_local(self) -> bool {
-        matches!(self, Kind::Local | Kind::LocalOfWorkers)
-    }
-
-    /// Whether it has the clock of tokio's timers.
-    fn has_tokios_clock(self) -> bool {
-        matches!(self, Kind::StartPaused | Kind::PausedLater | Kind::Local | Kind::Bubble)
-    }
-
-    /// Whether plain blocking work and files hold its clock.
-    fn sees_blocking_work(self) -> bool {
-        self.is_bubble()
-    }
-
-    /// Whether the clock sees the tasks of a program of this kind.
-    fn is_seen(self) -> bool {
-        self != Kind::LocalOfWorkers || threads_are_seen()
-    }
-
-    /// Whether the clock sees the future of `block_on`.
-    fn sees_the_root(self) -> bool {
-        !matches!(self, Kind::Workers(_)) || threads_are_seen()
-    }
-
-    /// Runs the program of a seed on a runtime of this kind, which must be paused if `pauses` is not set.
-    fn run_on(self, runtime: &Runtime, pauses: bool, seed: u64) -> Result<(), String> {
-        let run = async {
-            if pauses && !self.starts_paused() {
-                pause();
-            }
-            run(self, seed).await
-        };
-        if self.is_local() { LocalSet::new().block_on(runtime, run) } else { runtime.block_on(run) }
-    }
-
-    fn starts_paused(self) -> bool {
-        matches!(self, Kind::StartPaused | Kind::Local)
-    }
-
-    /// Runs the program of a seed on a runtime of its own.
-    fn run(self, seed: u64) -> Result<(), String> {
-        match self {
-            Kind::Bubble => in_bubble(Bubble::new().seed(seed), self, seed),
-            Kind::BubbleOfWorkers => in_bubble(Bubble::new().seed(seed).workers(2), self, seed),
-            _ => self.run_on(&self.make(), true, seed),
-        }
-    }
-}
-
-/// A bubble fails if it has left tasks, as a program does that ends at its first fault.
-fn in_bubble(bubble: Bubble, kind: Kind, seed: u64) -> Result<(), String> {
-    let fault = Arc::<Mutex<Option<String>>>::default();
-    let sets = fault.clone();
-    let run = || async move {
-        let ended = run(kind, seed).await;
-        *sets.lock().unwrap() = ended.err();
-    };
-    let ended = catch_unwind(AssertUnwindSafe(|| bubble.run(run)));
-    let failed = fault.lock().unwrap().take();
-    failed.map_or(ended.map_err(|_| "the bubble failed".to_owned()), Err)
-}
-
-/// The first fault of a program.
-#[derive(Clone)]
-struct Faults(mpsc::UnboundedSender<String>);
-
-/// Runs a program until its end or its first fault.
-async fn run(kind: Kind, seed: u64) -> Result<(), String> {
-    let (sender, mut faults) = mpsc::unbounded_channel();
-    let mut random = Random::new(seed);
-    let is_task = random.below(2) == 0 || !kind.sees_the_root();
-    let budget = 10 + random.below(40);
-    let start = Instant::now();
-    let task = Task { kind, random, start, at: Duration::ZERO, faults: Faults(sender), path: String::new() };
-    let spawner = task.clone_for("0", 0);
-    let all = async move {
-        let mut task = task;
-        task.act(budget, 3).await;
-    };
-    let ended = async {
-        if is_task {
-            spawner.spawn(all).await;
-        } else {
-            all.await;
-        }
-    };
-    tokio::select! {
-        biased;
-        Some(fault) = faults.recv() => Err(fault),
-        () = ended => faults.try_recv().map_or(Ok(()), Err),
-    }
-}
+/// Where a program reports its faults.
+pub(super) type Faults = mpsc::UnboundedSender<String>;
 
 /// A task of a program: what time it is for it, and what it does next.
-struct Task {
-    kind: Kind,
+pub(super) struct Task {
+    setting: Setting,
     random: Random,
     start: Instant,
     /// What time it is, counted from the start.
     at: Duration,
     faults: Faults,
-    /// Its parents' numbers and its own.
+    /// The names of its parents and its own.
     path: String,
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl Task {
-    /// A task that begins now, and does other things than those with other numbers.
-    fn clone_for(&self, name: impl fmt::Display, number: u64) -> Task {
-        let random = Random::new(self.random.clone().next() ^ (number << 32));
-        let path = format!("{}/{name}", self.path);
-        Task { kind: self.kind, random, start: self.start, at: self.at, faults: self.faults.clone(), path }
+    pub(super) fn new(setting: Setting, random: Random, faults: Faults) -> Task {
+        Task { setting, random, start: Instant::now(), at: Duration::ZERO, faults, path: String::new() }
     }
 
-    /// Runs code in a task of the runtime, and waits for its result.
-    fn spawn<T: Send + 'static>(&self, code: impl Future<Output = T> + Send + 'static) -> Boxed<T> {
+    /// A task that begins now. Its number decides what it does.
+    pub(super) fn clone_for(&self, name: impl fmt::Display, number: u64) -> Task {
+        let random = Random::new(self.random.clone().next() ^ (number << 32));
+        let path = format!("{}/{name}", self.path);
+        Task { setting: self.setting, random, start: self.start, at: self.at, faults: self.faults.clone(), path }
+    }
+
+    /// Spawns a task, and waits for its result.
+    pub(super) fn spawn<T: Send + 'static>(&self, code: impl Future<Output = T> + Send + 'static) -> Boxed<T> {
         let (sender, result) = oneshot::channel();
         let code = async move {
             let _ = sender.send(code.await);
         };
-        if self.kind.is_local() {
+        if self.setting.kind.is_local() {
             drop(tokio::task::spawn_local(code));
         } else {
             drop(tokio::spawn(code));
@@ -230,7 +88,7 @@ impl Task {
 
     /// Reports a fault, and goes no further.
     async fn fail(&self, what: impl fmt::Display + Send) -> ! {
-        let _ = self.faults.0.send(format!("task {}: {what}", self.path));
+        let _ = self.faults.send(format!("task {}: {what}", self.path));
         std::future::pending().await
     }
 
@@ -242,6 +100,9 @@ impl Task {
 
     /// Fails unless the clock shows what it must.
     async fn check(&self, after: impl fmt::Display + Send) {
+        if self.setting.rules == Rules::ClockRuns {
+            return;
+        }
         let shown = self.start.elapsed();
         if shown != self.at {
             let (what, by) = if shown < self.at {
@@ -260,12 +121,21 @@ impl Task {
         self.check(how).await;
     }
 
+    fn passes_time(&self) -> bool {
+        matches!(self.setting.rules, Rules::TimePasses | Rules::HoursPass)
+    }
+
     /// From nothing to hours.
     fn length(&mut self) -> Duration {
+        match self.setting.rules {
+            Rules::TimePasses => {}
+            Rules::HoursPass => return HOUR * u32::try_from(self.random.below(3)).unwrap(),
+            Rules::TimeStands | Rules::ClockRuns => return Duration::ZERO,
+        }
         match self.random.below(12) {
             0 => Duration::ZERO,
-            1 => Duration::from_nanos(1),
-            2 | 3 => self.random.duration(Duration::from_micros(1)),
+            1 => NANO,
+            2 | 3 => self.random.duration(MICRO),
             4 | 5 => self.random.duration(ms(1)),
             6 => ms(1 + self.random.below(5)),
             7 => self.random.duration(ms(20)),
@@ -295,38 +165,34 @@ impl Task {
         }
     }
 
-    /// Does things one after the other. Each thing, those of its children included, takes from the budget.
-    fn act(&mut self, budget: u64, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    /// Does one thing after another. Each, with those of its children, takes from the budget.
+    pub(super) fn act(&mut self, budget: u64, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let mut left = budget;
             while left > 0 {
                 left -= 1;
-                match self.random.below(24) {
-                    0..4 => self.nap().await,
-                    4 => self.limits().await,
-                    5 => self.ticks().await,
-                    6 => self.queues().await,
-                    7 => self.races().await,
-                    8 => self.moves_a_sleep().await,
-                    9 => self.aborts().await,
-                    10 => self.waits_for_tokio().await,
-                    11 => self.blocks().await,
-                    12 => self.talks_through_a_channel().await,
-                    13 => self.talks_in_turn().await,
-                    14 => self.notifies().await,
-                    15 => self.watches().await,
-                    16 => self.meets().await,
-                    17 => self.passes_round().await,
-                    18 => self.talks_through_a_pipe().await,
-                    19 => self.talks_through_sockets().await,
-                    20 => self.asks_a_server().await,
-                    21 => self.joins_as_they_end().await,
-                    _ if depth > 0 && left > 0 => {
+                let bound = if self.passes_time() { 21 } else { 12 };
+                match self.random.below(bound) {
+                    0 | 12 | 13 => self.nap().await,
+                    1 => self.blocks().await,
+                    2 => self.talks_through_a_channel().await,
+                    3 => self.passes_round().await,
+                    4 => self.talks_through_a_pipe().await,
+                    5 => self.talks_through_sockets().await,
+                    6 => self.asks_a_server().await,
+                    7..10 if depth > 0 && left > 0 => {
                         let share = 1 + self.random.below(left);
                         left -= share;
                         let children = 1 + self.random.below(4);
                         self.has_children(children, share / children + 1, depth - 1).await;
                     }
+                    14 => self.limits().await,
+                    15 => self.ticks().await,
+                    16 => self.queues().await,
+                    17 => self.races().await,
+                    18 => self.moves_a_sleep().await,
+                    19 => self.aborts().await,
+                    20 => self.waits_for_tokio().await,
                     _ => self.maybe_nap().await,
                 }
             }
@@ -360,7 +226,8 @@ impl Task {
     }
 
     async fn ticks(&mut self) {
-        let (period, first) = (self.length().max(Duration::from_nanos(1)), self.at);
+        let shortest = if self.setting.rules == Rules::HoursPass { HOUR } else { NANO };
+        let (period, first) = (self.length().max(shortest), self.at);
         let mut every = interval(period);
         for n in 0..=u32::try_from(self.random.below(8)).unwrap() {
             let due = first + n * period;
@@ -430,7 +297,7 @@ impl Task {
     }
 
     async fn maybe_nap_below(&mut self, limit: Duration) {
-        if self.random.below(2) == 0 {
+        if self.setting.rules == Rules::TimePasses && self.random.below(2) == 0 {
             let length = self.random.duration(limit);
             sleep(length).await;
             self.at += length;
@@ -443,7 +310,7 @@ impl Task {
         let sleeps = 1_000 * HOUR + self.length();
         let mut tasks = JoinSet::new();
         for _ in 0..=self.random.below(3) {
-            if self.kind.is_local() {
+            if self.setting.kind.is_local() {
                 tasks.spawn_local(sleep(sleeps));
             } else {
                 tasks.spawn(sleep(sleeps));
@@ -457,7 +324,7 @@ impl Task {
 
     /// Tokio's timers end in whole milliseconds of its clock, and less than three late.
     async fn waits_for_tokio(&mut self) {
-        if !self.kind.has_tokios_clock() {
+        if !self.setting.kind.has_tokios_clock() {
             return self.nap().await;
         }
         let length = self.length();
@@ -471,15 +338,20 @@ impl Task {
     /// Real time, in which none may pass here.
     async fn blocks(&mut self) {
         let micros = Duration::from_micros(self.random.below(1_500));
-        match self.random.below(8) {
-            0 if cfg!(unix) => {
+        let (bound, seen) = (if self.passes_time() { 8 } else { 2 }, self.setting.kind.sees_blocking_work());
+        match self.random.below(bound) {
+            0 => {
+                thread::sleep(micros);
+                self.check("it has blocked its thread").await;
+            }
+            2 if cfg!(unix) => {
                 let hold = test_util::hold();
                 let status = tokio::process::Command::new("true").status().await;
                 self.check("another process ended while the clock was held").await;
                 drop(hold);
                 self.fail_unless(status.is_ok_and(|status| status.success()), "another process has failed").await;
             }
-            1 => {
+            3 => {
                 let (hold, (sender, answer)) = (test_util::hold(), oneshot::channel());
                 thread::spawn(move || {
                     thread::sleep(micros);
@@ -489,20 +361,16 @@ impl Task {
                 self.check("a thread has answered while the clock was held").await;
                 drop(hold);
             }
-            2 => {
-                thread::sleep(micros);
-                self.check("it has blocked its thread").await;
-            }
-            3 | 4 if self.kind.sees_blocking_work() => {
+            4 | 5 if seen => {
                 tokio::task::spawn_blocking(move || thread::sleep(micros)).await.unwrap();
                 self.check("blocking work").await;
             }
-            5 if self.kind.sees_blocking_work() => {
+            6 if seen => {
                 let read = tokio::fs::read(file!()).await;
                 self.check("a file was read").await;
                 self.fail_unless(read.is_ok_and(|read| read.len() > 1_000), "the file is not there").await;
             }
-            6 => {
+            7 => {
                 let _hold = test_util::hold();
                 tokio::task::spawn_blocking(move || thread::sleep(micros)).await.unwrap();
                 self.check("blocking work while the clock was held").await;
@@ -514,7 +382,7 @@ impl Task {
         }
     }
 
-    /// One sends at times of its own. The other receives, with a limit or without.
+    /// One sends now and then. The other receives, with a limit or without.
     async fn talks_through_a_channel(&mut self) {
         let messages = 1 + self.random.below(8);
         let (sender, mut receiver) = mpsc::unbounded_channel::<Duration>();
@@ -532,7 +400,7 @@ impl Task {
                 task.maybe_nap().await;
                 let sent = loop {
                     let limit = task.length();
-                    if task.random.below(2) == 0 {
+                    if !task.passes_time() || task.random.below(2) == 0 {
                         break receiver.recv().await;
                     }
                     if let Ok(received) = timeout(limit, receiver.recv()).await {
@@ -555,105 +423,6 @@ impl Task {
             task
         });
         self.join(vec![sends, other]).await;
-    }
-
-    /// Two tasks that wait for each other in turn.
-    async fn talks_in_turn(&mut self) {
-        let turns = 1 + self.random.below(6);
-        let (mut firsts, mut seconds) = (VecDeque::new(), VecDeque::new());
-        for _ in 0..turns {
-            let ((to_second, from_first), (to_first, from_second)) = (oneshot::channel(), oneshot::channel());
-            firsts.push_back((to_second, from_second));
-            seconds.push_back((from_first, to_first));
-        }
-        let first = self.child("first", move |mut task| async move {
-            for (to_second, from_second) in firsts {
-                task.maybe_nap().await;
-                let _ = to_second.send(task.at);
-                let Ok(sent) = from_second.await else { return std::future::pending().await };
-                task.received(sent, "an answer").await;
-            }
-            task
-        });
-        let second = self.child("second", move |mut task| async move {
-            for (from_first, to_first) in seconds {
-                let Ok(sent) = from_first.await else { return std::future::pending().await };
-                task.received(sent, "a question").await;
-                task.maybe_nap().await;
-                let _ = to_first.send(task.at);
-            }
-            task
-        });
-        self.join(vec![first, second]).await;
-    }
-
-    async fn notifies(&mut self) {
-        let (notify, at) = (Arc::new(Notify::new()), Arc::<Mutex<Option<Duration>>>::default());
-        let (notified, notified_at) = (notify.clone(), at.clone());
-        let one = self.child("notifies", move |mut task| async move {
-            task.maybe_nap().await;
-            *at.lock().unwrap() = Some(task.at);
-            notify.notify_one();
-            task
-        });
-        let other = self.child("waits", move |mut task| async move {
-            task.maybe_nap().await;
-            notified.notified().await;
-            let at = *notified_at.lock().unwrap();
-            task.received(at.unwrap(), "a notification").await;
-            task
-        });
-        self.join(vec![one, other]).await;
-    }
-
-    /// Several wait for versions of one value.
-    async fn watches(&mut self) {
-        let (sender, receiver) = watch::channel(Vec::new());
-        let versions = 1 + usize::try_from(self.random.below(5)).unwrap();
-        let mut tasks = vec![self.child("sends", move |mut task| async move {
-            for _ in 0..versions {
-                task.maybe_nap().await;
-                sender.send_modify(|times| times.push(task.at));
-            }
-            task
-        })];
-        for _ in 0..=self.random.below(3) {
-            let mut receiver = receiver.clone();
-            tasks.push(self.child("watches", move |mut task| async move {
-                for version in 0..versions {
-                    task.maybe_nap().await;
-                    let changed = receiver.wait_for(|times| times.len() > version).await.map(|times| times[version]);
-                    let Ok(sent) = changed else { return std::future::pending().await };
-                    task.received(sent, "a change").await;
-                }
-                task
-            }));
-        }
-        drop(receiver);
-        self.join(tasks).await;
-    }
-
-    /// All go on when the last has come.
-    async fn meets(&mut self) {
-        let number = 2 + usize::try_from(self.random.below(4)).unwrap();
-        let (barrier, last) = (Arc::new(Barrier::new(number)), Arc::<Mutex<Duration>>::default());
-        let tasks = (0..number).map(|_| {
-            let (barrier, last) = (barrier.clone(), last.clone());
-            self.child("meets", move |mut task| async move {
-                task.maybe_nap().await;
-                {
-                    let mut last = last.lock().unwrap();
-                    *last = task.at.max(*last);
-                }
-                barrier.wait().await;
-                let last = *last.lock().unwrap();
-                task.received(last, "all have met").await;
-                task.maybe_nap().await;
-                task
-            })
-        });
-        let tasks = tasks.collect();
-        self.join(tasks).await;
     }
 
     /// Tasks in a ring. Each sends to the next, and receives from the one before.
@@ -684,7 +453,7 @@ impl Task {
 
     async fn talks_through_sockets(&mut self) {
         // On Windows the clock does not see them.
-        if cfg!(windows) {
+        if cfg!(windows) || self.setting.kind == Kind::NoSockets {
             return self.talks_through_a_pipe().await;
         }
         #[cfg(unix)]
@@ -703,7 +472,7 @@ impl Task {
         self.talks_through(near, far).await;
     }
 
-    /// Both send words at times of their own, and receive as many.
+    /// Each sends words now and then, and receives as many.
     async fn talks_through(
         &mut self,
         near: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -776,166 +545,4 @@ impl Task {
         drop(requests);
         self.join(tasks).await;
     }
-
-    /// A `JoinSet` whose tasks end in the order of their sleeps.
-    async fn joins_as_they_end(&mut self) {
-        let (mut set, mut ends) = (JoinSet::new(), Vec::new());
-        for _ in 0..=self.random.below(6) {
-            let length = self.length();
-            ends.push(self.at + length);
-            if self.kind.is_local() {
-                set.spawn_local(sleep(length));
-            } else {
-                set.spawn(sleep(length));
-            }
-        }
-        ends.sort_unstable();
-        for end in ends {
-            set.join_next().await.unwrap().unwrap();
-            self.received(end, "a task of a set has ended").await;
-        }
-    }
-}
-
-/// The seeds of the programs.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a whole number"));
-    number("HAIRSPRING_SEED").map_or(0..number("HAIRSPRING_ROUNDS").unwrap_or(ROUNDS), |at| at..at + 1)
-}
-
-/// Fails with the seeds of all programs that fail, and with what they say. A program that hangs is the last.
-fn never_fails(name: &str, run: impl Fn(u64) -> Result<(), String> + Send + Sync + 'static) {
-    let run = Arc::new(run);
-    let mut failures = Vec::new();
-    for seed in seeds() {
-        let (run, failure) = (run.clone(), Arc::<Mutex<Option<String>>>::default());
-        let fails = failure.clone();
-        // Says so if it hangs.
-        println!("{name}: HAIRSPRING_SEED={seed}");
-        must_end(move || *fails.lock().unwrap() = run(seed).err());
-        failures.extend(failure.lock().unwrap().take().map(|what| format!("HAIRSPRING_SEED={seed}: {what}")));
-    }
-    let (failed, of) = (failures.len(), seeds().count());
-    failures.truncate(10);
-    assert!(failures.is_empty(), "{name}: {failed} of {of} programs fail: {failures:#?}");
-}
-
-fn on(kind: Kind) {
-    if kind.is_seen() {
-        never_fails(&format!("{kind:?}"), move |seed| kind.run(seed));
-    }
-}
-
-#[test]
-fn on_a_current_thread_runtime() {
-    on(Kind::StartPaused);
-}
-
-#[test]
-fn on_a_current_thread_runtime_that_is_paused_later() {
-    on(Kind::PausedLater);
-}
-
-#[test]
-fn on_one_worker() {
-    on(Kind::Workers(1));
-}
-
-#[test]
-fn on_two_workers() {
-    on(Kind::Workers(2));
-}
-
-#[test]
-fn on_eight_workers() {
-    on(Kind::Workers(8));
-}
-
-#[test]
-fn in_a_local_set() {
-    on(Kind::Local);
-}
-
-#[test]
-fn in_a_local_set_on_two_workers() {
-    on(Kind::LocalOfWorkers);
-}
-
-#[test]
-fn in_a_bubble() {
-    on(Kind::Bubble);
-}
-
-#[test]
-fn in_a_bubble_of_workers() {
-    on(Kind::BubbleOfWorkers);
-}
-
-/// Kinds that run here.
-fn kinds() -> Vec<Kind> {
-    KINDS.into_iter().filter(|kind| kind.is_seen()).collect()
-}
-
-/// The clock of a runtime whose thread is in another one goes on, and is right when the thread comes back.
-#[test]
-fn on_several_runtimes_in_turn_on_one_thread() {
-    never_fails("in turn", |seed| {
-        let (mut random, kinds) = (Random::new(seed), kinds());
-        let mut runtimes: Vec<_> = (0..3).map(|_| random.pick(&kinds)).map(|kind| (kind, kind.make(), true)).collect();
-        let mut others = Vec::new();
-        for _ in 0..6 {
-            let at = usize::try_from(random.below(3)).unwrap();
-            let (kind, runtime, pauses) = &mut runtimes[at];
-            let (kind, seed) = (*kind, random.next());
-            if kind.is_bubble() {
-                kind.run(seed)?;
-                continue;
-            }
-            kind.run_on(runtime, std::mem::take(pauses), seed).map_err(|what| format!("{kind:?}: {what}"))?;
-            if let Kind::Workers(_) = kind {
-                // Goes on while the thread is elsewhere, and is waited for from there.
-                let (seed, (ends, ended)) = (random.next(), oneshot::channel());
-                runtime.spawn(async move {
-                    let _ = ends.send(run(kind, seed).await);
-                });
-                others.push((kind, ended));
-            }
-        }
-        let last = current_thread();
-        for (kind, other) in others {
-            last.block_on(other)
-                .unwrap()
-                .map_err(|what| format!("{kind:?}, while its thread was elsewhere: {what}"))?;
-        }
-        Ok(())
-    });
-}
-
-#[test]
-fn on_several_runtimes_at_once_in_threads_of_one_process() {
-    never_fails("at once", |seed| {
-        let (mut random, kinds) = (Random::new(seed), kinds());
-        let programs: [_; 4] = std::array::from_fn(|_| (random.pick(&kinds), random.next()));
-        let results = thread::scope(|scope| {
-            let threads = programs.map(|(kind, seed)| {
-                scope.spawn(move || kind.run(seed).map_err(|what| format!("{kind:?}, beside others: {what}")))
-            });
-            threads.map(|thread| thread.join().unwrap())
-        });
-        results.into_iter().collect()
-    });
-}
-
-/// The model, on a clock that runs: there it has to find faults.
-#[test]
-fn the_check_finds_a_clock_that_is_late() {
-    let found = (0..20).filter(|&seed| {
-        current_thread().block_on(async {
-            let program = async { run(Kind::Workers(1), seed).await };
-            // It would take hours.
-            timeout(ms(50), program).await.is_ok_and(|result| result.is_err_and(|what| what.contains("late")))
-        })
-    });
-    assert!(found.count() > 5);
-    assert!(panic_message(|| never_fails("fails", |_| Err("on purpose".into()))).contains("on purpose"));
 }

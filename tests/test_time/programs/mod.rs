@@ -1,0 +1,276 @@
+//! Random programs on a paused clock: each step of each task happens exactly when it must, neither early nor late.
+//!
+//! Each task knows by a simple model what time it is for it. A nap adds to that. A message takes no time: it carries the
+//! time at which it was sent, and for the receiver it is then the later of both. After each step the clock has to agree.
+//!
+//! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime, `HAIRSPRING_SEED=7` only those with that seed.
+
+mod task;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use self::task::Task;
+use crate::common::{
+    Random, current_thread, for_seeds, maybe_in_a_task, ms, must_end, panic_message, threads_are_seen,
+};
+use crate::kinds::Kind;
+use hairspring::test_util::{Bubble, settle};
+use hairspring::{Duration, Instant, sleep, timeout};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+/// What a program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Its tasks sleep, for any number of nanoseconds.
+    TimePasses,
+    /// Its tasks sleep, for whole hours.
+    HoursPass,
+    /// It ends without time passing.
+    TimeStands,
+    /// It waits for nothing but its own tasks, on a clock that is not paused.
+    ClockRuns,
+}
+
+/// Where a program runs, and what it does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    pub(crate) kind: Kind,
+    pub(crate) rules: Rules,
+}
+
+/// Runs the program of a seed until its end or its first fault.
+async fn run(setting: Setting, seed: u64) -> Result<(), String> {
+    let (faults, mut fault) = mpsc::unbounded_channel();
+    let mut random = Random::new(seed);
+    let is_task = random.below(2) == 0 || !setting.kind.sees_the_root();
+    let budget = 10 + random.below(40);
+    let mut task = Task::new(setting, random, faults);
+    let spawner = task.clone_for("0", 0);
+    let all = async move { task.act(budget, 3).await };
+    let ended = async {
+        if is_task {
+            spawner.spawn(all).await;
+        } else {
+            all.await;
+        }
+    };
+    tokio::select! {
+        biased;
+        Some(fault) = fault.recv() => Err(fault),
+        () = ended => fault.try_recv().map_or(Ok(()), Err),
+    }
+}
+
+/// Runs the program of a seed, in which time passes.
+async fn run_on(kind: Kind, seed: u64) -> Result<(), String> {
+    run(Setting { kind, rules: Rules::TimePasses }, seed).await
+}
+
+/// How the future of a bubble ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Well,
+    Deadlock,
+    LeavesTasks,
+}
+
+/// Runs the program of a seed in a bubble, which must fail if it hangs or leaves tasks, and not earlier.
+fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    // Without patience a step of a fraction of a millisecond, which takes a thread, looks like the end.
+    let (rules, bubble, ends): (_, _, &[End]) = match seed % 2 {
+        0 => (Rules::TimePasses, Bubble::new(), &[End::Well, End::LeavesTasks]),
+        _ => {
+            let hasty = Bubble::new().patience(shortest_patience());
+            (Rules::HoursPass, hasty, &[End::Well, End::Deadlock, End::LeavesTasks])
+        }
+    };
+    let (end, left) = (random.pick(ends), 1 + random.below(3));
+    let result = Mutex::new(None);
+    let run_it = || {
+        kind.run_in(bubble.seed(seed), || async {
+            let mut stuck: JoinSet<()> = JoinSet::new();
+            if end != End::Well {
+                (0..left).for_each(|_| drop(stuck.spawn(std::future::pending())));
+            }
+            let ended = run(Setting { kind, rules }, seed).await;
+            *result.lock().unwrap() = Some(ended);
+            match end {
+                End::Well => {}
+                End::Deadlock => drop(stuck.join_next().await),
+                End::LeavesTasks => stuck.detach_all(),
+            }
+        });
+    };
+    let failed = catch_unwind(AssertUnwindSafe(run_it));
+    let message = failed.err().and_then(|payload| payload.downcast::<String>().ok()).unwrap_or_default();
+    result.into_inner().unwrap().unwrap_or_else(|| Err(format!("it was given up early: {message}")))?;
+    let begins = match end {
+        End::Well => "",
+        End::Deadlock => "deadlock: ",
+        End::LeavesTasks => "the bubble's future has ended",
+    };
+    let waiting = format!("waiting: {left} {}, 0 timers", if left == 1 { "task" } else { "tasks" });
+    let is_right = message.starts_with(begins) && (end == End::Well) == message.is_empty();
+    let names = end == End::Well || message.lines().nth(1) == Some(&waiting);
+    if is_right && names { Ok(()) } else { Err(format!("{end:?} with {left} tasks: {message}")) }
+}
+
+/// The shortest patience that gives no bubble up early. Without a socket of its own, as on Windows, a check spawns a
+/// task, and for that moment tokio does not move its clock, though a timer waits.
+pub(crate) fn shortest_patience() -> Duration {
+    if threads_are_seen() { Duration::ZERO } else { ms(500) }
+}
+
+/// Runs the program of a seed on a runtime of its own.
+fn run_alone(kind: Kind, seed: u64) -> Result<(), String> {
+    if kind.is_bubble() { run_in_bubble(kind, seed) } else { kind.run(|| run_on(kind, seed)) }
+}
+
+/// Fails with the seeds of all programs that fail, and with their faults. A program that hangs is the last.
+fn never_fails(name: &str, rounds: u64, run: impl Fn(u64) -> Result<(), String> + Send + Sync + 'static) {
+    let run = Arc::new(run);
+    let mut failures = Vec::new();
+    for_seeds(rounds, |seed| {
+        // Names it if it hangs.
+        println!("{name}: HAIRSPRING_SEED={seed}");
+        let run = run.clone();
+        failures.extend(must_end(move || run(seed).err()).map(|fault| format!("HAIRSPRING_SEED={seed}: {fault}")));
+    });
+    assert!(failures.is_empty(), "{name}: {} programs fail: {failures:#?}", failures.len());
+}
+
+const KINDS: [Kind; 12] = [
+    Kind::StartPaused,
+    Kind::PausedLater,
+    Kind::PausedByTokio,
+    Kind::Workers(1),
+    Kind::Workers(2),
+    Kind::Workers(8),
+    Kind::Local,
+    Kind::LocalOfWorkers,
+    Kind::Bubble,
+    Kind::BubbleOfWorkers(2),
+    Kind::BubbleOn(&Kind::PausedLater),
+    Kind::BubbleOn(&Kind::Workers(2)),
+];
+
+/// Those whose tasks the clock sees on this system.
+fn kinds() -> impl Iterator<Item = Kind> {
+    KINDS.into_iter().filter(|&kind| kind != Kind::LocalOfWorkers || kind.sees_the_root())
+}
+
+#[test]
+fn time_is_exact_on_each_kind_of_runtime() {
+    for kind in kinds() {
+        never_fails(&format!("{kind:?}"), 20, move |seed| run_alone(kind, seed));
+    }
+}
+
+/// The clock of a runtime whose thread is in another one goes on, and is right when the thread comes back.
+#[test]
+fn time_is_exact_on_runtimes_that_share_a_thread() {
+    never_fails("in turn", 10, |seed| {
+        let (mut random, kinds): (_, Vec<_>) = (Random::new(seed), kinds().collect());
+        let runtimes: [_; 3] = std::array::from_fn(|_| random.pick(&kinds)).map(|kind| (kind, kind.make()));
+        let mut is_paused = [false; 3];
+        let mut others = Vec::new();
+        for _ in 0..6 {
+            let at = usize::try_from(random.below(3)).unwrap();
+            let ((kind, runtime), seed) = (&runtimes[at], random.next());
+            let kind = *kind;
+            if kind.is_bubble() {
+                run_alone(kind, seed)?;
+                continue;
+            }
+            let pauses = !std::mem::replace(&mut is_paused[at], true);
+            let result = kind.run_on(runtime, || async {
+                if pauses {
+                    kind.pause();
+                }
+                run_on(kind, seed).await
+            });
+            result.map_err(|fault| format!("{kind:?}: {fault}"))?;
+            if let Kind::Workers(_) = kind {
+                // Goes on while the thread is elsewhere, and is waited for from there.
+                let (seed, (ends, ended)) = (random.next(), oneshot::channel());
+                runtime.spawn(async move { ends.send(run_on(kind, seed).await) });
+                others.push((kind, ended));
+            }
+        }
+        others.into_iter().try_for_each(|(kind, other)| {
+            let result = current_thread().block_on(other).unwrap();
+            result.map_err(|fault| format!("{kind:?}, while its thread was elsewhere: {fault}"))
+        })
+    });
+}
+
+#[test]
+fn time_is_exact_on_runtimes_of_several_threads() {
+    never_fails("side by side", 15, |seed| {
+        let (mut random, kinds): (_, Vec<_>) = (Random::new(seed), kinds().collect());
+        let programs: [_; 4] = std::array::from_fn(|_| (random.pick(&kinds), random.next()));
+        let results = thread::scope(|scope| {
+            let threads = programs.map(|(kind, seed)| {
+                scope.spawn(move || run_alone(kind, seed).map_err(|fault| format!("{kind:?}, beside others: {fault}")))
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        results.into_iter().collect()
+    });
+}
+
+/// On a clock that runs, the model has to find faults.
+#[test]
+fn the_model_notices_a_late_clock() {
+    let found = (0..20).filter(|&seed| {
+        // The whole program would take hours.
+        let program = async { timeout(ms(50), run_on(Kind::Workers(1), seed)).await };
+        current_thread().block_on(program).is_ok_and(|result| result.is_err_and(|fault| fault.contains("late")))
+    });
+    assert!(found.count() > 5);
+    assert!(panic_message(|| never_fails("fails", 1, |_| Err("on purpose".into()))).contains("on purpose"));
+}
+
+/// When `settle` returns, the program has ended, and no time has passed.
+#[test]
+fn settle_returns_neither_early_nor_late() {
+    let runs = [Kind::PausedLater, Kind::Workers(4)].map(|kind| Setting { kind, rules: Rules::ClockRuns });
+    let paused = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::Workers(2)];
+    let paused = paused.map(|kind| Setting { kind, rules: Rules::TimeStands });
+    for setting in runs.into_iter().chain(paused) {
+        let kind = setting.kind;
+        println!("{setting:?}");
+        for_seeds(20, |seed| {
+            let test = move || async move {
+                let (fired, start) = (Arc::<AtomicBool>::default(), Instant::now());
+                let fires = fired.clone();
+                let sleeps = tokio::spawn(async move {
+                    sleep(ms(1)).await;
+                    fires.store(true, SeqCst);
+                });
+                let program = tokio::spawn(run(setting, seed));
+                settle().await;
+                assert!(program.is_finished(), "it returned early");
+                assert_eq!(program.await.unwrap(), Ok(()));
+                if setting.rules == Rules::TimeStands {
+                    assert!(!fired.load(SeqCst), "a timer fired");
+                    assert_eq!(start.elapsed(), Duration::ZERO);
+                }
+                sleeps.abort();
+            };
+            must_end(move || {
+                kind.run_on(&kind.make(), || async move {
+                    if setting.rules == Rules::TimeStands {
+                        kind.pause();
+                    }
+                    maybe_in_a_task(seed % 2 == 1 || !kind.sees_the_root(), test).await;
+                });
+            });
+        });
+    }
+}
