@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 /// What a program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rules {
+enum Rules {
     /// Its tasks sleep, for any number of nanoseconds.
     TimePasses,
     /// Its tasks sleep, for whole hours.
@@ -37,9 +37,9 @@ pub(crate) enum Rules {
 
 /// Where a program runs, and what it does.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting {
-    pub(crate) kind: Kind,
-    pub(crate) rules: Rules,
+struct Setting {
+    kind: Kind,
+    rules: Rules,
 }
 
 /// Runs the program of a seed until its end or its first fault.
@@ -122,7 +122,7 @@ fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
 
 /// The shortest patience that gives no bubble up early. Without a socket of its own, as on Windows, a check spawns a
 /// task, and for that moment tokio does not move its clock, though a timer waits.
-pub(crate) fn shortest_patience() -> Duration {
+fn shortest_patience() -> Duration {
     if threads_are_seen() { Duration::ZERO } else { ms(500) }
 }
 

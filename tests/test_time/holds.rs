@@ -1,0 +1,350 @@
+//! A hold, a rate and a pause are in force as soon as their call returns, whatever the clock is doing on another thread.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+
+use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, rounds, step};
+use crate::kinds::{EACH, Kind, MICRO, TOKIOS, computes_for, on_each};
+use hairspring::test_util::{self, ManualClock, settle};
+use hairspring::{Duration, Instant, Sleep, Timer, sleep};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::oneshot;
+
+const TRIES: u32 = 100;
+/// A thousand times what it takes a clock to move.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Waits a moment, so that the thread that moves the clock may be doing anything.
+fn moment(random: &mut Random) {
+    let length = Duration::from_nanos(random.up_to_bits(21));
+    if random.below(2) == 0 { thread::sleep(length) } else { computes_for(length) }
+}
+
+/// A clock that runs fast, with timers that make each of its moves longer.
+struct Runs {
+    clock: ManualClock,
+    timer: Timer,
+    sleeps: Vec<Sleep>,
+    random: Random,
+}
+
+impl Runs {
+    fn new() -> Runs {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        Runs { clock, timer, sleeps: Vec::new(), random: Random::new(1) }
+    }
+
+    /// Runs for a moment.
+    fn run_at(&mut self, rate: f64) {
+        self.sleeps.clear();
+        for _ in 0..100 {
+            let mut sleep = self.timer.sleep(self.random.duration(ms(3)).mul_f64(rate));
+            let _ = poll_with(&mut sleep, std::task::Waker::noop());
+            self.sleeps.push(sleep);
+        }
+        self.clock.rate(rate);
+        moment(&mut self.random);
+    }
+
+    /// How far it moves in a moment.
+    fn moves(&mut self) -> Duration {
+        let before = self.clock.now();
+        moment(&mut self.random);
+        self.clock.now() - before
+    }
+
+    fn waits_until_it_moves(&self) {
+        let before = self.clock.now();
+        while self.clock.now() == before {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Each says whether it went well, at a rate.
+type Check = fn(&mut Runs, f64) -> bool;
+
+/// A bug that this crate had: a hold, or a new rate, did not stop a step that was in progress: a clock moved by up to
+/// 555 s after `hold` returned.
+const CHECKS: [(&str, Check); 4] = [
+    ("a hold stops the clock", |runs, rate| {
+        runs.run_at(rate);
+        let hold = runs.clock.hold();
+        let is_still = runs.moves().is_zero();
+        drop(hold);
+        runs.waits_until_it_moves();
+        is_still
+    }),
+    ("a rate of zero stops the clock", |runs, rate| {
+        runs.run_at(rate);
+        runs.clock.rate(0.0);
+        runs.moves().is_zero()
+    }),
+    ("a lower rate slows the clock down, once it is not held", |runs, rate| {
+        runs.run_at(rate);
+        let hold = (runs.random.below(2) == 0).then(|| runs.clock.hold());
+        let real = std::time::Instant::now();
+        runs.clock.rate(1.0);
+        let is_still = hold.is_none() || runs.moves().is_zero();
+        drop(hold);
+        let moved = runs.moves();
+        is_still && moved <= real.elapsed()
+    }),
+    ("the time during a hold does not count", |runs, rate| {
+        runs.clock.rate(0.0);
+        let (start, real) = (runs.clock.now(), std::time::Instant::now());
+        runs.run_at(rate);
+        let hold = runs.clock.hold();
+        let begun = std::time::Instant::now();
+        moment(&mut runs.random);
+        let length = begun.elapsed();
+        drop(hold);
+        moment(&mut runs.random);
+        // A number of 53 bits is a rounded one.
+        runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(length).mul_f64(rate)
+    }),
+];
+
+#[test]
+fn a_clock_at_a_rate_obeys_immediately() {
+    for (name, check) in CHECKS {
+        for rate in [1_000.0, 1e6] {
+            let failed = must_end(move || {
+                let mut runs = Runs::new();
+                (0..TRIES).inspect(|_| step()).filter(|_| !check(&mut runs, rate)).count()
+            });
+            assert_eq!(failed, 0, "{name}: of {TRIES} tries at rate {rate}");
+        }
+    }
+}
+
+/// The thread that moves the clock calls the waker in the middle of a step.
+#[test]
+fn a_clock_at_a_rate_obeys_a_waker() {
+    for asks_for_rate in [false, true] {
+        must_end(move || {
+            for _ in 0..TRIES {
+                step();
+                let clock = ManualClock::new();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                let (shown, stops, held) = (Arc::new(Mutex::new(None)), clock.clone(), Mutex::new(None));
+                let shows = shown.clone();
+                let waker = on_wake(move || {
+                    if asks_for_rate {
+                        stops.rate(0.0);
+                    } else {
+                        *held.lock().unwrap() = Some(stops.hold());
+                    }
+                    *shows.lock().unwrap() = Some(stops.now());
+                });
+                let mut sleep = timer.sleep(ms(1));
+                assert!(poll_with(&mut sleep, &waker).is_pending());
+                clock.rate(1_000.0);
+                while shown.lock().unwrap().is_none() {
+                    thread::yield_now();
+                }
+                thread::sleep(ms(3));
+                assert_eq!(shown.lock().unwrap().take(), Some(clock.now()));
+                assert_eq!(clock.now(), sleep.deadline());
+            }
+        });
+    }
+}
+
+/// A runtime in which three tasks sleep again and again, and how often they have woken.
+struct Ticks {
+    handle: Handle,
+    woken: Arc<AtomicUsize>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Ticks {
+    fn begin(kind: Kind, nap: Duration) -> Ticks {
+        let (runtime, woken, (stop, stopped)) = (kind.make(), Arc::<AtomicUsize>::default(), oneshot::channel());
+        let (handle, counts) = (runtime.handle().clone(), woken.clone());
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                kind.pause();
+                for _ in 0..3 {
+                    let counts = counts.clone();
+                    tokio::spawn(async move {
+                        loop {
+                            sleep(nap).await;
+                            counts.fetch_add(1, SeqCst);
+                        }
+                    });
+                }
+                let _ = stopped.await;
+            });
+        });
+        let ticks = Ticks { handle, woken, stop, thread };
+        ticks.go_on();
+        ticks
+    }
+
+    fn woken(&self) -> usize {
+        self.woken.load(SeqCst)
+    }
+
+    /// Waits until its clock moves.
+    fn go_on(&self) {
+        let (real, before) = (std::time::Instant::now(), self.woken());
+        while self.woken() == before {
+            assert!(real.elapsed() < SOON, "its clock stands");
+            thread::yield_now();
+        }
+    }
+
+    fn end(self) {
+        drop(self.stop);
+        self.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_hold_from_outside_stops_a_runtimes_clock() {
+    let worlds = [Kind::StartPaused, Kind::PausedLater, Kind::PausedByTokio, Kind::Workers(1), Kind::Workers(4)];
+    for (kind, nap) in worlds.map(|kind| [(kind, ms(1)), (kind, 7 * MICRO)]).concat() {
+        let failed = must_end(move || {
+            let (ticks, mut random) = (Ticks::begin(kind, nap), Random::new(2));
+            let fails = |_: &u32| {
+                step();
+                moment(&mut random);
+                let inside = ticks.handle.enter();
+                let hold = test_util::hold();
+                let (before, woken) = (Instant::now(), ticks.woken());
+                moment(&mut random);
+                // Each task that was woken may run, and goes to sleep again.
+                let is_still = Instant::now() == before && ticks.woken() <= woken + 3;
+                drop(inside);
+                drop(hold);
+                ticks.go_on();
+                !is_still
+            };
+            let failed = (0..TRIES).filter(fails).count();
+            ticks.end();
+            failed
+        });
+        assert_eq!(failed, 0, "of {TRIES} tries on {kind:?}, with sleeps of {nap:?}");
+    }
+}
+
+/// Takes hold of a runtime's clock again and again on a plain thread, until this is dropped.
+fn holds_again_and_again(runtime: &Runtime) -> mpsc::Sender<()> {
+    let (ends, ended) = mpsc::channel();
+    let handle = runtime.handle().clone();
+    thread::spawn(move || {
+        let _inside = handle.enter();
+        while ended.recv_timeout(ms(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            drop(test_util::hold());
+        }
+    });
+    ends
+}
+
+#[test]
+fn brief_holds_do_not_keep_a_clock_from_moving() {
+    must_end(|| {
+        let runtime = Kind::PausedLater.make();
+        let _holds = holds_again_and_again(&runtime);
+        runtime.block_on(async {
+            for _ in rounds(100) {
+                settle().await;
+                step();
+            }
+        });
+    });
+    must_end(|| {
+        let runtime = Kind::StartPaused.make();
+        let _holds = holds_again_and_again(&runtime);
+        runtime.block_on(async {
+            let clock = ManualClock::new();
+            clock.auto_advance();
+            let timer = Timer::builder().clock(&clock).build().unwrap();
+            for _ in rounds(100) {
+                timer.sleep(HOUR).await;
+                step();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_hold_stops_a_clock_that_follows_a_runtime() {
+    for kind in [Kind::PausedLater, Kind::Workers(2)] {
+        let failed = must_end(move || {
+            let (runtime, clock, mut random) = (kind.make(), ManualClock::new(), Random::new(3));
+            let timer = Timer::builder().clock(&clock).build().unwrap();
+            let (moves, (stop, stopped)) = (clock.clone(), oneshot::channel::<()>());
+            let thread = thread::spawn(move || {
+                runtime.block_on(async {
+                    moves.auto_advance();
+                    tokio::spawn(async move {
+                        loop {
+                            timer.sleep(ms(1)).await;
+                        }
+                    });
+                    let _ = stopped.await;
+                });
+            });
+            let failed = (0..TRIES).filter(|_| {
+                moment(&mut random);
+                let hold = clock.hold();
+                let before = clock.now();
+                moment(&mut random);
+                let is_still = clock.now() == before;
+                drop(hold);
+                let before = clock.now();
+                while clock.now() == before {
+                    thread::yield_now();
+                }
+                step();
+                !is_still
+            });
+            let failed = failed.count();
+            drop(stop);
+            thread.join().unwrap();
+            failed
+        });
+        assert_eq!(failed, 0, "of {TRIES} tries");
+    }
+}
+
+#[test]
+fn a_clock_is_held_until_the_last_hold_is_dropped() {
+    on_each(&[TOKIOS.as_slice(), &EACH].concat(), || async {
+        for nap in [MICRO, ms(1), HOUR] {
+            let start = Instant::now();
+            let (holds, dropped) = ([test_util::hold(), test_util::hold()], Arc::<AtomicUsize>::default());
+            let count = dropped.clone();
+            thread::spawn(move || {
+                for hold in holds {
+                    thread::sleep(ms(15));
+                    count.fetch_add(1, SeqCst);
+                    drop(hold);
+                }
+            });
+            sleep(nap).await;
+            assert_eq!((dropped.load(SeqCst), start.elapsed()), (2, nap));
+        }
+    });
+}
+
+/// A bug that this crate had: a hold is a blocking task, and ended only with the hold.
+#[test]
+fn a_kept_hold_does_not_keep_its_runtime_from_ending() {
+    for grace in [Duration::ZERO, ms(1)] {
+        must_end(move || {
+            let runtime = Kind::PausedLater.make();
+            let holds = runtime.block_on(async {
+                test_util::pause_with_grace(grace);
+                [test_util::hold(), test_util::hold()]
+            });
+            drop(runtime); // Waits for blocking tasks.
+            drop(holds);
+        });
+    }
+}
