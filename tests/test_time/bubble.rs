@@ -11,7 +11,7 @@ use std::thread;
 use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
 use hairspring::test_util::{self, Bubble, ManualClock, bubble};
-use hairspring::{Instant, Timer, interval, pause, resume, sleep, timeout};
+use hairspring::{Timer, interval, pause, resume, sleep, timeout};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 

@@ -1,6 +1,6 @@
 //! A hold, a rate and a pause are in force as soon as their call returns, whatever the clock is doing on another thread.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 

@@ -233,7 +233,11 @@ const THENS: &[(Name, fn() -> Then)] = &[
     ("reads from a process", || {
         let mut cat = child();
         let (input, mut output) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
-        Then::new(move || drop((output.read(&mut [0]).unwrap(), cat.wait().unwrap())), move || drop(input))
+        let reads = move || {
+            assert_eq!(output.read(&mut [0]).unwrap(), 0);
+            cat.wait().unwrap();
+        };
+        Then::new(reads, move || drop(input))
     }),
     #[cfg(unix)]
     ("waits for a process", || {
