@@ -8,12 +8,15 @@
 //! - The same, and each task begins a fraction of a millisecond earlier, to the nanosecond: the traces are the same if
 //!   this crate's times are rounded up to whole milliseconds.
 //!
+//! One program in four also runs on a paused multi-thread runtime, and leaves the same trace there.
+//!
 //! `HAIRSPRING_ROUNDS=10000` runs more random programs than the default, `HAIRSPRING_SEED=7` only those with that seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Random, must_end, paused};
+use crate::common::{Random, for_seeds, must_end};
+use crate::kinds::Kind;
 
 const MILLI: Duration = Duration::from_millis(1);
 /// How many tasks a program has.
@@ -78,32 +81,32 @@ fn rounded_up(time: Duration) -> Duration {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum Tasks {
     Alone,
     Together,
     Fractions,
 }
 
-fn program(seed: u64, kind: Kind) -> Vec<Plan> {
+fn program(seed: u64, tasks: Tasks) -> Vec<Plan> {
     let mut random = Random::new(seed);
     let random = &mut random;
     let plan = |task: u32| {
-        let fraction = if kind == Kind::Fractions { random.duration(MILLI) } else { Duration::ZERO };
-        let stride = if kind == Kind::Alone { MILLI } else { STRIDE * MILLI };
+        let fraction = if tasks == Tasks::Fractions { random.duration(MILLI) } else { Duration::ZERO };
+        let stride = if tasks == Tasks::Alone { MILLI } else { STRIDE * MILLI };
         let origin = (task * MILLI).saturating_sub(fraction);
-        Plan { origin, stride, steps: (0..=random.below(12)).map(|_| step(random, kind)).collect() }
+        Plan { origin, stride, steps: (0..=random.below(12)).map(|_| step(random, tasks)).collect() }
     };
     (0..TASKS).map(plan).collect()
 }
 
-fn step(random: &mut Random, kind: Kind) -> Step {
+fn step(random: &mut Random, tasks: Tasks) -> Step {
     // Mostly short, sometimes zero or an hour.
     let mut time = || {
         let bits = random.pick(&[0, 3, 6, 10, 19]);
         if bits == 0 { 0 } else { u32::try_from(random.up_to_bits(bits)).unwrap() }
     };
     let (a, b, c) = (time(), time(), time());
-    match random.below(if kind == Kind::Alone { 9 } else { 14 }) {
+    match random.below(if tasks == Tasks::Alone { 9 } else { 14 }) {
         0 => Step::Sleep(a),
         1 => Step::Until(a),
         2 => Step::Timeout(a, b),
@@ -156,8 +159,8 @@ macro_rules! runs_with {
             use super::*;
             use time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
-            pub(super) fn run(program: &[Plan]) -> Vec<Event> {
-                paused().block_on(async {
+            pub(super) fn run(program: &[Plan], kind: Kind) -> Vec<Event> {
+                kind.run(|| async {
                     let (start, trace) = (Instant::now(), Arc::default());
                     let (senders, inboxes): (Vec<_>, Vec<_>) = program.iter().map(|_| unbounded_channel()).unzip();
                     let spawn = |(name, (plan, inbox)): (usize, (&Plan, _))| {
@@ -281,8 +284,8 @@ runs_with!(tokio::time as with_tokio);
 runs_with!(hairspring as with_hairspring);
 
 /// What is compared of a trace.
-fn compared(kind: Kind, mut trace: Vec<Event>) -> Vec<Event> {
-    if kind == Kind::Alone {
+fn compared(tasks: Tasks, mut trace: Vec<Event>) -> Vec<Event> {
+    if tasks == Tasks::Alone {
         trace.sort_by_key(|event| event.task);
     }
     for event in &mut trace {
@@ -294,46 +297,62 @@ fn compared(kind: Kind, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
+/// What is compared of a trace that several workers may leave: tasks that run at the same instant note that in any order,
+/// and which of them is aborted before it ends is chance.
+fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
+    trace.sort_by_key(|event| (event.at, event.task));
+    trace.retain(|event| {
+        !matches!(program[event.task].steps[event.step], Step::Abort { .. }) || event.what == What::Done
+    });
+    trace
 }
 
-fn traces_agree(kind: Kind) {
-    let only = variable("HAIRSPRING_SEED");
-    let seeds = only.map_or(0..variable("HAIRSPRING_ROUNDS").unwrap_or(100), |seed| seed..seed + 1);
+/// Fails where two traces part.
+fn assert_same(what: &str, program: &[Plan], expected: &[Event], trace: &[Event]) {
+    let parts = (0..expected.len().max(trace.len())).find(|&at| expected.get(at) != trace.get(at));
+    if let Some(at) = parts {
+        let (expected, found) = (expected.get(at), trace.get(at));
+        let plan = expected.or(found).map(|event| &program[event.task]);
+        panic!("{what}, event {at}:\n expected {expected:?}\n found    {found:?}\n {plan:?}");
+    }
+}
+
+fn traces_agree(tasks: Tasks) {
     must_end(move || {
         let mut events = 0;
-        for seed in seeds {
-            let program = program(seed, kind);
-            let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
-            if kind != Kind::Fractions {
+        for_seeds(100, |seed| {
+            let program = program(seed, tasks);
+            let (tokios, ours) =
+                (with_tokio::run(&program, Kind::StartPaused), with_hairspring::run(&program, Kind::StartPaused));
+            if tasks != Tasks::Fractions {
                 assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
             }
             events += ours.len();
-            let (tokios, ours) = (compared(kind, tokios), compared(kind, ours));
-            let parts = (0..tokios.len().max(ours.len())).find(|&at| tokios.get(at) != ours.get(at));
-            if let Some(at) = parts {
-                let plan = tokios.get(at).or(ours.get(at)).map(|event| &program[event.task]);
-                let (tokio, hairspring) = (tokios.get(at), ours.get(at));
-                panic!("{kind:?}, seed {seed}, event {at}:\n tokio {tokio:?}\n ours  {hairspring:?}\n {plan:?}");
+            if seed % 4 == 0 {
+                let workers = Kind::Workers(1 + usize::try_from(seed / 4 % 4).unwrap());
+                let parallel = in_parallel(&program, with_hairspring::run(&program, workers));
+                let what = format!("{tasks:?} on {workers:?}");
+                assert_same(&what, &program, &in_parallel(&program, ours.clone()), &parallel);
             }
+            let (tokios, ours) = (compared(tasks, tokios), compared(tasks, ours));
+            assert_same(&format!("{tasks:?}, tokio and ours"), &program, &tokios, &ours);
             crate::common::step();
-        }
-        assert!(only.is_some() || events > 1_000, "{events} events");
+        });
+        assert!(std::env::var_os("HAIRSPRING_SEED").is_some() || events > 1_000, "{events} events");
     });
 }
 
 #[test]
-fn tasks_on_their_own_do_the_same_with_either_crate() {
-    traces_agree(Kind::Alone);
+fn separate_tasks_do_the_same() {
+    traces_agree(Tasks::Alone);
 }
 
 #[test]
 fn tasks_that_talk_do_the_same_in_the_same_order() {
-    traces_agree(Kind::Together);
+    traces_agree(Tasks::Together);
 }
 
 #[test]
-fn tasks_that_begin_at_any_nanosecond_do_the_same_but_for_rounding() {
-    traces_agree(Kind::Fractions);
+fn tasks_at_any_nanosecond_do_the_same_but_for_rounding() {
+    traces_agree(Tasks::Fractions);
 }

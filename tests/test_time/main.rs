@@ -7,7 +7,6 @@ mod common;
 mod blocking;
 mod boot;
 mod bubble;
-mod determinism;
 mod holds;
 mod kinds;
 mod like_tokio;
