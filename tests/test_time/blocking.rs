@@ -370,8 +370,9 @@ fn a_bubble_does_not_read_proc() {
         println!("this system does not let a program hide /proc from another");
         return;
     }
-    let output =
-        without_proc("exec \"$0\" bubbles_time whatever_it_does between_awaits does_not_read_proc").output().unwrap();
+    let output = without_proc("exec \"$0\" bubbles_time whatever_it_does code_blocks_between does_not_read_proc")
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(String::from_utf8_lossy(&output.stdout).contains("5 passed"), "{output:?}");
 }

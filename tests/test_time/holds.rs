@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, rounds, step};
 use crate::kinds::{EACH, Kind, MICRO, TOKIOS, computes_for, on_each};
@@ -153,82 +153,83 @@ fn a_clock_at_a_rate_obeys_a_waker() {
     }
 }
 
-/// A runtime in which three tasks sleep again and again, and how often they have woken.
-struct Ticks {
-    handle: Handle,
-    woken: Arc<AtomicUsize>,
-    stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+/// Takes hold of a clock that moves, many times, and fails if it moves during a hold or not after it.
+fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() -> H) {
+    let mut random = Random::new(2);
+    let goes_on = || {
+        let (real, before) = (std::time::Instant::now(), now());
+        while now() == before {
+            assert!(real.elapsed() < SOON, "{what}: the clock stands");
+            thread::yield_now();
+        }
+    };
+    goes_on();
+    let fails = |_: &u32| {
+        step();
+        moment(&mut random);
+        let held = hold();
+        let before = now();
+        moment(&mut random);
+        let is_still = now() == before;
+        drop(held);
+        goes_on();
+        !is_still
+    };
+    let failed = (0..TRIES).filter(fails).count();
+    assert_eq!(failed, 0, "{what}: of {TRIES} tries");
 }
 
-impl Ticks {
-    fn begin(kind: Kind, nap: Duration) -> Ticks {
-        let (runtime, woken, (stop, stopped)) = (kind.make(), Arc::<AtomicUsize>::default(), oneshot::channel());
-        let (handle, counts) = (runtime.handle().clone(), woken.clone());
+/// Runs `test` beside a runtime in which a task sleeps by the runtime's timer or another, again and again.
+fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: impl FnOnce(Handle) + Send + 'static) {
+    must_end(move || {
+        let (runtime, (stop, stopped), (pauses, paused)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
+        let handle = runtime.handle().clone();
         let thread = thread::spawn(move || {
             runtime.block_on(async {
-                kind.pause();
-                for _ in 0..3 {
-                    let counts = counts.clone();
-                    tokio::spawn(async move {
-                        loop {
-                            sleep(nap).await;
-                            counts.fetch_add(1, SeqCst);
-                        }
-                    });
-                }
+                let timer = match &clock {
+                    Some(clock) => {
+                        clock.auto_advance();
+                        Timer::builder().clock(clock).build().unwrap()
+                    }
+                    None => {
+                        kind.pause();
+                        Timer::current()
+                    }
+                };
+                pauses.send(()).unwrap();
+                tokio::spawn(async move {
+                    loop {
+                        timer.sleep(nap).await;
+                    }
+                });
                 let _ = stopped.await;
             });
         });
-        let ticks = Ticks { handle, woken, stop, thread };
-        ticks.go_on();
-        ticks
-    }
-
-    fn woken(&self) -> usize {
-        self.woken.load(SeqCst)
-    }
-
-    /// Waits until its clock moves.
-    fn go_on(&self) {
-        let (real, before) = (std::time::Instant::now(), self.woken());
-        while self.woken() == before {
-            assert!(real.elapsed() < SOON, "its clock stands");
-            thread::yield_now();
-        }
-    }
-
-    fn end(self) {
-        drop(self.stop);
-        self.thread.join().unwrap();
-    }
+        paused.recv().unwrap();
+        test(handle);
+        drop(stop);
+        thread.join().unwrap();
+    });
 }
 
 #[test]
 fn a_hold_from_outside_stops_a_runtimes_clock() {
-    let worlds = [Kind::StartPaused, Kind::PausedLater, Kind::PausedByTokio, Kind::Workers(1), Kind::Workers(4)];
-    for (kind, nap) in worlds.map(|kind| [(kind, ms(1)), (kind, 7 * MICRO)]).concat() {
-        let failed = must_end(move || {
-            let (ticks, mut random) = (Ticks::begin(kind, nap), Random::new(2));
-            let fails = |_: &u32| {
-                step();
-                moment(&mut random);
-                let inside = ticks.handle.enter();
-                let hold = test_util::hold();
-                let (before, woken) = (Instant::now(), ticks.woken());
-                moment(&mut random);
-                // Each task that was woken may run, and goes to sleep again.
-                let is_still = Instant::now() == before && ticks.woken() <= woken + 3;
-                drop(inside);
-                drop(hold);
-                ticks.go_on();
-                !is_still
-            };
-            let failed = (0..TRIES).filter(fails).count();
-            ticks.end();
-            failed
+    let kinds = [Kind::StartPaused, Kind::PausedLater, Kind::PausedByTokio, Kind::Workers(1), Kind::Workers(4)];
+    for (kind, nap) in kinds.map(|kind| [(kind, ms(1)), (kind, 7 * MICRO)]).concat() {
+        beside_sleeps(kind, nap, None, move |handle| {
+            let _inside = handle.enter();
+            stops_while_held(&format!("{kind:?}, with sleeps of {nap:?}"), Instant::now, test_util::hold);
         });
-        assert_eq!(failed, 0, "of {TRIES} tries on {kind:?}, with sleeps of {nap:?}");
+    }
+}
+
+#[test]
+fn a_hold_stops_a_clock_that_follows_a_runtime() {
+    for kind in [Kind::PausedLater, Kind::Workers(2)] {
+        let clock = ManualClock::new();
+        beside_sleeps(kind, ms(1), Some(clock.clone()), move |_| {
+            stops_while_held(&format!("{kind:?}"), || clock.now(), || clock.hold());
+        });
     }
 }
 
@@ -270,47 +271,6 @@ fn brief_holds_do_not_keep_a_clock_from_moving() {
             }
         });
     });
-}
-
-#[test]
-fn a_hold_stops_a_clock_that_follows_a_runtime() {
-    for kind in [Kind::PausedLater, Kind::Workers(2)] {
-        let failed = must_end(move || {
-            let (runtime, clock, mut random) = (kind.make(), ManualClock::new(), Random::new(3));
-            let timer = Timer::builder().clock(&clock).build().unwrap();
-            let (moves, (stop, stopped)) = (clock.clone(), oneshot::channel::<()>());
-            let thread = thread::spawn(move || {
-                runtime.block_on(async {
-                    moves.auto_advance();
-                    tokio::spawn(async move {
-                        loop {
-                            timer.sleep(ms(1)).await;
-                        }
-                    });
-                    let _ = stopped.await;
-                });
-            });
-            let failed = (0..TRIES).filter(|_| {
-                moment(&mut random);
-                let hold = clock.hold();
-                let before = clock.now();
-                moment(&mut random);
-                let is_still = clock.now() == before;
-                drop(hold);
-                let before = clock.now();
-                while clock.now() == before {
-                    thread::yield_now();
-                }
-                step();
-                !is_still
-            });
-            let failed = failed.count();
-            drop(stop);
-            thread.join().unwrap();
-            failed
-        });
-        assert_eq!(failed, 0, "of {TRIES} tries");
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Threads of a paused multi-thread runtime: those that have left it hold no time, those that are in `block_on` do.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(unix)]
@@ -134,8 +134,6 @@ enum Host {
     PoolOfAnother,
     /// The only worker of another runtime.
     WorkerOfAnother,
-    /// The same for the first piece. It is idle during the second.
-    IdleWorkerOfAnother,
 }
 
 impl Host {
@@ -155,11 +153,6 @@ impl Host {
                 let other = multi_thread(1);
                 let (first, second) = (other.spawn(async { first() }), other.spawn(async { second() }));
                 other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
-            }
-            Host::IdleWorkerOfAnother => {
-                let other = multi_thread(1);
-                other.block_on(other.spawn(async { first() })).unwrap();
-                second();
             }
         })
     }
@@ -316,7 +309,6 @@ fn a_thread_of_another_runtime_that_has_left_holds_no_time() {
     for then in [sleeps, receives] {
         goes_on_after(&[(Host::WorkerOfAnother, LET_GO)], then);
     }
-    goes_on_after(&[(Host::IdleWorkerOfAnother, LET_GO)], sleeps);
 }
 
 /// Others are still in there, or come and go.
@@ -361,87 +353,8 @@ fn threads_that_come_and_go_let_time_pass() {
     });
 }
 
-/// Starts a server that takes some time for each answer, on its own paused runtime, with `block_on`.
-fn server(runtime: &Runtime) -> std::net::SocketAddr {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    runtime.block_on(async {
-        pause();
-        let start = Instant::now();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        sleep(HOUR).await;
-        assert_eq!(start.elapsed(), HOUR);
-        tokio::spawn(async move {
-            loop {
-                let (mut client, _) = listener.accept().await.unwrap();
-                tokio::spawn(async move {
-                    let mut byte = [0];
-                    while client.read_exact(&mut byte).await.is_ok() {
-                        sleep(HOUR).await;
-                        client.write_all(&byte).await.unwrap();
-                    }
-                });
-            }
-        });
-        address
-    })
-}
-
-const REQUESTS: usize = 20;
-
-async fn requests(address: std::net::SocketAddr) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    let mut server = tokio::net::TcpStream::connect(address).await.unwrap();
-    for _ in 0..REQUESTS {
-        server.write_all(&[7]).await.unwrap();
-        server.read_exact(&mut [0]).await.unwrap();
-    }
-}
-
-#[test]
-fn a_server_answers_the_thread_that_started_it() {
-    type Client = (&'static str, fn(std::net::SocketAddr));
-    let clients: [Client; 5] = [
-        ("a current-thread runtime", |address| current_thread().block_on(requests(address))),
-        ("a multi-thread runtime", |address| multi_thread(2).block_on(requests(address))),
-        ("a task of a multi-thread runtime", |address| {
-            multi_thread(2).block_on(async move { tokio::spawn(requests(address)).await.unwrap() });
-        }),
-        ("a paused runtime", |address| {
-            multi_thread(2).block_on(async move {
-                pause();
-                requests(address).await;
-            });
-        }),
-        ("a thread", |address| {
-            let mut server = TcpStream::connect(address).unwrap();
-            for _ in 0..REQUESTS {
-                server.write_all(&[7]).unwrap();
-                server.read_exact(&mut [0]).unwrap();
-            }
-        }),
-    ];
-    let failures: Vec<_> = thread::scope(|scope| {
-        let threads = clients.map(|(name, client)| {
-            scope.spawn(move || {
-                let (ends, ended) = mpsc::channel();
-                thread::spawn(move || {
-                    let runtime = multi_thread(2);
-                    client(server(&runtime));
-                    ends.send(()).unwrap();
-                });
-                ended.recv_timeout(SOON).is_err().then_some(name)
-            })
-        });
-        threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
-    });
-    assert!(failures.is_empty(), "the server's clock stands beside {failures:?}");
-}
-
 /// Threads that are in `block_on` hold time while they do anything but wait.
-mod inside {
+pub(crate) mod inside {
     use super::*;
 
     /// Twenty milliseconds of real time, and a moment.
@@ -449,7 +362,7 @@ mod inside {
         [|| thread::sleep(ms(20)), || computes_for(ms(20)), || thread::sleep(ms(1)), || computes_for(100 * MICRO)];
 
     /// A task wakes this future, and then waits for a timer that is due in a moment, while this future blocks.
-    async fn holds_time() {
+    pub(crate) async fn holds_time() {
         for blocks in BLOCKS {
             for round in rounds(8) {
                 let start = Instant::now();
@@ -482,13 +395,12 @@ mod inside {
     }
 
     #[test]
-    fn it_blocks_between_two_awaits() {
+    fn it_blocks_between_awaits() {
         on_workers(|runtime| {
-            runtime.block_on(async {
+            LocalSet::new().block_on(runtime, async {
                 pause();
-                holds_time().await;
+                tokio::task::spawn_local(holds_time()).await.unwrap();
             });
-            LocalSet::new().block_on(runtime, async { tokio::task::spawn_local(holds_time()).await.unwrap() });
             thread::scope(|scope| scope.spawn(|| runtime.handle().block_on(holds_time())).join().unwrap());
         });
     }

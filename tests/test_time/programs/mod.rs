@@ -10,7 +10,6 @@ mod task;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use self::task::Task;
 use crate::common::{
@@ -206,21 +205,6 @@ fn time_is_exact_on_runtimes_that_share_a_thread() {
             let result = current_thread().block_on(other).unwrap();
             result.map_err(|fault| format!("{kind:?}, while its thread was elsewhere: {fault}"))
         })
-    });
-}
-
-#[test]
-fn time_is_exact_on_runtimes_of_several_threads() {
-    never_fails("side by side", 15, |seed| {
-        let (mut random, kinds): (_, Vec<_>) = (Random::new(seed), kinds().collect());
-        let programs: [_; 4] = std::array::from_fn(|_| (random.pick(&kinds), random.next()));
-        let results = thread::scope(|scope| {
-            let threads = programs.map(|(kind, seed)| {
-                scope.spawn(move || run_alone(kind, seed).map_err(|fault| format!("{kind:?}, beside others: {fault}")))
-            });
-            threads.map(|thread| thread.join().unwrap())
-        });
-        results.into_iter().collect()
     });
 }
 

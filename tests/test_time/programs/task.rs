@@ -171,28 +171,25 @@ impl Task {
             let mut left = budget;
             while left > 0 {
                 left -= 1;
-                let bound = if self.passes_time() { 21 } else { 12 };
-                match self.random.below(bound) {
-                    0 | 12 | 13 => self.nap().await,
+                match self.random.below(if self.passes_time() { 18 } else { 10 }) {
+                    0 | 10 | 11 => self.nap().await,
                     1 => self.blocks().await,
                     2 => self.talks_through_a_channel().await,
                     3 => self.passes_round().await,
                     4 => self.talks_through_a_pipe().await,
                     5 => self.talks_through_sockets().await,
-                    6 => self.asks_a_server().await,
-                    7..10 if depth > 0 && left > 0 => {
+                    6..=8 if depth > 0 && left > 0 => {
                         let share = 1 + self.random.below(left);
                         left -= share;
                         let children = 1 + self.random.below(4);
                         self.has_children(children, share / children + 1, depth - 1).await;
                     }
-                    14 => self.limits().await,
-                    15 => self.ticks().await,
-                    16 => self.queues().await,
-                    17 => self.races().await,
-                    18 => self.moves_a_sleep().await,
-                    19 => self.aborts().await,
-                    20 => self.waits_for_tokio().await,
+                    12 => self.limits().await,
+                    13 => self.ticks().await,
+                    14 => self.queues().await,
+                    15 => self.moves_a_sleep().await,
+                    16 => self.aborts().await,
+                    17 => self.waits_for_tokio().await,
                     _ => self.maybe_nap().await,
                 }
             }
@@ -267,19 +264,6 @@ impl Task {
             self.received(due, "an entry of a queue").await;
         }
         self.fail_unless(queue.next().await.is_none(), "a queue has more than it was given").await;
-    }
-
-    /// The first of several sleeps.
-    async fn races(&mut self) {
-        let lengths: [Duration; 3] = std::array::from_fn(|_| self.length());
-        let [one, two, three] = lengths.map(sleep);
-        tokio::select! {
-            () = one => {}
-            () = two => {}
-            () = three => {}
-        }
-        self.at += *lengths.iter().min().unwrap();
-        self.check(format!("the first of sleeps of {lengths:?}")).await;
     }
 
     /// A sleep that is set to another time before it ends.
@@ -504,45 +488,5 @@ impl Task {
         // The other may still send.
         let _ = socket.shutdown().await;
         self
-    }
-
-    /// Clients that each ask some questions, and a server that takes some time for each answer.
-    async fn asks_a_server(&mut self) {
-        let (requests, mut asked) = mpsc::unbounded_channel::<(Duration, Duration, oneshot::Sender<Duration>)>();
-        let mut tasks = vec![self.child("serves", move |task| async move {
-            let mut number = 0;
-            while let Some((sent, takes, answer)) = asked.recv().await {
-                number += 1;
-                let mut worker = task.clone_for("answers", number);
-                worker.at = sent;
-                let worker = async move {
-                    worker.check("a request").await;
-                    sleep(takes).await;
-                    worker.at += takes;
-                    worker.check("the work on a request").await;
-                    let _ = answer.send(worker.at);
-                };
-                drop(task.spawn(worker));
-            }
-            task
-        })];
-        for _ in 0..=self.random.below(4) {
-            let requests = requests.clone();
-            tasks.push(self.child("asks", move |mut task| async move {
-                for _ in 0..=task.random.below(4) {
-                    task.maybe_nap().await;
-                    let (answer, answered) = oneshot::channel();
-                    let takes = task.length();
-                    let _ = requests.send((task.at, takes, answer));
-                    let expected = task.at + takes;
-                    let Ok(at) = answered.await else { return std::future::pending().await };
-                    task.fail_unless(at == expected, format!("an answer of {at:?}, not {expected:?}")).await;
-                    task.received(at, "an answer").await;
-                }
-                task
-            }));
-        }
-        drop(requests);
-        self.join(tasks).await;
     }
 }
