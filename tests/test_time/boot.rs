@@ -2,10 +2,11 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
-use hairspring::test_util::{ManualClock, suspend};
-use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout};
+use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, on_wake, paused, poll, poll_with};
+use hairspring::test_util::{ManualClock, set_wall, suspend};
+use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout, wall};
 
 #[test]
 fn its_timers_follow_a_paused_clock() {
@@ -60,7 +61,7 @@ fn a_sleep_has_elapsed_once_it_has_fired() {
         tokio::spawn(async {
             try_it!(Instant::now(), hairspring::sleep_until);
             try_it!(boot::Instant::now(), boot::sleep_until);
-            try_it!(hairspring::wall::now(), hairspring::wall::sleep_until);
+            try_it!(wall::now(), wall::sleep_until);
         })
         .await
         .unwrap();
@@ -123,29 +124,34 @@ fn an_interval_counts_what_a_suspension_took() {
 }
 
 #[test]
-fn its_timers_follow_a_manual_clock() {
-    let runtime = crate::common::current_thread();
-    let _guard = runtime.enter();
-    let clock = ManualClock::new();
-    let timer = Timer::builder().clock(&clock).install().unwrap();
-    let deadline = boot::Instant::now() + HOUR;
-    let mut sleep = boot::sleep_until(deadline);
-    let (woken, waker) = Wakes::new();
-    assert!(poll_with(&mut sleep, &waker).is_pending());
-    clock.advance(HOUR / 2);
-    assert_eq!(woken.count(), 0);
-    // The clock stood still between its making and the deadline's.
-    clock.advance(HOUR / 2 + ms(60_000));
-    assert_eq!(woken.count(), 1);
-    assert!(poll(&mut sleep).is_ready());
-
-    let mut third = boot::sleep_until(deadline + HOUR);
-    assert!(poll_with(&mut third, &waker).is_pending());
-    assert_eq!(timer.metrics().pending(), 1);
-    suspend(HOUR);
-    assert_eq!(woken.count(), 2);
-    assert!(poll(&mut third).is_ready());
-    assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+fn boot_and_wall_follow_a_manual_clock() {
+    macro_rules! follows {
+        ($now:expr, $sleep_until:expr, $jump:expr) => {
+            let runtime = crate::common::current_thread();
+            let _guard = runtime.enter();
+            let clock = ManualClock::new();
+            let timer = Timer::builder().clock(&clock).install().unwrap();
+            let deadline = $now + HOUR;
+            let mut sleep = $sleep_until(deadline);
+            let (woken, waker) = Wakes::new();
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            clock.advance(HOUR - ms(1_000));
+            assert_eq!(woken.count(), 0);
+            // The other clock went on before this one was created.
+            clock.advance(ms(60_000));
+            assert_eq!(woken.count(), 1);
+            assert!(poll(&mut sleep).is_ready());
+            let mut sleep = $sleep_until(deadline + YEAR);
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            assert_eq!(timer.metrics().pending(), 1);
+            $jump(deadline + YEAR);
+            assert_eq!(woken.count(), 2);
+            assert!(poll(&mut sleep).is_ready());
+            assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+        };
+    }
+    follows!(boot::Instant::now(), boot::sleep_until, |_| suspend(YEAR));
+    follows!(wall::now(), wall::sleep_until, |deadline| set_wall(deadline + HOUR));
 }
 
 #[test]
@@ -215,37 +221,28 @@ fn the_last_waker_is_woken_after_a_reset_or_a_suspension() {
 }
 
 #[test]
-fn dropped_and_ready_sleeps_leave_nothing_behind() {
+fn a_crowd_is_woken_whole_and_leaves_nothing_behind() {
     paused().block_on(async {
-        let held = Arc::new(());
+        let (woken, held) = (Arc::<AtomicUsize>::default(), Arc::new(()));
         let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
-        for sleep in &mut sleeps {
-            assert!(poll_with(sleep, &crate::common::holding(held.clone())).is_pending());
+        for (number, sleep) in sleeps.iter_mut().enumerate() {
+            let (counts, held) = (woken.clone(), held.clone());
+            let waker = on_wake(move || {
+                assert!(number != 500 && Arc::strong_count(&held) > 1, "on purpose");
+                counts.fetch_add(1, SeqCst);
+            });
+            assert!(poll_with(sleep, &waker).is_pending());
         }
-        assert!(Arc::strong_count(&held) > 1_000);
+        suspend(ms(1));
+        assert_eq!(woken.load(SeqCst), 999, "a waker that panics stops no other");
+        suspend(ms(1));
+        assert_eq!(woken.load(SeqCst), 999, "once for each poll");
         let mut ready = sleeps.pop().unwrap();
         drop(sleeps);
-        assert!(Arc::strong_count(&held) > 1);
         suspend(HOUR);
         assert!(poll(&mut ready).is_ready());
         assert_eq!(Arc::strong_count(&held), 1);
         assert_eq!(Timer::current().metrics().pending(), 0);
-    });
-}
-
-#[test]
-fn a_waker_that_panics_stops_no_other() {
-    paused().block_on(async {
-        let (woken, waker) = Wakes::new();
-        let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
-        for (number, sleep) in sleeps.iter_mut().enumerate() {
-            let panics = crate::common::on_wake(|| panic!("on purpose"));
-            assert!(poll_with(sleep, if number == 500 { &panics } else { &waker }).is_pending());
-        }
-        suspend(ms(1));
-        assert_eq!(woken.count(), 999);
-        suspend(ms(1));
-        assert_eq!(woken.count(), 999, "once for each poll");
     });
 }
 

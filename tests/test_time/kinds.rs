@@ -98,15 +98,6 @@ impl Kind {
         matches!(self, Kind::Local | Kind::LocalOfWorkers)
     }
 
-    /// Whether tokio's own timers have the same clock.
-    pub(crate) fn has_tokios_clock(self) -> bool {
-        match self {
-            Kind::Workers(_) | Kind::LocalOfWorkers | Kind::BubbleOfWorkers(_) => false,
-            Kind::BubbleOn(kind) => kind.has_tokios_clock(),
-            _ => true,
-        }
-    }
-
     /// Whether plain blocking work and files hold the clock.
     pub(crate) fn sees_blocking_work(self) -> bool {
         matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_))

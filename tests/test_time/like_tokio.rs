@@ -48,11 +48,6 @@ enum Step {
         sleeps: u32,
         after: u32,
     },
-    /// Takes short sleeps while a long one goes on.
-    Race {
-        long: u32,
-        short: u32,
-    },
     Send(usize),
     /// Waits for a message, but not longer than this.
     Receive(u32),
@@ -106,7 +101,7 @@ fn step(random: &mut Random, tasks: Tasks) -> Step {
         if bits == 0 { 0 } else { u32::try_from(random.up_to_bits(bits)).unwrap() }
     };
     let (a, b, c) = (time(), time(), time());
-    match random.below(if tasks == Tasks::Alone { 9 } else { 14 }) {
+    match random.below(if tasks == Tasks::Alone { 8 } else { 13 }) {
         0 => Step::Sleep(a),
         1 => Step::Until(a),
         2 => Step::Timeout(a, b),
@@ -118,8 +113,7 @@ fn step(random: &mut Random, tasks: Tasks) -> Step {
         5 => Step::Select([a, b, c]),
         6 => Step::Reset(a, vec![b, c]),
         7 => Step::Abort { sleeps: a, after: b },
-        8 => Step::Race { long: a, short: b.max(1) },
-        9 | 10 => Step::Receive(a),
+        8 | 9 => Step::Receive(a),
         _ => Step::Send(usize::try_from(random.below(TASKS.into())).unwrap()),
     }
 }
@@ -253,17 +247,6 @@ macro_rules! runs_with {
                             sleep(long(after)).await;
                             sleeper.abort();
                             self.note(What::WasReady(sleeper.await.is_ok()));
-                        }
-                        Step::Race { long: time, short } => {
-                            let (mut all, mut laps) = (pin!(sleep(long(time))), 0);
-                            while laps < 20 {
-                                tokio::select! {
-                                    biased;
-                                    () = &mut all => break,
-                                    () = sleep(long(short)) => laps += 1,
-                                }
-                            }
-                            self.note(What::Number(laps));
                         }
                         Step::Send(to) => {
                             let _ = self.senders[*to].send(self.name);

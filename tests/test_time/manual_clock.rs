@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use crate::common::{
@@ -12,7 +12,7 @@ use crate::common::{
 };
 use crate::kinds::{DAY, Kind, NANO, on_each};
 use hairspring::test_util::{self, ManualClock, settle};
-use hairspring::{Duration, Instant, Interval, Timer, advance, pause, resume, sleep, sleep_until};
+use hairspring::{Duration, Instant, Timer, advance, pause, resume, sleep, sleep_until};
 
 fn timer_on(clock: &ManualClock) -> Timer {
     Timer::builder().clock(clock).build().unwrap()
@@ -77,30 +77,6 @@ fn the_next_deadline_is_found_past_cancelled_and_far_ones() {
     }
     assert_eq!(clock.advance_to_next(), None);
     assert!(timer.metrics().turns() <= 2 * 100, "{} turns", timer.metrics().turns());
-}
-
-#[test]
-fn timeouts_and_intervals_go_by_their_timers_clock() {
-    fn next(ticks: &mut Interval) -> Option<Instant> {
-        match ticks.poll_tick(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(at) => Some(at),
-            Poll::Pending => None,
-        }
-    }
-    let clock = ManualClock::new();
-    let timer = timer_on(&clock);
-    let start = clock.now();
-    assert_eq!(timer.now(), start);
-    let mut limited = timer.timeout(ms(10), std::future::pending::<()>());
-    assert!(poll(&mut Box::pin(&mut limited)).is_pending());
-    clock.advance(ms(10));
-    assert!(matches!(poll(&mut Box::pin(&mut limited)), Poll::Ready(Err(_))));
-
-    let mut ticks = timer.interval(ms(100));
-    assert_eq!(next(&mut ticks), Some(start + ms(10)));
-    assert_eq!(next(&mut ticks), None);
-    clock.advance(ms(100));
-    assert_eq!(next(&mut ticks), Some(start + ms(110)));
 }
 
 /// tokio 2290. The wheel had nothing to fire, lagged behind its clock, and treated the past as the future. If the waker

@@ -3,10 +3,10 @@
 use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
+use crate::common::{HOUR, YEAR, in_virtual_time, longest, ms, paused, poll};
 use crate::kinds::{DAY, MINUTE};
-use hairspring::test_util::{ManualClock, set_wall, suspend};
-use hairspring::{Duration, Instant, Timer, sleep, wall};
+use hairspring::test_util::{set_wall, suspend};
+use hairspring::{Duration, Instant, sleep, wall};
 
 /// A day in 2024, at a time after midnight in UTC.
 fn at(time: Duration) -> SystemTime {
@@ -66,14 +66,12 @@ fn a_limit_ends_when_the_clock_shows_its_time() {
         assert!(wall::timeout_at(at(2 * HOUR), pending::<()>()).await.is_err());
         assert!((at(2 * HOUR)..at(2 * HOUR) + ms(10)).contains(&wall::now()), "{:?}", wall::now());
 
-        let uptime = Instant::now();
         let mut limited = Box::pin(wall::timeout_at(at(9 * HOUR), pending::<()>()));
         assert!(futures::poll!(&mut limited).is_pending());
-        set_wall(at(5 * HOUR));
         limited.reset_at(at(6 * HOUR));
         assert_eq!(limited.deadline(), at(6 * HOUR));
+        set_wall(at(6 * HOUR));
         assert!(limited.await.is_err());
-        assert!((HOUR..HOUR + ms(10)).contains(&uptime.elapsed()), "{:?}", uptime.elapsed());
     });
 }
 
@@ -126,30 +124,6 @@ fn an_aligned_interval_repeats_no_tick_for_a_small_step_back() {
         set_wall(at(2 * HOUR + MINUTE));
         assert_eq!(waits.await.unwrap(), at(3 * HOUR), "one that waits follows too");
     });
-}
-
-#[test]
-fn its_timers_follow_a_manual_clock() {
-    let runtime = crate::common::current_thread();
-    let _guard = runtime.enter();
-    let clock = ManualClock::new();
-    let timer = Timer::builder().clock(&clock).install().unwrap();
-    let deadline = wall::now() + HOUR;
-    let mut alarm = wall::sleep_until(deadline);
-    let (woken, waker) = Wakes::new();
-    assert!(poll_with(&mut alarm, &waker).is_pending());
-    clock.advance(59 * MINUTE);
-    assert_eq!(woken.count(), 0);
-    clock.advance(2 * MINUTE);
-    assert_eq!(woken.count(), 1);
-    assert!(poll(&mut alarm).is_ready());
-
-    let mut alarm = wall::sleep_until(deadline + YEAR);
-    assert!(poll_with(&mut alarm, &waker).is_pending());
-    set_wall(deadline + YEAR + HOUR);
-    assert_eq!(woken.count(), 2);
-    assert!(poll(&mut alarm).is_ready());
-    assert_eq!(timer.metrics().pending(), 0);
 }
 
 #[test]
