@@ -40,21 +40,22 @@ fn assert_made(timer: &Pending, at: &Location<'_>, kind: TimerKind) {
 #[test]
 fn each_kind_of_timer_is_listed_with_its_place() {
     on_each(&KINDS, || async {
+        macro_rules! is_listed {
+            ($made:expr, $kind:ident) => {{
+                let (at, made) = (here(), $made);
+                let found = waits(made).await;
+                assert_made(&found, at, TimerKind::$kind);
+                assert_eq!((found.deadline(), found.remaining()), (Instant::now() + HOUR, HOUR));
+            }};
+        }
         let end = Instant::now() + HOUR;
-        let (at, made) = (here(), sleep(HOUR));
-        let found = waits(made).await;
-        assert_made(&found, at, TimerKind::Sleep);
-        assert_eq!((found.deadline(), found.remaining()), (end, HOUR));
-        let (at, made) = (here(), sleep_until(end));
-        assert_made(&waits(made).await, at, TimerKind::Sleep);
-        let (at, made) = (here(), timeout(HOUR, future::pending::<()>()));
-        assert_made(&waits(made).await, at, TimerKind::Timeout);
-        let (at, made) = (here(), future::pending::<()>().timeout_at(end));
-        assert_made(&waits(made).await, at, TimerKind::Timeout);
+        is_listed!(sleep(HOUR), Sleep);
+        is_listed!(sleep_until(end), Sleep);
+        is_listed!(timeout(HOUR, future::pending::<()>()), Timeout);
+        is_listed!(future::pending::<()>().timeout_at(end), Timeout);
+        is_listed!(Timer::current().timeout(HOUR, future::pending::<()>()), Timeout);
         let (at, mut made) = (here(), hairspring::interval_at(end, ms(1)));
         assert_made(&waits(async move { made.tick().await }).await, at, TimerKind::Interval);
-        let (at, made) = (here(), Timer::current().timeout(HOUR, future::pending::<()>()));
-        assert_made(&waits(made).await, at, TimerKind::Timeout);
         let (at, mut made) = (here(), DelayQueue::new());
         made.insert((), HOUR);
         assert_made(&waits(async move { made.next().await.is_some() }).await, at, TimerKind::DelayQueue);
