@@ -1,10 +1,10 @@
-//! Retransmission over UDP: every datagram has a timer, which its acknowledgement takes away, and which sends it again
-//! when it expires.
+//! Retransmission over UDP: every datagram has a timer. An acknowledgement cancels it; if it expires, the datagram is
+//! sent again.
 //!
-//! All timers are in one [`DelayQueue`], by sequence number. A timer that has expired doubles its timeout. One whose
-//! datagram may be on its way still is put off when an acknowledgement shows that the path is alive (`reset`). The
-//! network is loopback, with losses made by the receiver: it ignores some datagrams, and keeps some acknowledgements to
-//! itself. Exits with 1 if something did not arrive.
+//! All timers are in one [`DelayQueue`], by sequence number. An expired timer doubles its timeout. An acknowledgement
+//! postpones the timers of the next datagrams, because it shows that the path is alive. The receiver simulates losses
+//! on loopback by ignoring some datagrams and withholding some acknowledgements. Exits with 1 if a datagram did not
+//! arrive.
 //!
 //! ```text
 //! cargo run --release --example retransmit
@@ -21,84 +21,66 @@ use tokio::net::UdpSocket;
 use tokio_stream::StreamExt;
 
 const DATAGRAMS: u32 = 2_000;
-/// How much is lost each way, in per cent.
+/// The share that is lost each way, in percent.
 const LOSS: u64 = 20;
-/// How many may be unacknowledged at a time.
+/// How many datagrams may be in flight.
 const WINDOW: usize = 64;
 const FIRST_TIMEOUT: Duration = Duration::from_millis(20);
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(320);
-/// Long after which the run counts as hung.
+/// A run that takes longer has hung.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> io::Result<ExitCode> {
     let receiving = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let sending = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    sending.connect(receiving.local_addr()?).await?;
-    receiving.connect(sending.local_addr()?).await?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    socket.connect(receiving.local_addr()?).await?;
+    receiving.connect(socket.local_addr()?).await?;
 
     let receiver = tokio::spawn(receive(receiving));
-    let (timers, counts) = (DelayQueue::new(), Sent::default());
-    let sender = Sender { socket: sending, in_flight: HashMap::new(), timers, next: 0, counts };
-    let sent = sender.run().timeout(GIVE_UP).await??;
+    let mut sender = Sender { socket, in_flight: HashMap::new(), timers: DelayQueue::new() };
+    sender.run().timeout(GIVE_UP).await??;
     let (arrived, lost) = receiver.timeout(GIVE_UP).await???;
 
+    let timers = sender.timers.metrics();
     println!("{DATAGRAMS} datagrams with {LOSS}% lost each way:");
-    println!("{:>7} were sent again as their timer had expired", sent.expired);
-    println!("{:>7} timers were taken away by an acknowledgement, {} put off", sent.cancelled, sent.put_off);
-    println!("{arrived:>7} arrived, {lost} were lost on the way there");
-
-    // Nothing that was lost could be made good but by a timer.
-    let is_good = arrived == DATAGRAMS && sent.cancelled == DATAGRAMS && sent.expired >= lost;
+    println!("{:>7} timers expired, and their datagrams were sent again", timers.expired());
+    println!("{:>7} timers were cancelled by an acknowledgement", timers.removed());
+    println!("{arrived:>7} datagrams arrived, {lost} were lost on the way");
+    let datagrams = u64::from(DATAGRAMS);
+    let is_good = arrived == datagrams && timers.removed() == datagrams && timers.expired() >= lost;
     println!("{}", if is_good { "good: all arrived, and no timer is left" } else { "BAD: it does not add up" });
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A datagram that has not been acknowledged.
-struct InFlight {
-    timer: Key,
-    timeout: Duration,
-}
-
-#[derive(Default)]
-struct Sent {
-    expired: u32,
-    cancelled: u32,
-    put_off: u32,
-}
-
 struct Sender {
     socket: UdpSocket,
-    in_flight: HashMap<u32, InFlight>,
+    /// The timer and the timeout of each datagram that is not acknowledged.
+    in_flight: HashMap<u32, (Key, Duration)>,
     timers: DelayQueue<u32>,
-    next: u32,
-    counts: Sent,
 }
 
 impl Sender {
-    async fn run(mut self) -> io::Result<Sent> {
-        let mut ack = [0; 4];
+    async fn run(&mut self) -> io::Result<()> {
+        let (mut next, mut ack) = (0, [0; 4]);
         loop {
-            while self.in_flight.len() < WINDOW && self.next < DATAGRAMS {
-                self.send(self.next, FIRST_TIMEOUT).await?;
-                self.next += 1;
+            while self.in_flight.len() < WINDOW && next < DATAGRAMS {
+                self.send(next, FIRST_TIMEOUT).await?;
+                next += 1;
             }
             if self.in_flight.is_empty() {
                 self.socket.send(b"end").await?;
-                return Ok(self.counts);
+                return Ok(());
             }
             tokio::select! {
                 length = self.socket.recv(&mut ack) => {
-                    if length? == ack.len() {
-                        self.acknowledged(u32::from_be_bytes(ack));
-                    }
+                    length?;
+                    self.acknowledged(u32::from_be_bytes(ack));
                 }
-                // There is one, as something is in flight.
                 Some(expired) = self.timers.next() => {
                     let sequence = expired.into_inner();
-                    let before = self.in_flight.remove(&sequence).expect("an expired timer has its datagram");
-                    self.counts.expired += 1;
-                    self.send(sequence, (before.timeout * 2).min(LONGEST_TIMEOUT)).await?;
+                    let (_, timeout) = self.in_flight.remove(&sequence).expect("a timer has its datagram");
+                    self.send(sequence, (timeout * 2).min(LONGEST_TIMEOUT)).await?;
                 }
             }
         }
@@ -107,26 +89,23 @@ impl Sender {
     async fn send(&mut self, sequence: u32, timeout: Duration) -> io::Result<()> {
         self.socket.send(&sequence.to_be_bytes()).await?;
         let timer = self.timers.insert(sequence, timeout);
-        self.in_flight.insert(sequence, InFlight { timer, timeout });
+        self.in_flight.insert(sequence, (timer, timeout));
         Ok(())
     }
 
     fn acknowledged(&mut self, sequence: u32) {
-        let Some(acknowledged) = self.in_flight.remove(&sequence) else { return };
-        self.timers.remove(&acknowledged.timer);
-        self.counts.cancelled += 1;
-        // The path is alive, so what was sent after this one is given its full time from now.
+        let Some((timer, _)) = self.in_flight.remove(&sequence) else { return };
+        self.timers.remove(&timer);
         for later in sequence + 1..sequence + 4 {
-            if let Some(InFlight { timer, timeout }) = self.in_flight.get(&later) {
+            if let Some((timer, timeout)) = self.in_flight.get(&later) {
                 self.timers.reset(timer, *timeout);
-                self.counts.put_off += 1;
             }
         }
     }
 }
 
-/// Takes datagrams until the sender has all its acknowledgements. Returns how many arrived, and how many were lost.
-async fn receive(socket: UdpSocket) -> io::Result<(u32, u32)> {
+/// Receives until the sender has all acknowledgements. Returns how many datagrams arrived and how many were lost.
+async fn receive(socket: UdpSocket) -> io::Result<(u64, u64)> {
     let (mut arrived, mut lost) = (HashSet::new(), 0);
     let mut datagram = [0; 4];
     let mut random = 0x2545_F491_4F6C_DD1D_u64;
@@ -140,10 +119,9 @@ async fn receive(socket: UdpSocket) -> io::Result<(u32, u32)> {
             continue;
         }
         arrived.insert(datagram);
-        // The acknowledgement may be lost, too.
         if !is_lost() {
             socket.send(&datagram).await?;
         }
     }
-    Ok((u32::try_from(arrived.len()).expect("not that many"), lost))
+    Ok((arrived.len() as u64, lost))
 }

@@ -1,9 +1,8 @@
-//! A client with retries, a limit for each attempt and a deadline for each request, run over a day in an instant.
+//! A client with retries, a limit for each attempt and a deadline for each request. A day of it runs in an instant.
 //!
-//! A server refuses one request in four, and hangs in every eighth hour. The client gives each attempt a limit, tries
-//! again after a pause that doubles, and gives the whole request a deadline. All of it is ordinary code with `sleep`,
-//! `timeout` and `Instant`; nothing in it knows that the clock is paused. Two runs leave the same trace, to the
-//! nanosecond, on one worker and on four; exits with 1 if they do not.
+//! The server refuses one request in four, and hangs in every eighth hour. The client is ordinary code with `sleep` and
+//! `timeout`; nothing in it knows that the clock is paused. Two runs leave the same trace to the nanosecond, with one
+//! worker and with four; exits with 1 if they differ.
 //!
 //! ```text
 //! cargo run --release --features test-util --example retry_with_backoff
@@ -15,92 +14,81 @@ use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::Builder;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long the client pauses between requests.
+/// The client's pause between requests.
 const PAUSE: Duration = Duration::from_secs(600);
-/// How long a request may take, with all its attempts.
+/// For a request with all its attempts.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// How long one attempt may take.
+/// For one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// The first pause before another attempt. Each one after it is twice as long, up to the longest.
+/// The pause before the second attempt. It doubles with each further one, up to the longest.
 const FIRST_BACKOFF: Duration = Duration::from_millis(400);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let (one, four) = (run(1), run(4));
-    for (at, what) in one.iter().take(12) {
-        println!("{:>6} s  {what:?}", at.as_secs());
+    for (at, event) in one.iter().take(12) {
+        println!("{:>6} s  {event:?}", at.as_secs());
     }
-    let count = |wanted| one.iter().filter(|(_, what)| *what == wanted).count();
+    let count = |wanted| one.iter().filter(|(_, event)| *event == wanted).count();
+    let counts = [Event::Answered, Event::Refused, Event::TimedOut, Event::DeadlineMissed].map(count);
     println!("... {} events in a day", one.len());
-    println!("{} answers, {} refusals, {} attempts timed out", count(Answered), count(Refused), count(TimedOut));
-    println!("{} requests missed their deadline", count(DeadlineMissed));
-    let is_good = one == four && count(Answered) > 0 && count(DeadlineMissed) > 0;
-    println!("{}", if is_good { "good: two runs, and one trace" } else { "BAD: the traces differ" });
+    println!("{} answers, {} refusals, {} timeouts, {} missed deadlines", counts[0], counts[1], counts[2], counts[3]);
+    let is_good = one == four && !counts.contains(&0);
+    println!("{}", if is_good { "good: both runs leave the same trace" } else { "BAD: the traces differ" });
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-use What::{Answered, DeadlineMissed, Refused, TimedOut};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Event {
     Answered,
     Refused,
     TimedOut,
     DeadlineMissed,
 }
 
-/// What happened, and when, counted from the start.
-type Trace = Vec<(Duration, What)>;
+/// The events, each with its time from the start.
+type Trace = Vec<(Duration, Event)>;
 
-/// Runs a day on a runtime of its own, whose clock is paused: time jumps ahead whenever all tasks wait.
+/// Runs a day on a new runtime with a paused clock: time jumps ahead whenever all tasks wait.
 fn run(workers: usize) -> Trace {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     runtime.expect("a runtime can be built").block_on(async {
         hairspring::pause();
-        let client = Client { start: Instant::now(), asked: 0, trace: Trace::new() };
-        tokio::spawn(client.work()).await.expect("the client does not panic")
+        tokio::spawn(client()).await.expect("the client does not panic")
     })
 }
 
-struct Client {
-    start: Instant,
-    asked: u32,
-    trace: Trace,
+async fn client() -> Trace {
+    let (start, mut attempts, mut trace) = (Instant::now(), 0, Trace::new());
+    while start.elapsed() < DAY {
+        sleep(PAUSE).await;
+        // At the deadline, the current attempt or pause is dropped.
+        if timeout(DEADLINE, request(start, &mut attempts, &mut trace)).await.is_err() {
+            trace.push((start.elapsed(), Event::DeadlineMissed));
+        }
+    }
+    trace
 }
 
-impl Client {
-    async fn work(mut self) -> Trace {
-        while self.start.elapsed() < DAY {
-            sleep(PAUSE).await;
-            // What is still under way at the deadline is dropped: the attempt, or the pause before the next.
-            if timeout(DEADLINE, self.request()).await.is_err() {
-                self.trace.push((self.start.elapsed(), DeadlineMissed));
-            }
+/// Tries until there is an answer.
+async fn request(start: Instant, attempts: &mut u64, trace: &mut Trace) {
+    let mut backoff = FIRST_BACKOFF;
+    loop {
+        *attempts += 1;
+        let event = timeout(ATTEMPT, server(start.elapsed(), *attempts)).await.unwrap_or(Event::TimedOut);
+        trace.push((start.elapsed(), event));
+        if event == Event::Answered {
+            return;
         }
-        self.trace
-    }
-
-    /// Tries until there is an answer.
-    async fn request(&mut self) {
-        let mut backoff = FIRST_BACKOFF;
-        loop {
-            self.asked += 1;
-            let outcome = timeout(ATTEMPT, server(self.start.elapsed(), self.asked)).await.unwrap_or(TimedOut);
-            self.trace.push((self.start.elapsed(), outcome));
-            if outcome == Answered {
-                return;
-            }
-            sleep(backoff).await;
-            backoff = (backoff * 2).min(LONGEST_BACKOFF);
-        }
+        sleep(backoff).await;
+        backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }
 }
 
-/// What becomes of a request that is sent at this time.
-async fn server(time: Duration, number: u32) -> What {
-    sleep(Duration::from_millis(5 + u64::from(number) * 37 % 300)).await;
+async fn server(time: Duration, number: u64) -> Event {
+    sleep(Duration::from_millis(5 + number * 37 % 300)).await;
     if time.as_secs() / 3_600 % 8 == 7 {
         std::future::pending::<()>().await;
     }
-    if number % 4 == 0 { Refused } else { Answered }
+    if number % 4 == 0 { Event::Refused } else { Event::Answered }
 }

@@ -1,4 +1,4 @@
-//! Timers for tokio programs that replace `tokio::time`: change the `use` line.
+//! Timers for tokio programs. To move from `tokio::time`, change the `use` line:
 //!
 //! ```
 //! use hairspring::{Duration, sleep, timeout};
@@ -10,9 +10,14 @@
 //! # }
 //! ```
 //!
-//! Timers wait in hierarchical timing wheels, one for each worker thread. One tokio task per runtime fires them.
-//! Registering and cancelling a timer takes the same time whatever the number of threads and timers. A timer fires a
-//! fraction of a millisecond after its deadline, and never before it.
+//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is this crate's own type, which
+//! converts to and from tokio's, and some behaviour differs, as [Migrating](guide::migrating) lists.
+//!
+//! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The
+//! cost of registering or cancelling a timer does not depend on the number of threads or timers.
+//!
+//! Deadlines have nanosecond resolution. A timer never fires early, and usually fires within a fraction of a
+//! millisecond after its deadline. Any duration is accepted; more than 500 years counts as 500 years.
 //!
 //! # Overview
 //!
@@ -20,50 +25,49 @@
 //! |---|---|
 //! | wait | [`sleep`](sleep()), [`sleep_until`] |
 //! | limit how long a future takes | [`timeout`](timeout()), [`timeout_at`], [`FutureExt`] |
-//! | do something periodically | [`interval`](interval()), [`interval_at`] |
-//! | limit, slow down or gather the items of a stream | [`StreamExt`] |
-//! | count the time that the machine sleeps | [`boot`] |
+//! | run something periodically | [`interval`](interval()), [`interval_at`] |
+//! | time out, throttle, debounce or batch the items of a stream | [`StreamExt`] |
+//! | include the time that the machine is suspended | [`boot`] |
 //! | wait for a time of day | [`wall`] |
 //! | get values back when they are due | [`DelayQueue`] |
-//! | let keys expire unless they are touched | [`DeadlineMap`] |
-//! | limit a connection | [`io::TimeoutStream`] |
-//! | pass a budget of time through calls | [`Deadline`] |
-//! | configure, measure, limit or end a timer | [`Timer`], [`Timer::builder`] |
+//! | expire keys unless they are touched | [`DeadlineMap`] |
+//! | drop idle or slow connections | [`io::TimeoutStream`] |
+//! | share one time budget across calls | [`Deadline`] |
+//! | configure, measure, limit or shut down a timer | [`Timer`], [`Timer::builder`] |
 //! | test without waiting | `pause`, `advance` and `test_util`, with the feature `test-util` |
-//! | build a timer of your own | [`wheel::Wheel`] |
+//! | build your own timer | [`wheel::Wheel`] |
 //!
 //! # Further reading
 //!
-//! - [The guide](guide): each of these in turn, tuning, and a wheel stepped tick by tick.
+//! - [The guide](guide): an overview.
 //! - [Migrating](guide::migrating) from `tokio::time` and from tokio-util.
-//! - [The cookbook](guide::cookbook): debounce, throttle, retries, heartbeat, rate limit, cache expiry,
-//!   cancellation, graceful shutdown.
-//! - [With other crates](guide::ecosystem): those that can use these timers, and how.
+//! - [The cookbook](guide::cookbook): debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation,
+//!   graceful shutdown.
+//! - [Other crates](guide::ecosystem) that can use these timers.
 //! - Testing with time: the module `test_util`, with the feature `test-util`.
 //!
 //! # Features
 //!
-//! No feature is on by default. If the compiler does not find one of these names, its feature is off. It says so for
-//! modules, types and functions, but not for methods.
+//! No feature is on by default. If the compiler cannot find one of these names, its feature is off. The compiler says
+//! so for modules, types and functions, but not for methods.
 //!
-//! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the module
-//!   `test_util` and `timer::Builder::clock`. It costs nothing on multi-thread runtimes. On a current-thread runtime it
-//!   makes timers slower, because they also watch for a test that pauses the clock.
+//! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
+//!   module `test_util` and `timer::Builder::clock`. Timers become a few per cent slower on multi-thread runtimes, and
+//!   slower than that on current-thread runtimes, where they also watch for a test that pauses the clock.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
-//!   `hairspring`. It adds no names.
+//!   `hairspring`. A filter has to let `hairspring=trace` pass. It adds no names.
 //! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
 //!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].
-//! - `tokio-util`: [`FutureExt`] also ends futures by a `CancellationToken`. It adds `with_cancellation_token` and
-//!   `with_cancellation_token_owned`.
+//! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].
 //!
 //! # Panics
 //!
-//! A future of this crate panics if it has to wait on a [`Timer`] that was shut down or is full. [`Timer::try_sleep`],
-//! [`Timer::try_timeout`] and [`Timer::try_interval`] return errors instead. No future panics for lack of a runtime:
-//! outside one, it waits on the process's own timer. WebAssembly has no thread to run that timer: there a future that has
-//! to wait outside a runtime panics.
+//! A future of this crate panics if it has to wait on a [`Timer`] that is full or was shut down. [`Timer::try_sleep`],
+//! [`Timer::try_timeout`] and [`Timer::try_interval`] return an error instead. Outside a runtime, a future waits on the
+//! process's own timer. On WebAssembly there is no thread to run that timer, so a future that has to wait outside a
+//! runtime panics.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

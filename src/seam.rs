@@ -1,7 +1,7 @@
-//! Where tests reach into the crate, and the only place: what a timer tells a test, and what a test tells a clock.
+//! The only place where tests reach into the crate.
 //!
-//! With the feature `test-util` these are functions of [`test_util`](crate::test_util), which documents them. Without it
-//! they do nothing, and cost nothing.
+//! With the feature `test-util` these are functions of [`test_util`](crate::test_util), which documents them. Without
+//! it they do nothing and cost nothing.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -23,16 +23,18 @@ pub(crate) use crate::test_util::{
     pending::{begins_to_wait, waits_no_more},
 };
 
-/// Whether tests can reach in, so that the clock of a current-thread runtime may be paused at any time.
+/// Whether tests can reach in. If so, a test may pause the clock of a current-thread runtime at any time.
 pub(crate) const IS_ON: bool = cfg!(feature = "test-util");
 
-/// A clock that a test moves, which shows the time of its timers.
+/// A clock that a test moves.
 pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Makes a timer on this clock.
+    /// Creates a timer on this clock.
     fn open(&self, settings: &Settings) -> TimerLease;
 }
 
-/// What a [`Pending`](crate::test_util::Pending) timer is a part of.
+/// What a [`Pending`](crate::test_util::Pending) timer belongs to.
+///
+/// # Examples
 ///
 /// ```
 /// # #[cfg(feature = "test-util")]
@@ -56,9 +58,9 @@ pub enum TimerKind {
     Timeout,
     /// An [`Interval`](crate::Interval).
     Interval,
-    /// A [`DelayQueue`](crate::DelayQueue), for its first entry.
+    /// A [`DelayQueue`](crate::DelayQueue): the timer of its first entry.
     DelayQueue,
-    /// The expirations of a [`DeadlineMap`](crate::DeadlineMap), for its first entry.
+    /// The [`Expirations`](crate::Expirations) of a [`DeadlineMap`](crate::DeadlineMap): the timer of the first entry.
     DeadlineMap,
 }
 

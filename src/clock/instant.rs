@@ -1,9 +1,9 @@
-//! [`Instant`]: the standard library's, read from tokio's clock, with sums that saturate.
+//! [`Instant`]: wraps the standard library's, reads tokio's clock, and saturates.
 //
 // Invariants
 // 1. Nothing here panics, whatever the duration.
-// 2. `now` is tokio's: while a test has paused tokio's clock, this one is paused too. With the feature `test-util` a
-//    runtime may have a clock of ours instead.
+// 2. `now` is tokio's: it stands still while a test pauses tokio's clock. With the feature `test-util`, a test's own
+//    clock may replace the runtime's.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -14,14 +14,18 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::source::any_is_held;
 use crate::seam;
 
-/// The longest duration: 500 years. Longer ones are treated as this.
+/// The longest duration, 500 years. Longer ones are shortened to this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 
-/// A point in time, like [`tokio::time::Instant`]: while a test has paused tokio's clock, [`now`](Instant::now) stands
-/// still.
+/// A point in time on the monotonic clock, like [`tokio::time::Instant`].
 ///
-/// It wraps [`std::time::Instant`], and converts to and from it and tokio's. Differences saturate at zero, as in tokio.
-/// Sums saturate at the first and the last instant that the platform can represent; tokio's panic there.
+/// [`now`](Instant::now) stands still while a test has paused the runtime's clock. The type wraps
+/// [`std::time::Instant`], and converts from and to it and tokio's.
+///
+/// Differences saturate at zero, as in tokio. Sums saturate at the first and the last instant that the platform can
+/// represent, where tokio panics.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant};
@@ -39,7 +43,9 @@ pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// Returns the time on the current runtime's clock, which is the system's unless a test has paused it.
+    /// Returns the current time: the system's, unless a test has paused the current runtime's clock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let now = hairspring::Instant::now();
@@ -56,7 +62,9 @@ impl Instant {
         Instant(tokio::time::Instant::now().into_std())
     }
 
-    /// Wraps an instant of the standard library.
+    /// Wraps a [`std::time::Instant`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// let std = std::time::Instant::now();
@@ -67,7 +75,9 @@ impl Instant {
         Instant(std)
     }
 
-    /// Returns the instant of the standard library.
+    /// Returns the [`std::time::Instant`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// let now = hairspring::Instant::now();
@@ -78,7 +88,9 @@ impl Instant {
         self.0
     }
 
-    /// Returns how long after `earlier` this is, or zero if it is not after it.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -90,7 +102,9 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Returns how long after `earlier` this is, or `None` if it is before it.
+    /// Returns the time from `earlier` to this instant, or `None` if `earlier` is later.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -102,8 +116,10 @@ impl Instant {
         self.0.checked_duration_since(earlier.0)
     }
 
-    /// Returns how long after `earlier` this is, or zero if it is not after it. The same as
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later, like
     /// [`duration_since`](Self::duration_since).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -115,7 +131,9 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// Returns how long ago this was, or zero if it is in the future.
+    /// Returns the time since this instant, or zero if it is in the future.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -126,7 +144,9 @@ impl Instant {
         Instant::now().duration_since(*self)
     }
 
-    /// Returns this plus `duration`, or `None` if the platform cannot represent that instant.
+    /// Returns this instant plus `duration`, or `None` if the platform cannot represent the result.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -137,7 +157,9 @@ impl Instant {
         self.0.checked_add(duration).map(Instant)
     }
 
-    /// Returns this minus `duration`, or `None` if the platform cannot represent that instant.
+    /// Returns this instant minus `duration`, or `None` if the platform cannot represent the result.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant};
@@ -150,10 +172,11 @@ impl Instant {
     }
 }
 
-/// Whether tokio's clock is the system's: unless a test has paused or moved it, the system's lies between two readings
-/// of tokio's.
+/// Whether tokio's clock is the system's: unless a test has paused or moved it, a reading of the system's lies between
+/// two readings of tokio's.
 ///
-/// Not the other way round: a paused clock that the system's comes by would lie between two readings of that.
+/// The reverse does not work: a reading of a paused clock lies between two of the system's when the system's clock
+/// passes it.
 pub(crate) fn clock_is_the_systems() -> bool {
     let before = tokio::time::Instant::now().into_std();
     let system = std::time::Instant::now();
@@ -161,7 +184,7 @@ pub(crate) fn clock_is_the_systems() -> bool {
     before <= system && system <= after && !(seam::IS_ON && before == after && is_paused())
 }
 
-/// Whether tokio's clock is paused: it stands still while the system's goes on.
+/// Whether tokio's clock stands still while the system's advances.
 pub(crate) fn is_paused() -> bool {
     let shown = tokio::time::Instant::now();
     let start = std::time::Instant::now();
@@ -171,18 +194,18 @@ pub(crate) fn is_paused() -> bool {
     tokio::time::Instant::now() == shown
 }
 
-/// The current runtime, if tokio can pause its clock: that of a current-thread runtime.
+/// The current runtime, if tokio can pause its clock: a current-thread runtime.
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
     Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
 }
 
-/// Whether a test may pause the clock of the current runtime unannounced. Without the feature `test-util` a timer that
-/// waits notices such a pause only when something is registered.
+/// Whether a test may pause the current runtime's clock unannounced. Without the feature `test-util`, a timer that
+/// waits notices such a pause only at the next registration.
 pub(crate) fn may_be_paused() -> bool {
     seam::IS_ON && runtime_that_may_pause().is_some()
 }
 
-/// As far from `from` as `step` can go, found a bit at a time. For sums that overflow.
+/// As far from `from` as `step` can go, found bit by bit.
 #[cold]
 pub(super) fn saturate<T>(from: T, step: fn(&T, Duration) -> Option<T>) -> T {
     let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));
@@ -293,8 +316,8 @@ mod tests {
         assert!(!is_paused());
     }
 
-    /// A bug that this crate had: a paused clock was taken for the system's, if the thread was interrupted between two
-    /// readings while the system's came by, and a deadline was a millisecond late.
+    /// A bug that this crate had: if the thread was interrupted between two readings while the system's clock passed the
+    /// paused one, that was taken for the system's, and a deadline was a millisecond late.
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
         if !seam::IS_ON {

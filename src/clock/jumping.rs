@@ -1,11 +1,11 @@
-//! [`Jumping`]: the clocks that jump, because the machine has slept or because somebody has set them. [`Reading`]: what
-//! such a clock shows. [`Instant`]: a point in time on the clock that goes on while the machine sleeps.
+//! [`Jumping`]: clocks that may jump, because the machine was asleep or somebody set them. [`Reading`]: the time on
+//! such a clock. [`Instant`]: a point in time on the clock that includes machine sleep.
 //!
-//! Between two jumps such a clock runs with the monotonic one, which the timers use.
+//! Between two jumps, such a clock runs with the monotonic clock, which the timers use.
 //
 // Invariants
 // 1. While the monotonic clock is the system's, a reading is the system's too.
-// 2. While a test holds the monotonic clock, a reading moves only with that clock and with what the test does to it.
+// 2. While a test controls the monotonic clock, a reading moves only with that clock and by what the test does to it.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -17,10 +17,9 @@ use super::source::system_now;
 use crate::seam;
 use crate::wheel::Tick;
 
-/// A clock that jumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jumping {
-    /// Goes on while the machine sleeps, if the system has such a clock.
+    /// Advances while the machine sleeps, if the system has such a clock.
     Boot,
     /// The time of day, which may be set.
     Wall,
@@ -29,12 +28,11 @@ pub enum Jumping {
 impl Jumping {
     const ALL: [Jumping; 2] = [Jumping::Boot, Jumping::Wall];
 
-    /// The reading on the current runtime.
     pub(crate) fn now(self) -> Reading {
         self.read(super::now).1
     }
 
-    /// The tick that `now` reads, and the reading just after that.
+    /// Calls `now`, and returns its tick and the reading just after it.
     pub(crate) fn read(self, now: impl FnOnce() -> Tick) -> (Tick, Reading) {
         let before = system_now();
         let tick = now();
@@ -44,7 +42,6 @@ impl Jumping {
         (tick, Reading(reading.saturating_add(seam::ahead(self))))
     }
 
-    /// The system's reading.
     fn system(self) -> i128 {
         match self {
             Jumping::Boot => system_boot(),
@@ -57,7 +54,7 @@ impl Jumping {
 fn system_boot() -> i128 {
     use rustix::time::{ClockId, clock_gettime};
 
-    // On Apple's systems this one goes on, and that of the standard library stands still.
+    // On Apple's systems this clock advances during sleep, unlike the standard library's.
     #[cfg(target_vendor = "apple")]
     let clock = ClockId::Monotonic;
     #[cfg(not(target_vendor = "apple"))]
@@ -71,7 +68,7 @@ fn system_boot() -> i128 {
     i128::from(system_now().0)
 }
 
-/// What a clock that jumps shows, in nanoseconds: since the machine was started, or since 1970.
+/// The time on a clock that may jump, in nanoseconds since the machine's start or since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reading(pub(crate) i128);
 
@@ -84,29 +81,27 @@ impl Reading {
         Reading(self.0.saturating_sub(nanos_in(duration)))
     }
 
-    /// How long after `earlier` this is, or zero. Saturates.
+    /// The time from `earlier` to this reading, or zero. Saturates.
     pub(crate) fn since(self, earlier: Reading) -> Duration {
         duration_of_nanos(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
     }
 }
 
-/// A duration in nanoseconds.
 pub(crate) fn nanos_in(duration: Duration) -> i128 {
     duration.as_nanos().try_into().expect("less than 2^94")
 }
 
-/// The inverse of [`nanos_in`]. Saturates.
 pub(crate) fn duration_of_nanos(nanos: u128) -> Duration {
     let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let nanos = u32::try_from(nanos).expect("less than a second");
     u64::try_from(seconds).map_or(Duration::MAX, |seconds| Duration::new(seconds, nanos))
 }
 
-/// A point in time on a clock that jumps, as users have it.
+/// The public type for points in time on a clock that may jump.
 pub trait ClockTime: Copy + Unpin {
     const CLOCK: Jumping;
 
-    /// Saturates at the first and the last time of this type.
+    /// Saturates at the first and the last value of this type.
     fn of(reading: Reading) -> Self;
 
     fn reading(self) -> Reading;
@@ -133,15 +128,16 @@ impl ClockTime for SystemTime {
     }
 }
 
-/// A point in time on the clock that goes on while the machine sleeps.
+/// A point in time on the clock that keeps running while the machine sleeps.
 ///
-/// It is a type of its own: it neither compares with [`hairspring::Instant`](crate::Instant) nor converts to it,
-/// because the distance of the two clocks grows each time the machine sleeps. To go from one clock to the other, take
-/// what is left, `deadline - boot::Instant::now()`, and add that to the other clock's `now`. What you lose is that the
-/// result is right only until the machine next sleeps.
+/// It neither compares with [`hairspring::Instant`](crate::Instant) nor converts to it, because the two clocks drift
+/// apart each time the machine sleeps. To move a deadline to the other clock, add what is left of it, `deadline -
+/// boot::Instant::now()`, to the other clock's `now`. The result is right only until the machine next sleeps.
 ///
-/// Differences saturate at zero. Sums saturate too, although none comes that far: the type holds nanoseconds in 128
+/// Differences saturate at zero. Sums saturate too, although none gets that far: the type holds nanoseconds in 128
 /// bits.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -157,11 +153,14 @@ impl ClockTime for SystemTime {
 /// ```compile_fail
 /// let elapsed = hairspring::Instant::now() - hairspring::boot::Instant::now();
 /// ```
+#[doc(alias = "CLOCK_BOOTTIME")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Reading);
 
 impl Instant {
-    /// Returns the present. If a test has paused the clock of the current runtime, it follows that clock.
+    /// Returns the current time. It follows the current runtime's clock if a test has paused that.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::boot;
@@ -173,7 +172,9 @@ impl Instant {
         Instant(Jumping::Boot.now())
     }
 
-    /// Returns how long after `earlier` this is, or zero if it is not after it.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -185,7 +186,9 @@ impl Instant {
         self.0.since(earlier.0)
     }
 
-    /// Returns how long after `earlier` this is, or `None` if it is before it.
+    /// Returns the time from `earlier` to this instant, or `None` if `earlier` is later.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -197,7 +200,10 @@ impl Instant {
         (*self >= earlier).then(|| self.duration_since(earlier))
     }
 
-    /// Returns this plus `duration`, or `None` if the type cannot hold that. It ends more than 10^21 years from now.
+    /// Returns this instant plus `duration`, or `None` if the type, which reaches 10^21 years ahead, cannot represent
+    /// the result.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -210,8 +216,10 @@ impl Instant {
         self.0.0.checked_add(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
     }
 
-    /// Returns this minus `duration`, or `None` if the type cannot hold that. It holds times before the machine was
-    /// started.
+    /// Returns this instant minus `duration`, or `None` if the type cannot represent the result. It can represent times
+    /// before the machine's start.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -223,7 +231,9 @@ impl Instant {
         self.0.0.checked_sub(nanos_in(duration)).map(|nanos| Instant(Reading(nanos)))
     }
 
-    /// Returns how long ago this was, suspension included, or zero if it is in the future.
+    /// Returns the time since this instant, including machine sleep, or zero if it is in the future.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -293,14 +303,14 @@ impl fmt::Debug for Instant {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offsets([i128; 2]);
 
-/// The offsets that apply while a test holds the monotonic clock: those of the first reading then.
+/// The offsets while a test controls the monotonic clock: those at the first such reading.
 static HELD: LazyLock<Offsets> = LazyLock::new(Offsets::now);
 
 impl Offsets {
-    /// The difference that counts as a jump. Less may come from the time between two readings.
+    /// The smallest difference that counts as a jump. Smaller ones may come from the time between two readings.
     const LEAST_JUMP: i128 = 1_000_000;
 
-    /// The system's. They may be too large by the time that passes between two readings.
+    /// The system's offsets. They may be too large by the time that passes between two readings.
     pub(crate) fn now() -> Offsets {
         Offsets(Jumping::ALL.map(|clock| {
             let tick = system_now();
@@ -312,7 +322,7 @@ impl Offsets {
         self.0[clock as usize]
     }
 
-    /// Whether a clock has jumped between `earlier` and these.
+    /// Whether a clock has jumped since `earlier`.
     pub(crate) fn differ_from(self, earlier: Offsets) -> bool {
         Jumping::ALL.iter().any(|&clock| (self.of(clock) - earlier.of(clock)).abs() > Offsets::LEAST_JUMP)
     }

@@ -1,13 +1,12 @@
 //! Conversions between instants and the wheel's ticks.
 //!
-//! A tick is a nanosecond, counted from an origin that all timers of the process share. Empty levels of the wheel cost
-//! nothing, so coarser ticks would gain nothing, and nothing is rounded.
+//! A tick is a nanosecond, counted from an origin that all timers of the process share. Nothing is rounded: coarser
+//! ticks would gain nothing, as empty levels of the wheel cost nothing.
 //
 // Invariants
 // 1. A deadline's tick is at or after the deadline, so a timer that fires at its tick is never early.
 // 2. The tick of the present is at or before the present.
-// 3. Both saturate: an instant before the origin is tick 0, and one that is too far is the last tick, 584 years later.
-//    In between they agree to the nanosecond.
+// 3. Both saturate: at tick 0 before the origin, and at the last tick 584 years later. In between they are exact.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -25,7 +24,6 @@ use instant::FAR;
 /// need not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-/// [`FAR`] in ticks.
 const FAR_TICKS: Ticks = Ticks(FAR.as_secs() * 1_000_000_000);
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time::Instant::now()) - HEADROOM);
@@ -35,14 +33,14 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
-/// The deadline of a timer that is made now: `duration` later, but at most 500 years.
+/// The deadline of a timer created now: after `duration`, but at most 500 years.
 // Not inlined into programs: see `registry::shard_if_held`.
 #[inline(never)]
 pub(crate) fn after(duration: Duration) -> Tick {
     later(now(), duration)
 }
 
-/// The deadline of a timer that is made at a tick: `duration` later, but at most 500 years.
+/// The deadline of a timer created at `now`: after `duration`, but at most 500 years.
 #[inline]
 pub(crate) fn later(now: Tick, duration: Duration) -> Tick {
     now + ticks_in(duration).min(FAR_TICKS)
@@ -54,10 +52,10 @@ pub(crate) fn tick_of(instant: Instant) -> Tick {
     Tick::ZERO + ticks_in(since)
 }
 
-/// A duration in ticks, without rounding. Saturates.
+/// A duration in ticks, exactly. Saturates.
 #[inline]
 pub(crate) fn ticks_in(duration: Duration) -> Ticks {
-    /// With any part of a second added, these seconds are in range.
+    /// Fits into a `u64` of nanoseconds together with any part of a second.
     const LAST_WHOLE: u64 = u64::MAX / 1_000_000_000 - 1;
 
     let (seconds, nanos) = (duration.as_secs(), u64::from(duration.subsec_nanos()));
@@ -67,7 +65,6 @@ pub(crate) fn ticks_in(duration: Duration) -> Ticks {
     Ticks(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// The inverse of [`ticks_in`].
 pub(crate) fn duration_of(Ticks(nanos): Ticks) -> Duration {
     Duration::from_nanos(nanos)
 }

@@ -1,30 +1,52 @@
 //! [`DelayQueue`]: a queue that returns values when they are due.
 //!
+//! Use it for values that one task owns: retransmissions, jobs, entries to check again.
+//! [`deadline_map`](crate::deadline_map) compares it with a [`DeadlineMap`](crate::DeadlineMap) and with a
+//! [`timeout`](crate::timeout()) per task.
+//!
+//! # Examples
+//!
+//! A task that receives jobs and runs each when it is due. The pattern `Some(..)` disables the queue's branch while the
+//! queue is empty:
+//!
 //! ```
 //! use futures::StreamExt;
-//! use hairspring::{DelayQueue, Duration, delay_queue::Key};
+//! use hairspring::{DelayQueue, Duration};
+//! use tokio::sync::mpsc;
 //!
-//! # #[tokio::main(flavor = "current_thread")]
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
-//! let mut retries = DelayQueue::new();
-//! let key: Key = retries.insert("ping", Duration::from_secs(60));
-//! retries.reset(&key, Duration::from_millis(1)); // sooner, after all
-//! let due = retries.next().await.unwrap();
-//! assert_eq!((due.key(), due.into_inner()), (key, "ping"));
+//! let (sender, mut requests) = mpsc::channel(8);
+//! sender.send(("later", Duration::from_secs(5))).await.unwrap();
+//! sender.send(("soon", Duration::from_secs(2))).await.unwrap();
+//! drop(sender);
+//!
+//! let mut queue = DelayQueue::new();
+//! let mut done = Vec::new();
+//! loop {
+//!     tokio::select! {
+//!         Some((job, after)) = requests.recv() => {
+//!             let _key = queue.insert(job, after); // for `remove` and `reset`
+//!         }
+//!         Some(due) = queue.next() => done.push(due.into_inner()),
+//!         else => break, // no more requests, and the queue is empty
+//!     }
+//! }
+//! assert_eq!(done, ["soon", "later"]);
 //! # }
 //! ```
 //
 // Invariants
-// 1. The queue hands out nothing early: only what is due at `now`, which was read from the clock or is a deadline at
-//    which the sleep has completed.
-// 2. An operation after which the last poll would have another result wakes the last poller, unless the sleep wakes it
-//    in time.
-// 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due before. Once a test
-//    holds a clock, the sleep never ends where only an entry was due that is gone.
-// 4. An entry goes behind those that were due when the clock was last read, whatever its deadline. The clock is read
-//    again after 64 entries. So an entry that is inserted again at once keeps no other from coming out.
-// 5. The numbers of keys come from one count for all queues, `KEYS` at a time. So no two entries have the same key.
-// 6. A waker is woken only when the queue is in a consistent state.
+// 1. Nothing is returned early: only entries due at `now`, which was read from the clock or is a deadline at which the
+//    sleep has completed.
+// 2. An operation that would change the result of the last poll wakes the last poller, unless the sleep wakes it in
+//    time.
+// 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due earlier. Once a
+//    test has paused a clock, the sleep never ends at the deadline of an entry that is gone.
+// 4. An entry goes behind those that were due when the clock was last read, whatever its deadline, and the clock is
+//    read again after 64 entries. An entry that is reinserted immediately therefore cannot starve the others.
+// 5. Key numbers come from one counter for all queues, `KEYS` at a time, so no two entries have the same key.
+// 6. Wakers run only while the queue is in a consistent state.
 
 use std::fmt;
 use std::pin::Pin;
@@ -46,39 +68,44 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::{self, Step, Tick, Wheel};
 
-/// How many entries are handed out before the clock is read again.
+/// How many entries are returned before the clock is read again.
 const PER_LOOK: u32 = 64;
 
-/// How many entries of the wheel one poll moves, at most: about a millisecond's work.
+/// The most wheel entries that one poll moves: about a millisecond's work.
 const MOVES: u64 = 16_384;
 
-/// How many keys a queue gets at a time.
+/// How many key numbers a queue reserves at a time.
 const KEYS: u64 = 256;
 
-/// How far the time of a new wheel is behind the present: a second.
+/// How far a new wheel starts in the past: a second.
 const BEHIND: u64 = 1 << 30;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
-/// Entries come out in the order of their deadlines, to the nanosecond, and never early. Entries with the same deadline
-/// come out in the order in which they were inserted or reset. Entries whose deadline had already passed by then may
-/// come out behind others that were due. Inserting, removing and resetting take a few nanoseconds besides reading the
-/// clock, whatever the number of entries, and do not allocate for each entry.
+/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]; `next` is a method of `futures::StreamExt` and of
+/// tokio-stream's. The stream ends when the queue is empty, and continues when you insert something. The task that
+/// polled last is woken if an entry is due, if an entry is inserted before all others, or if the queue becomes empty or
+/// is no longer empty.
 ///
-/// The queue is a [`Stream`](futures_core::Stream) of [`Expired`]; `next` is a method of `futures::StreamExt`, and of
-/// tokio-stream's. The stream ends when the queue is empty, and continues when something is inserted. The task that
-/// polled last is woken if there is a reason to poll: an entry is due, an entry was inserted before all others, or the
-/// queue has become empty or is no longer empty.
+/// Deadlines are kept to the nanosecond, and durations are capped at 500 years. Entries come out in deadline order, and
+/// never early. Entries with the same deadline come out in the order in which they were inserted or reset; those whose
+/// deadline had already passed by then may come out behind others that were due.
 ///
-/// You can make and fill a queue anywhere. The first poll that has to wait looks for a runtime, as
+/// Inserting, removing and resetting take a few nanoseconds plus a clock reading, whatever the number of entries, and
+/// do not allocate per entry. The queue registers only one timer, for its earliest entry.
+///
+/// You can create and fill a queue without a runtime. The first poll that has to wait looks for one, as
 /// [`sleep`](crate::sleep()) does.
 ///
-/// It differs from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, the key of another queue is
-/// refused, any deadline is accepted, deadlines are kept to the nanosecond, and there are [`drain`](DelayQueue::drain),
-/// [`try_reset`](DelayQueue::try_reset) and [`with_timer`](DelayQueue::with_timer).
+/// These differ from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, a key of another queue is
+/// refused, any deadline is accepted, and there are [`drain`](DelayQueue::drain), [`try_reset`](DelayQueue::try_reset),
+/// [`try_reset_at`](DelayQueue::try_reset_at) and [`with_timer`](DelayQueue::with_timer).
 ///
 /// # Cancel safety
+///
 /// Dropping a future that waits for the next entry (`queue.next()`) loses nothing.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt;
@@ -97,31 +124,34 @@ const BEHIND: u64 = 1 << 30;
 /// assert!(queue.next().await.is_none(), "it is empty");
 /// # }
 /// ```
+#[doc(alias = "scheduler")]
+#[doc(alias = "PriorityQueue")]
 pub struct DelayQueue<T> {
-    // Seven kilobytes, most of them lists.
+    // Seven kilobytes, mostly lists.
     wheel: Box<Wheel<T>>,
-    /// Ends when the earliest entry is due. If the last poll has to wait, it is woken then.
+    /// Ends when the earliest entry is due, to wake a pending poll.
     sleep: LazySleep,
-    /// The clock's time when a poll last looked; tick 0 before the first.
+    /// The time at which a poll last read the clock; tick 0 before the first.
     now: Tick,
-    /// How many entries have been handed out since.
+    /// How many entries were returned since then.
     handed_out: u32,
-    /// How many entries have expired so far.
     expired: u64,
-    /// How many numbers were skipped for those of other queues. The wheel counts them as entries.
+    /// How many key numbers were skipped because other queues have them. The wheel counts them as entries.
     skipped: u64,
-    /// How many entries the user has asked for room for. The wheel gets its memory as they come, a little at a time.
+    /// How many entries the user has reserved space for. The wheel allocates as they are inserted.
     reserved: usize,
-    /// Whether the last poll was pending, or found the queue empty, and was not woken since.
+    /// Whether the last poll was pending or found the queue empty, and the poller was not woken since.
     waits: bool,
     waker: Option<Waker>,
-    /// Shows the counts after each poll and whenever all entries are taken out, if there is a reporter.
+    /// Shows the counters after each poll and when all entries are removed, if there is a reporter.
     #[cfg(feature = "metrics")]
     publisher: Option<Publisher>,
 }
 
 impl<T> DelayQueue<T> {
-    /// Creates an empty queue. It does not allocate memory for entries before the first one.
+    /// Creates an empty queue. It allocates memory for entries when the first one is inserted.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let queue = hairspring::DelayQueue::<u8>::new();
@@ -133,10 +163,13 @@ impl<T> DelayQueue<T> {
         DelayQueue::on(Sleep::new(Tick::MAX))
     }
 
-    /// Creates an empty queue with room for `capacity` entries.
+    /// Creates an empty queue with space for `capacity` entries.
     ///
     /// # Panics
+    ///
     /// If `capacity` is more than 2^32 - 128.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
@@ -150,6 +183,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use futures::StreamExt;
@@ -184,11 +219,13 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts `value`, which comes out when `timeout` has passed from now. A duration of more than 500 years is
-    /// treated as 500 years.
+    /// Inserts `value`, which comes out `timeout` from now, and returns its key.
     ///
     /// # Panics
-    /// If there would be more than 2^32 - 128 entries.
+    ///
+    /// If the queue would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -202,10 +239,13 @@ impl<T> DelayQueue<T> {
         self.insert_tick(value, clock::later(self.sleep.now(), timeout))
     }
 
-    /// Inserts `value`, which comes out at `when`, or at the next poll if `when` has passed.
+    /// Inserts `value`, which comes out at `when`, or at the next poll if `when` has passed. Returns its key.
     ///
     /// # Panics
-    /// If there would be more than 2^32 - 128 entries.
+    ///
+    /// If the queue would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -223,7 +263,7 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         if self.wheel.inserted() % KEYS == 0 {
             self.skipped += self.wheel.number_from(new_keys());
-            // So that entries are put on the levels where they belong. A clock that a test holds may go further back.
+            // Start near the present, so that entries go to low levels. A paused clock may show an earlier time.
             if self.wheel.is_empty() && !any_is_held() {
                 self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(BEHIND)));
             }
@@ -234,14 +274,16 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Returns the deadline of an entry, as it was given. If it was in the past then, this may be the time at which the
-    /// queue was last polled.
+    /// Returns the deadline of an entry, as it was given. If it had already passed then, this may be the time of the
+    /// last poll.
     ///
-    /// Deadlines that no instant can represent, and those more than 500 years away, are limited as
-    /// [`Sleep::deadline`](crate::Sleep::deadline) is.
+    /// Deadlines more than 500 years away are limited as those of [`Sleep`](crate::Sleep::deadline) are.
     ///
     /// # Panics
-    /// If the entry is not in this queue: it has come out, was removed, or is in another.
+    ///
+    /// If the [key](Key) is invalid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -259,8 +301,10 @@ impl<T> DelayQueue<T> {
     /// Removes an entry, due or not.
     ///
     /// # Panics
-    /// If the entry is not in this queue: it has come out, was removed, or is in another.
-    /// [`try_remove`](DelayQueue::try_remove) does not panic.
+    ///
+    /// If the [key](Key) is invalid. [`try_remove`](DelayQueue::try_remove) returns `None` instead.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -268,6 +312,7 @@ impl<T> DelayQueue<T> {
     /// let key = queue.insert("cancelled", Duration::from_secs(5));
     /// assert_eq!(queue.remove(&key).into_inner(), "cancelled");
     /// ```
+    #[doc(alias = "cancel")]
     #[inline]
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
@@ -275,8 +320,9 @@ impl<T> DelayQueue<T> {
         removed
     }
 
-    /// Removes an entry, due or not. Returns `None` if the entry is not in this queue: it has come out, was removed, or
-    /// is in another.
+    /// Removes an entry, due or not. Returns `None` if the [key](Key) is invalid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -288,7 +334,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let (deadline, data) = self.wheel.take(key.0)?;
-        // If others are left, a poller that waits for this one sees that when it wakes.
+        // If entries are left, a poller that waits for this one finds out when it wakes.
         if self.wheel.is_empty() {
             self.wake_poller();
         }
@@ -296,13 +342,13 @@ impl<T> DelayQueue<T> {
         Some(Expired { data, deadline, key: *key })
     }
 
-    /// Sets an entry's deadline to `timeout` from now and keeps its key. The entry waits again, even if it was due.
-    ///
-    /// A duration of more than 500 years is treated as 500 years.
+    /// Sets an entry's deadline to `timeout` from now. The key stays valid, and an entry that was due waits again.
     ///
     /// # Panics
-    /// If the entry is not in this queue: it has come out, was removed, or is in another.
-    /// [`try_reset`](DelayQueue::try_reset) does not panic.
+    ///
+    /// If the [key](Key) is invalid. [`try_reset`](DelayQueue::try_reset) returns `false` instead.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -320,8 +366,10 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Sets an entry's deadline to `timeout` from now, as [`reset`](DelayQueue::reset) does. Returns `false`, and changes
-    /// nothing, if the entry is not in this queue: it has come out, was removed, or is in another.
+    /// Sets an entry's deadline to `timeout` from now, as [`reset`](DelayQueue::reset) does. Returns `false` and
+    /// changes nothing if the [key](Key) is invalid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -336,12 +384,14 @@ impl<T> DelayQueue<T> {
         self.reset_at_tick(key, clock::later(self.sleep.now(), timeout))
     }
 
-    /// Sets an entry's deadline to `when` and keeps its key. If `when` has passed, the entry comes out at the next
+    /// Sets an entry's deadline to `when`. The key stays valid. If `when` has passed, the entry comes out at the next
     /// poll.
     ///
     /// # Panics
-    /// If the entry is not in this queue: it has come out, was removed, or is in another.
-    /// [`try_reset_at`](DelayQueue::try_reset_at) does not panic.
+    ///
+    /// If the [key](Key) is invalid. [`try_reset_at`](DelayQueue::try_reset_at) returns `false` instead.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -359,8 +409,10 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Sets an entry's deadline to `when`, as [`reset_at`](DelayQueue::reset_at) does. Returns `false`, and changes
-    /// nothing, if the entry is not in this queue: it has come out, was removed, or is in another.
+    /// Sets an entry's deadline to `when`, as [`reset_at`](DelayQueue::reset_at) does. Returns `false` and changes
+    /// nothing if the [key](Key) is invalid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -376,7 +428,6 @@ impl<T> DelayQueue<T> {
         self.reset_at_tick(key, clock::tick_of(when))
     }
 
-    /// Returns whether the entry is here.
     #[inline]
     fn reset_at_tick(&mut self, key: &Key, deadline: Tick) -> bool {
         let deadline = self.behind_what_is_due(deadline);
@@ -390,6 +441,8 @@ impl<T> DelayQueue<T> {
     ///
     /// Takes time in proportion to the number of unordered entries near the first one.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
@@ -402,7 +455,9 @@ impl<T> DelayQueue<T> {
         self.wheel.first().map(Key)
     }
 
-    /// Removes and drops all entries. Their keys become invalid; reserved room stays.
+    /// Removes and drops all entries. Their keys become invalid; reserved space is kept.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -421,12 +476,13 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes all entries, due or not, and returns each with its deadline and its key, in the order in which they would
-    /// have come out.
+    /// Removes all entries, due or not, and returns them in the order in which they would have come out. Use this to
+    /// stop early and still handle the remaining entries.
     ///
-    /// The queue is empty when this returns, and you can fill it again while you read the iterator. Dropping the iterator
-    /// drops the entries that you have not read. Use this to stop before the queue is empty and still handle the
-    /// remaining entries.
+    /// The queue is empty when this returns, and you can refill it while you iterate. Dropping the iterator drops the
+    /// entries left in it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -451,18 +507,22 @@ impl<T> DelayQueue<T> {
 
     /// Returns the number of entries, due or not.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
     /// queue.insert('x', Duration::ZERO);
-    /// assert_eq!(queue.len(), 1, "until it is handed out");
+    /// assert_eq!(queue.len(), 1, "until it comes out");
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
 
-    /// Returns a snapshot of what the queue has done so far.
+    /// Returns a snapshot of the queue's counters.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -477,7 +537,8 @@ impl<T> DelayQueue<T> {
         Metrics { pending: self.len() as u64, inserted, expired: self.expired, ..Metrics::default() }
     }
 
-    /// Returns what reads the counts for a reporter: those after the last poll, or the present ones before the next.
+    /// A function that reads the counters for a reporter: those after the last poll, or the current ones before the
+    /// next.
     #[cfg(feature = "metrics")]
     pub(crate) fn reader(&mut self) -> impl Fn() -> Published + Send + Sync + use<T> + 'static {
         let counts = self.metrics();
@@ -488,6 +549,8 @@ impl<T> DelayQueue<T> {
 
     /// Returns whether the queue has no entries.
     ///
+    /// # Examples
+    ///
     /// ```
     /// assert!(hairspring::DelayQueue::<u8>::new().is_empty());
     /// ```
@@ -497,12 +560,13 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// The memory.
 impl<T> DelayQueue<T> {
-    /// Gives the reserved room up, and frees all memory if the queue is empty.
+    /// Gives up reserved space, and frees all memory if the queue is empty.
     ///
-    /// As the queue shrinks it frees memory by itself, without this call. Entries do not move, because a key names the
-    /// place of its entry, so some memory stays next to scattered entries.
+    /// A queue that shrinks also frees memory by itself. Entries never move, so some memory stays allocated next to
+    /// scattered ones.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::DelayQueue;
@@ -517,8 +581,10 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The same as [`shrink_to_fit`](DelayQueue::shrink_to_fit), for programs written for tokio-util's queue, in which
-    /// it moves entries together. Keys do not change.
+    /// Does what [`shrink_to_fit`](DelayQueue::shrink_to_fit) does. It exists for programs written for tokio-util's
+    /// queue, where it moves entries together. Keys stay valid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -532,7 +598,9 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns how many entries room was reserved for, or the number of entries if that is larger.
+    /// Returns how many entries fit into reserved space, or the number of entries if that is larger.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert_eq!(hairspring::DelayQueue::<u8>::with_capacity(10).capacity(), 10);
@@ -542,14 +610,16 @@ impl<T> DelayQueue<T> {
         self.reserved.max(self.len())
     }
 
-    /// Makes the [`capacity`](DelayQueue::capacity) so large that `additional` more entries fit, as tokio-util's queue
-    /// does.
+    /// Raises the [`capacity`](DelayQueue::capacity) to fit `additional` more entries, as in tokio-util.
     ///
-    /// Takes no time, however many they are: memory is asked for as entries come, room for 128 at a time, and no entry is
-    /// copied to make room. So nothing is slower without this.
+    /// This only sets a number, and makes nothing faster: the queue allocates memory for 128 entries at a time, and
+    /// growing copies none.
     ///
     /// # Panics
-    /// If there would be room for more than 2^32 - 128 entries.
+    ///
+    /// If the capacity would exceed 2^32 - 128.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -562,24 +632,27 @@ impl<T> DelayQueue<T> {
     pub fn reserve(&mut self, additional: usize) {
         if additional > 0 {
             let room = self.len().saturating_add(additional);
-            assert!(room <= Wheel::<T>::MOST, "a queue has room for at most {} entries", Wheel::<T>::MOST);
+            assert!(room <= Wheel::<T>::MOST, "a queue has space for at most {} entries, not {room}", Wheel::<T>::MOST);
             self.reserved = self.reserved.max(room);
         }
     }
 }
 
-/// How a queue waits for its earliest entry, and which changes wake the task that polled last.
+// How a queue waits for its earliest entry, and which changes wake the task that polled last.
 impl<T> DelayQueue<T> {
-    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if
-    /// there are entries but none is due.
+    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if no
+    /// entry is due.
     ///
-    /// Each entry that comes out spends one unit of the task's budget, as in tokio-util. If the budget is spent, the
+    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, the
     /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
     /// entries near the present, which it sorts in parts.
     ///
     /// # Panics
+    ///
     /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
     /// stay in the queue.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -609,7 +682,6 @@ impl<T> DelayQueue<T> {
         polled
     }
 
-    /// Shows the counts to reporters, with so many entries left.
     #[cfg(feature = "metrics")]
     fn publish(&self, pending: usize) {
         if let Some(publisher) = &self.publisher {
@@ -633,7 +705,7 @@ impl<T> DelayQueue<T> {
         Poll::Ready(Some(expired))
     }
 
-    /// Hands out the first entry as soon as it is due. There must be an entry.
+    /// Returns the first entry once it is due. There must be an entry.
     #[inline(always)] // Although it has two callers.
     #[allow(clippy::inline_always)]
     #[track_caller]
@@ -668,7 +740,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry was inserted: the poller may have seen an empty queue, or wait for a later entry.
+    /// An entry was inserted: the poller may have seen an empty queue, or may wait for a later entry.
     #[inline]
     fn wake_if_news(&mut self, deadline: Tick) {
         if deadline < self.sleep.end() || self.len() == 1 {
@@ -676,26 +748,25 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The deadline of an entry has changed.
+    /// An entry's deadline has changed.
     fn wake_if_reset(&mut self, before: Tick, deadline: Tick) {
         let until = self.sleep.end();
-        // If the poller waits for this entry and it is still the first, it is woken once, as in tokio-util. If another
-        // entry is the first now, the poller sees it when it wakes at `until`.
+        // If the poller waits for this entry and it is still the first, wake it once, as tokio-util does. If another
+        // entry is now the first, the poller finds out when it wakes at `until`.
         let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
         if deadline < until || is_awaited {
             self.wake_poller();
         }
     }
 
-    /// The tick at which an entry goes into the wheel. As long as entries may be left that were due when the clock was
-    /// last read, an entry with a deadline in the past goes behind them. Otherwise it keeps its deadline, and the wheel
-    /// keeps that order by itself.
+    /// The tick at which an entry is inserted into the wheel. While entries may be left that were due when the clock
+    /// was last read, an entry with an earlier deadline goes behind them. Otherwise it keeps its deadline, and the
+    /// wheel keeps the order.
     #[inline]
     fn behind_what_is_due(&self, deadline: Tick) -> Tick {
         if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
     }
 
-    /// Reads the clock.
     fn look(&mut self) {
         self.now = self.now.max(self.sleep.now());
         self.handed_out = 0;
@@ -711,7 +782,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry was removed or put off. A clock that a test holds must not stop where it was due.
+    /// An entry was removed or postponed. A paused clock must not stop where it was due.
     #[inline]
     fn put_off(&mut self) {
         if any_is_held() {
@@ -719,7 +790,6 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The queue has become empty.
     fn end_wait(&mut self) {
         self.sleep.stop();
         self.wake_poller();
@@ -734,10 +804,12 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
-/// Identifies an entry of a [`DelayQueue`] while it is in the queue.
+/// Identifies an entry of a [`DelayQueue`].
 ///
-/// Once the entry has come out or was removed, its key is invalid. It never identifies a newer entry, nor one of
-/// another queue: no two entries in a process have the same key.
+/// A key is valid until its entry comes out, is removed or is drained. From then on it stays invalid: it never
+/// identifies a newer entry, nor one of another queue. No two entries of a process have the same key.
+///
+/// # Examples
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration};
@@ -750,13 +822,15 @@ impl<T> Stream for DelayQueue<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
-/// The number of the first of [`KEYS`] keys that no other queue has. They last for 2^56 calls.
+/// The first of [`KEYS`] numbers that no other queue has. They last for 2^56 calls.
 fn new_keys() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(KEYS, Relaxed)
 }
 
-/// An entry that came out of a [`DelayQueue`] because it was due, removed, or drained.
+/// An entry that came out of a [`DelayQueue`] because it was due, removed or drained.
+///
+/// # Examples
 ///
 /// ```
 /// # use hairspring::{DelayQueue, Duration, Instant};
@@ -777,6 +851,8 @@ pub struct Expired<T> {
 impl<T> Expired<T> {
     /// Returns a reference to the inserted value.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
@@ -789,6 +865,8 @@ impl<T> Expired<T> {
     }
 
     /// Returns a mutable reference to the inserted value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -805,6 +883,8 @@ impl<T> Expired<T> {
 
     /// Returns the inserted value.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
     /// let mut queue = DelayQueue::new();
@@ -816,7 +896,9 @@ impl<T> Expired<T> {
         self.data
     }
 
-    /// Returns the deadline that the entry had, as [`DelayQueue::deadline`](DelayQueue::deadline) did.
+    /// Returns the entry's deadline, as [`DelayQueue::deadline`](DelayQueue::deadline) did.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use futures::StreamExt;
@@ -835,7 +917,9 @@ impl<T> Expired<T> {
         clock::instant_of(self.deadline)
     }
 
-    /// Returns the key that the entry had. The queue no longer accepts it.
+    /// Returns the entry's key, which is no longer valid.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -863,7 +947,7 @@ impl<T: fmt::Debug> fmt::Debug for Expired<T> {
 #[cold]
 #[track_caller]
 fn refuse() -> ! {
-    panic!("invalid key: its entry has been handed out or removed, or is in another queue");
+    panic!("invalid key: its entry was already returned or removed, or belongs to another queue");
 }
 
 impl<T> Default for DelayQueue<T> {

@@ -1,5 +1,4 @@
-//! Collections of entries with deadlines: [`DelayQueue`](delay_queue::DelayQueue) and
-//! [`DeadlineMap`](deadline_map::DeadlineMap), and the [`Metrics`] of both.
+//! [`DelayQueue`](delay_queue::DelayQueue), [`DeadlineMap`](deadline_map::DeadlineMap), and their [`Metrics`].
 
 pub mod deadline_map;
 pub mod delay_queue;
@@ -9,15 +8,17 @@ mod published;
 #[cfg(feature = "metrics")]
 pub(crate) use published::Published;
 
-/// A snapshot of what a [`DeadlineMap`](crate::DeadlineMap::metrics) or a [`DelayQueue`](crate::DelayQueue::metrics)
-/// has done.
+/// A snapshot of the counters of a [`DeadlineMap`](crate::DeadlineMap::metrics) or a
+/// [`DelayQueue`](crate::DelayQueue::metrics).
 ///
-/// Each entry that was inserted either expires or is removed in the end: `inserted() == expired() + removed() +
-/// pending()` holds in every snapshot. The shards of a map are read one after the other, so while threads use it, a
-/// snapshot may show a state that never existed.
+/// Every inserted entry eventually expires or is removed: `inserted() == expired() + removed() + pending()` holds in
+/// every snapshot. The shards of a map are read one after another, so if threads are using it, the snapshot may match
+/// no single moment.
 ///
-/// The timer that a map or a queue waits on has [metrics of its own](crate::timer::Metrics). There each of them counts
-/// as one sleep, however many entries it has.
+/// [`timer::Metrics`](crate::timer::Metrics) are the counters of the timer underneath, where a map or a queue counts as
+/// one sleep, however many entries it has.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{DelayQueue, Duration};
@@ -39,7 +40,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the number of entries now, including those that have expired and were not handed out yet.
+    /// Returns the number of entries, including expired ones that have not been returned yet.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DelayQueue, Duration};
@@ -52,8 +55,9 @@ impl Metrics {
         self.pending
     }
 
-    /// Returns the number of entries inserted so far. An entry that gets another value or deadline does not count
-    /// again.
+    /// Returns the number of entries inserted so far. Replacing a value or a deadline does not count.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};
@@ -67,8 +71,10 @@ impl Metrics {
         self.inserted
     }
 
-    /// Returns the number of entries that have come out because their deadlines had passed. A map without its stream
-    /// drops such entries; these count, too.
+    /// Returns the number of entries that expired and were returned. It includes expired entries that a map without a
+    /// stream has dropped.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -85,7 +91,9 @@ impl Metrics {
         self.expired
     }
 
-    /// Returns the number of entries that were taken out in any other way: removed, cleared, drained or not retained.
+    /// Returns the number of entries that left in any other way: removed, cleared, drained or not retained.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};
@@ -99,8 +107,10 @@ impl Metrics {
         self.inserted - self.expired - self.pending
     }
 
-    /// Returns how often the map has refused an entry because it was [full](crate::deadline_map::Builder::capacity). Zero
-    /// for a map without a capacity, and for a queue.
+    /// Returns how often the map has refused an entry because it was [full](crate::deadline_map::Builder::capacity).
+    /// This is zero for a queue, and for a map without a capacity.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};
@@ -114,9 +124,11 @@ impl Metrics {
         self.refused
     }
 
-    /// Returns how many entries the map may have at a time, or `None` if there is [no
-    /// limit](crate::deadline_map::Builder::capacity). A queue has none: [`DelayQueue::capacity`] is the room that was
-    /// reserved.
+    /// Returns the maximum number of entries of the map, or `None` if there is [no
+    /// limit](crate::deadline_map::Builder::capacity). It is `None` for a queue: [`DelayQueue::capacity`] is reserved
+    /// space, not a limit.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().capacity(1_000).build().unwrap();

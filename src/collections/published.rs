@@ -1,14 +1,14 @@
-//! [`Publisher`]: how a map or a queue shows its counts to reporters, which may outlive it.
+//! [`Publisher`]: shows the counters of a map or a queue to reporters, which may outlive it.
 //
 // Invariants
-// 1. Once it is over, the counts are those last published, and no entry is left.
-// 2. Nobody but reporters waits for the lock, and no code of the user's runs under it.
+// 1. After the end, the counters are those last published, with no entries left.
+// 2. Only reporters wait for the lock, and no user code runs under it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Metrics;
 
-/// What was last published.
+/// The counters that were last published.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     pub(crate) counts: Metrics,
@@ -16,7 +16,7 @@ pub(crate) struct Published {
     pub(crate) is_over: bool,
 }
 
-/// Made for the first reporter, and dropped with the map or the queue.
+/// Created for the first reporter, and dropped with the map or the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Publisher(Arc<Mutex<Published>>);
 

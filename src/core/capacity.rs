@@ -1,12 +1,11 @@
-//! [`Capacity`]: how many entries a timer or a map may have over all its shards, and how many it has refused.
+//! [`Capacity`]: the limit on entries over all shards of a timer or a map, and the number refused.
 //
 // Invariants
-// 1. If there is a limit, `taken` is never less than the entries, and equals them while no shard is locked.
-// 2. Without a limit nothing is counted here: threads share no memory for it.
+// 1. If there is a limit, `taken` is never less than the number of entries, and equals it while no shard is locked.
+// 2. Without a limit nothing is counted, and threads share no memory here.
 
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Stands for no limit.
 const NONE: usize = usize::MAX;
 
 pub(crate) struct Capacity {
@@ -20,24 +19,21 @@ impl Capacity {
         Capacity { most: AtomicUsize::new(NONE), taken: AtomicUsize::new(0), refused: AtomicU64::new(0) }
     }
 
-    /// Begins a timer, which has no entries yet.
     pub(crate) fn open(&self, most: Option<usize>) {
         self.most.store(most.unwrap_or(NONE), Ordering::SeqCst);
         self.taken.store(0, Ordering::SeqCst);
         self.refused.store(0, Ordering::SeqCst);
     }
 
-    /// The limit, if there is one.
     pub(crate) fn most(&self) -> Option<usize> {
         Some(self.most.load(Ordering::Acquire)).filter(|&most| most != NONE)
     }
 
-    /// How many entries were refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Acquire)
     }
 
-    /// Takes room for an entry that is about to be inserted. If there is none, returns the number of entries.
+    /// Reserves room for an entry. If there is none, returns the number of entries.
     #[inline]
     pub(crate) fn take(&self) -> Result<(), usize> {
         match self.most.load(Ordering::Relaxed) {
@@ -49,13 +45,11 @@ impl Capacity {
         }
     }
 
-    /// Counts an entry that was refused for want of room.
     #[cold]
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives back the room of entries that were taken out.
     #[inline]
     pub(crate) fn give(&self, entries: usize) {
         if entries > 0 && self.most.load(Ordering::Relaxed) != NONE {

@@ -1,31 +1,31 @@
-//! [`Coalesce`]: lets due timers wait for company where timers are dense.
+//! [`Coalesce`]: delays turns where timers are dense, to let several timers share a wake-up.
 //!
-//! A turn costs tens of microseconds of two threads' time, however little it fires, and what tasks do next is cheaper if
-//! they wake together: a server reads and answers several requests at each wake-up. So where many timers fire, a turn
-//! begins half of the longest wait after the first deadline that it fires, and all of it after the last turn. The half
-//! keeps together what belongs together: of sleeps that began in one batch of requests, the first would else fire alone.
+//! A turn costs two threads tens of microseconds, however few timers it fires, and tasks that wake together are cheaper
+//! to run: a server reads and answers several requests per wake-up. Where timers are dense, a turn therefore begins no
+//! earlier than half of the longest wait after the first deadline that it fires, and no earlier than the whole of it
+//! after the last turn. Without the half, the first sleep of a batch of requests would fire alone.
 //!
-//! Timers are dense if more of them fire than one in each such time, beside some at once after a rest. They are counted
-//! as in the generic cell rate algorithm (ITU-T I.371): as the time up to which the timers that fired are paid.
+//! Timers are dense if more than one fires per longest wait, apart from a few at once after a rest. The generic cell
+//! rate algorithm (ITU-T I.371) measures that, as the tick up to which the timers fired so far are paid for.
 
 use crate::wheel::{Tick, Ticks};
 
-/// How long timers wait at most, if nobody says: 1 ms.
+/// The default longest wait: 1 ms.
 pub(crate) const DEFAULT: Ticks = Ticks(1_000_000);
 
-/// How many timers may fire at once after a rest before they count as dense.
+/// How many timers may fire together after a rest before they count as dense.
 const AT_ONCE: u64 = 8;
 
-/// How many timers count at most. So after a crowd the next ones are dense for 56 waits: this, less `AT_ONCE`.
+/// The maximum number of timers counted. After a burst, timers count as dense for 56 waits: this less `AT_ONCE`.
 const REMEMBERED: u64 = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coalesce {
-    /// The longest wait, and how long each timer takes of the allowance; none for timers that never wait.
+    /// The longest wait, which is also what each timer uses of the allowance. Zero turns coalescing off.
     longest: Ticks,
-    /// The timers so far are paid for up to here.
+    /// The tick up to which the timers fired so far are paid for.
     paid: Tick,
-    /// When a turn last fired.
+    /// The time of the last turn that fired a timer.
     fired: Tick,
 }
 
@@ -34,7 +34,7 @@ impl Coalesce {
         Coalesce { longest, paid: Tick::ZERO, fired: Tick::ZERO }
     }
 
-    /// When a turn for `deadline` may begin.
+    /// The earliest begin of a turn that fires `deadline`.
     pub(crate) fn earliest_turn(self, deadline: Tick) -> Tick {
         if self.paid - deadline <= self.allowance(AT_ONCE) {
             return deadline;
@@ -42,7 +42,7 @@ impl Coalesce {
         (deadline + Ticks(self.longest.0 / 2)).max(self.fired + self.longest)
     }
 
-    /// This after a turn that fired so many timers at the time `now`.
+    /// The state after a turn at `now` that fired `timers` timers.
     pub(crate) fn after_turn(self, now: Tick, timers: usize) -> Self {
         let paid = self.paid.max(now) + self.allowance(timers as u64);
         let fired = if timers == 0 { self.fired.min(now) } else { now };
@@ -61,7 +61,7 @@ mod tests {
     const LONGEST: Ticks = Ticks(1_000);
     const START: u64 = 1_000_000;
 
-    /// When turns for these deadlines begin, each as early as it may, and how many each fires.
+    /// When the turns for these deadlines begin, each as early as allowed, and how many timers each fires.
     fn turns(coalesce: &mut Coalesce, deadlines: impl IntoIterator<Item = u64>) -> Vec<(u64, usize)> {
         let mut turns: Vec<(u64, usize)> = Vec::new();
         let mut deadlines = deadlines.into_iter().peekable();
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(turns, deadlines.into_iter().map(|deadline| (deadline, 1)).collect::<Vec<_>>());
     }
 
-    /// A bug that this crate had: dense timers took a turn each: 40 % of a core for 8,900 a second.
+    /// A bug that this crate had: with a turn for each timer, 8,900 timers a second took 40 % of a core.
     #[test]
     fn dense_timers_wait_after_some_and_never_longer_than_they_may() {
         let deadlines = (START..).step_by(100).take(1_000);
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// As in a server whose handlers sleep, and whose clients ask again at once.
+    /// As in a server with handlers that sleep, and clients that ask again immediately.
     #[test]
     fn timers_that_were_armed_together_fire_together() {
         let batches = (0..10).flat_map(|batch| (0..20).map(move |n| START + batch * 10_500 + n * 20));

@@ -1,11 +1,9 @@
-//! [`Driver`]: the task that turns a timer's wheels. It fires what is due, then sleeps until the earliest deadline
-//! left.
+//! [`Driver`]: the task that fires a timer's due entries, then sleeps until the earliest deadline left.
 //
 // Invariants
-// 1. Each poll chooses the alarm that fits the clock, and makes one turn. During the turn of another it does nothing,
-//    and is called at the end of that. A turn that stops early wakes the task.
-// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes, and is dropped, once the timer
-//    has ended.
+// 1. Each poll chooses the alarm that suits the clock, and makes one turn. During another thread's turn it does
+//    nothing, and is called when that turn ends. A turn that stops early wakes the task.
+// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes once the timer has ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,11 +25,13 @@ use crate::wheel::{Tick, Ticks};
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
 
-/// Turns a timer's wheels: a future that you spawn or poll, so that the timer's sleeps complete. Made by
-/// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver).
+/// The future that fires a timer's sleeps, timeouts and intervals: they complete only while it is polled.
 ///
-/// It completes when the timer is shut down, or when no handle is left and nothing waits on the timer. Dropping it ends
-/// the timer.
+/// [`Builder::build_with_driver`](crate::timer::Builder::build_with_driver) returns one for you to spawn or poll where
+/// you like. It completes when the timer is shut down, or when no handle is left and nothing waits on the timer.
+/// Dropping it ends the timer.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -45,21 +45,20 @@ const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
 #[must_use = "a timer fires only while its driver is polled"]
 pub struct Driver {
     timer: TimerLease,
-    /// What wakes it, if that is not the alarm thread.
+    /// Wakes the driver, if the alarm thread does not.
     alarm: OwnAlarm,
     approach: Approach,
-    /// Whether this crate spawned it, so that tokio wakes it and not a foreign executor.
+    /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
 }
 
-/// Fires what is due from inside tokio's own drivers, and wakes the timer's driver only if that has to do the rest. A
-/// worker that fires there wakes another worker once for all, not once for each timer as a task would.
+/// Fires what is due from within tokio's drivers, and wakes the timer's driver only for the rest. A worker that fires
+/// there wakes another worker once per batch, not once per timer as a task would.
 struct FireInline {
     timer: TimerHold,
 }
 
 impl Driver {
-    /// Makes a timer and its driver.
     pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
         let timer = TimerLease::open(false, settings);
         (timer, Driver::new(timer, settings.alarm))
@@ -71,7 +70,7 @@ impl Driver {
         Driver { timer, alarm, approach: Approach::new(), is_a_task: false }
     }
 
-    /// Call this before spawning it on a runtime, as the whole of a task.
+    /// Call this before spawning the driver as the whole of a task on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
         if self.alarm.wants_io() {
@@ -80,13 +79,12 @@ impl Driver {
         self
     }
 
-    /// Makes the alarm that the timer was built with, on the current runtime. Otherwise the first poll does, and uses
-    /// the alarm thread if it cannot.
+    /// Creates the configured alarm on the current runtime. Otherwise the first poll does, and falls back to the alarm
+    /// thread on failure.
     pub(crate) fn make_alarm(&mut self) -> std::io::Result<()> {
         self.alarm.make()
     }
 
-    /// Makes the turn that has begun.
     fn turn(&mut self) {
         let timer = self.timer;
         if !self.is_a_task {
@@ -97,7 +95,7 @@ impl Driver {
             source::one_is_held();
         }
         let watches = runs && self.alarm.watches_for_pause();
-        // Before the turn, so that its look does not find cancelled entries.
+        // Before the turn: its scan must not find cancelled entries.
         if !runs || watches {
             timer.publish_removals();
         }
@@ -160,22 +158,23 @@ impl Wake for FireInline {
         if !runs && seam::rang_early(timer) {
             return;
         }
-        // Before the turn sets it anew.
+        // Before the turn sets it again.
         let is_set = schedule.own_alarm().is_some_and(|alarm| alarm.forget(&Waker::from(self.clone())).is_ok());
         let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
         if !schedule.begin_turn(None) {
             return;
         }
         if !runs {
-            // A paused clock overshoots the deadline by rounding. Tasks see the later time only after those of the
-            // deadline ran. And a test must not see that some of what is due is left to the driver.
+            // A paused clock overshoots the deadline by rounding. Fire as of the deadline: tasks must not see the later
+            // time before those of the deadline have run. And fire everything: a test must not see some of it left to
+            // the driver.
             let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
             timer.fire_at(at, usize::MAX);
             schedule.interrupt_turn(false);
         } else if timer.turn(Shards::earliest).is_none() {
             schedule.interrupt_turn(false);
         } else if !is_set {
-            // Only the driver sets it.
+            // Only the driver can set it.
             schedule.wake_driver();
         }
         timer.close_if_unneeded();

@@ -1,31 +1,29 @@
-//! [`Epoch`]: memory that one timer uses after another, and [`Holders`], who keeps it from the next.
+//! [`Epoch`]: the number of one use of memory that timers reuse. [`Holders`]: how many keep it from its next use.
 //
 // Invariants
-// 1. Each use has an epoch of its own among the uses of the same memory.
+// 1. Each use of the same memory has its own epoch.
 // 2. Nobody joins the holders of a use that has none left.
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The number of a use among all uses of the same memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch(pub(crate) u32);
 
 impl Epoch {
-    /// How many bits it has. A sleep keeps its marks in the rest of the word.
+    /// The number of bits. A sleep keeps its marks in the rest of the word.
     pub(crate) const BITS: u32 = 26;
 
-    /// Of no use.
+    /// No use at all.
     pub(crate) const NONE: Epoch = Epoch(u32::MAX);
 
     const LAST: Epoch = Epoch((1 << Epoch::BITS) - 1);
 
-    /// The epoch of the next use.
     pub(crate) fn next(self) -> Epoch {
         Epoch((self.0 + 1) & Epoch::LAST.0)
     }
 }
 
-/// The holders of a use: its epoch in the upper half, their number in the lower.
+/// The holders of a use: its epoch in the upper half, their number in the lower half.
 pub(crate) struct Holders(AtomicU64);
 
 fn pack(epoch: Epoch, holders: u32) -> u64 {
@@ -52,7 +50,6 @@ impl Holders {
         self.change(epoch, |now| now - 1) == Ok(pack(epoch, 1))
     }
 
-    /// Whether the use has any.
     pub(crate) fn are_any(&self, epoch: Epoch) -> bool {
         is_held(self.0.load(SeqCst), epoch)
     }
@@ -62,7 +59,7 @@ impl Holders {
     }
 }
 
-/// Whether `holders` counts some of a use, and no more than it can.
+/// Whether `holders` belongs to this use, and neither is zero nor overflows.
 fn is_held(holders: u64, epoch: Epoch) -> bool {
     holders > pack(epoch, 0) && holders < pack(epoch, u32::MAX)
 }

@@ -1,9 +1,9 @@
-//! [`Helpers`]: threads that do what may block, or is not our code, in place of the alarm thread.
+//! [`Helpers`]: threads for work that may block or is foreign code, which the alarm thread must not run.
 //!
-//! They turn the wheels of a timer whose driver is late or that has none, and wake drivers that foreign executors poll.
+//! They make turns for timers whose driver is late or missing, and wake drivers on foreign executors.
 //
 // Invariants
-// 1. Work begins as soon as it is sent, on an idle thread or on a new one. So work that blocks delays no other work.
+// 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work.
 // 2. If the system refuses a thread, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
@@ -14,7 +14,6 @@ use std::time::Duration;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
-/// How long a thread waits for more work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
@@ -26,7 +25,7 @@ pub(crate) struct Helpers {
 
 struct Queue {
     work: VecDeque<Work>,
-    /// Threads that wait. One that was notified and has not run yet counts too, and its work is still in the queue.
+    /// How many threads wait. A thread that was notified but has not run yet is counted, and its work is still queued.
     idle: usize,
 }
 
@@ -40,14 +39,13 @@ impl Helpers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` on another thread.
     pub(crate) fn send(&'static self, work: Work) {
         if self.queue(work) && !self.spawn() {
             self.work_off();
         }
     }
 
-    /// Queues `work`. Returns whether that takes another thread.
+    /// Queues `work`. Returns whether it needs another thread.
     fn queue(&self, work: Work) -> bool {
         let mut state = self.lock();
         state.work.push_back(work);
@@ -69,7 +67,6 @@ impl Helpers {
         thread.spawn(|| self.serve(|| false)).is_ok()
     }
 
-    /// Does what is queued.
     fn work_off(&self) {
         loop {
             let work = self.lock().work.pop_front();
@@ -78,8 +75,7 @@ impl Helpers {
         }
     }
 
-    /// The life of a thread: works until nothing has come for a while. In a model, where time does not pass, until
-    /// `is_done` says so.
+    /// The main loop of a thread: works until none has arrived for a while, or in a model, until `is_done`.
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
@@ -90,7 +86,7 @@ impl Helpers {
         }
     }
 
-    /// Waits for work. Returns `false` if none has come for a while.
+    /// Waits for work. Returns `false` if none has arrived for a while.
     fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
@@ -101,8 +97,8 @@ impl Helpers {
 
 #[cfg(all(test, hairspring_loom))]
 impl Helpers {
-    /// Wakes all threads, to see whether they are done.
-    pub(crate) fn look_again(&self) {
+    /// Wakes all threads to check whether they are done.
+    pub(crate) fn recheck(&self) {
         drop(self.lock());
         self.sent.notify_all();
     }
@@ -137,7 +133,7 @@ mod tests {
         assert_eq!(all.iter().count(), BLOCKED);
     }
 
-    /// Both pieces of work are sent before the idle thread wakes: here it never does.
+    /// Both pieces of work are sent before the idle thread wakes; in this test it never does.
     #[test]
     fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
         let helpers = Helpers::new();

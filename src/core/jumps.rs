@@ -1,10 +1,10 @@
-//! [`Waiter`]: a task that waits for a clock that jumps. When one has jumped, all such tasks look at it again.
+//! [`Waiter`]: a task that waits on a clock that may jump. After a jump, all such tasks check their clocks again.
 //!
-//! They wait on an ordinary sleep meanwhile, so these lists see neither deadlines nor time.
+//! The tasks wait on ordinary sleeps; this file knows neither deadlines nor time.
 //
 // Invariants
-// 1. A task that looks at a clock after it began to wait is woken if a clock jumps after that look.
-// 2. As long as nobody waits, nothing is booked; one booking may be left over from before.
+// 1. A task that checks its clock after it began to wait is woken if a clock jumps after that check.
+// 2. Nothing is booked while nobody waits, except for one booking that may be left over.
 // 3. A waker is never woken, cloned or dropped under the lock.
 
 use std::collections::BTreeMap;
@@ -23,17 +23,16 @@ use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
 #[derive(Default)]
 struct Jumps {
     waiting: BTreeMap<u64, WaitingTask>,
-    /// How far the clocks were ahead of the monotonic one at the last look; `None` if no look is booked.
+    /// How far the clocks were ahead of the monotonic clock at the last check; `None` if no check is booked.
     offsets: Option<Offsets>,
-    /// Whether that look comes only after a jump.
+    /// Whether the booked check follows only after a jump.
     is_told: bool,
 }
 
-/// A task that waits.
 struct WaitingTask {
-    /// Where it was polled: what a test does to the clocks of one runtime concerns no other.
+    /// Where the task was polled: a test may move the clocks of one runtime only.
     runtime: Option<runtime::Id>,
-    /// `None` if it was woken and was not polled since.
+    /// `None` if the task was woken and not polled since.
     waker: Option<Waker>,
 }
 
@@ -46,7 +45,7 @@ fn lock() -> MutexGuard<'static, Jumps> {
     jumps().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes the tasks that wait on runtimes that are meant, one in each hold of the lock.
+/// Wakes the tasks that wait on the selected runtimes, one per hold of the lock.
 pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
     let mut from = 0;
     loop {
@@ -62,14 +61,14 @@ pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
 }
 
 impl Jumps {
-    /// Books the next look, and takes this one. Returns whether a clock may have jumped since the last.
-    fn look(&mut self) -> bool {
-        // First, so that no jump from here on is missed.
+    /// Books the next check, and makes this one. Returns whether a clock may have jumped since the last.
+    fn check(&mut self) -> bool {
+        // Book first, to miss no jump from here on.
         let was_told = std::mem::replace(&mut self.is_told, thread::book_jump(jumps()));
         let now = Offsets::now();
         let may_have_jumped = was_told || self.offsets.is_none_or(|before| now.differ_from(before));
         if may_have_jumped {
-            self.offsets = Some(now); // Otherwise they stay: many small steps are a jump too.
+            self.offsets = Some(now); // Otherwise keep them: small adjustments add up to a jump.
         }
         may_have_jumped
     }
@@ -80,35 +79,34 @@ impl Booker for Mutex<Jumps> {
         let mut jumps = lock();
         if jumps.waiting.is_empty() {
             (jumps.offsets, jumps.is_told) = (None, false);
-        } else if jumps.look() {
+        } else if jumps.check() {
             drop(jumps);
             helpers.send(Box::new(|| wake(|_| true)));
         }
     }
 }
 
-/// The current runtime, if there is one.
 pub(crate) fn here() -> Option<runtime::Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
-/// Names a task that waits. It waits no more when this is dropped.
+/// A task that waits. It stops waiting when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     number: Option<u64>,
 }
 
 impl Waiter {
-    /// Waits, with the waker of this poll in place of the last one. Look at the clock after this.
+    /// Waits with the waker of the current poll. Check the clock after this.
     pub(crate) fn wait(&mut self, waker: &Waker) {
-        // A forked process goes on with its parent's numbers, so that what it inherits is not taken for its own.
+        // A forked process continues its parent's numbers: an inherited waiter is not mistaken for a new one.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
         let task = WaitingTask { runtime: here(), waker: Some(waker.clone()) };
         let mut jumps = lock();
         let before = jumps.waiting.insert(number, task);
         if jumps.offsets.is_none() {
-            jumps.look();
+            jumps.check();
         }
         drop(jumps);
         drop(before);
@@ -116,7 +114,7 @@ impl Waiter {
 
     pub(crate) fn leave(&mut self) {
         if let Some(number) = self.number.take() {
-            // A statement of its own: the waker is dropped after the lock is given back.
+            // Drops the waker after unlocking.
             let left = lock().waiting.remove(&number);
             drop(left);
         }

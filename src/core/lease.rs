@@ -1,12 +1,12 @@
-//! [`TimerLease`]: a timer, from its begin to its end, in memory that another timer may have used before.
+//! [`TimerLease`]: a timer from its begin to its end, in memory that timers reuse.
 //!
-//! A sleep points to its shard without counting references, which would cost as much as the shard's lock. So the memory
-//! of a timer is never freed, but waits for its next use. A lease names one use, by its epoch.
+//! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. Therefore the
+//! memory of a timer is never freed, only reused. A lease names one use, by its epoch.
 //
 // Invariants
-// 1. Memory is free again when the last holder of an ended timer lets it go: once for each use.
-// 2. Whoever fires holds the memory for its timer meanwhile.
-// 3. Whoever finds that nobody needs the timer any more ends it.
+// 1. Memory becomes free when the last holder of an ended timer lets go: once per use.
+// 2. A thread that fires timers holds the memory while it does.
+// 3. Any thread that finds the timer unneeded ends it.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -30,30 +30,31 @@ use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
 
-/// A timer, which may have ended.
+/// A timer, which may have ended. If its memory serves another timer by now, it has no name and no counts, and the time
+/// is the current runtime's.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
     of: &'static Shards,
     epoch: Epoch,
 }
 
-/// Keeps a timer's memory, even after the timer has ended.
+/// Keeps a timer's memory from its next use, even after the timer has ended.
 pub(crate) struct TimerHold(TimerLease);
 
-/// Owns a timer: the handles on it share one, and the registry has one for the timer of each runtime. Once all owners and
-/// all sleeps that were made by a handle are gone, the timer ends as soon as nothing waits on it.
+/// Owns a timer. All handles on it share one owner, and the registry has one for each runtime's timer. Once all owners
+/// and all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
 ///
-/// Keeps the timer's memory, so that its counts can be read even after it has ended.
+/// Holds the memory, so the counts of a timer can be read after it has ended.
 pub(crate) struct Owner {
     timer: TimerHold,
-    /// Whether nobody built the timer, so that no handle may end it.
+    /// Whether the timer was created implicitly. No handle may end it then.
     is_implicit: bool,
 }
 
 type Free = BTreeMap<usize, Vec<&'static Shards>>;
 
 per_process! {
-    /// Memory that no timer uses, by its number of shards. A forked process does not use its parent's.
+    /// Unused memory, by number of shards. A forked process does not use its parent's.
     fn free_memory() -> &'static Mutex<Free> = |_| Mutex::new(BTreeMap::new());
 }
 
@@ -62,12 +63,11 @@ fn free() -> MutexGuard<'static, Free> {
 }
 
 impl Owner {
-    /// The first owner of a timer, to be shared. The timer must not have ended.
+    /// The first owner of a timer that has not ended, to be shared.
     pub(crate) fn of(timer: TimerLease) -> Arc<Owner> {
         Arc::new(Owner { timer: timer.hold(), is_implicit: false })
     }
 
-    /// The same, for a timer that nobody built.
     pub(crate) fn implicit(timer: TimerLease) -> Arc<Owner> {
         Arc::new(Owner { timer: timer.hold(), is_implicit: true })
     }
@@ -92,7 +92,7 @@ impl Drop for Owner {
 }
 
 impl TimerLease {
-    /// Begins a use of memory that the caller has to itself.
+    /// Begins a use of memory to which the caller has exclusive access.
     fn begin(of: &'static Shards) -> TimerLease {
         let epoch = Epoch(of.epoch.load(SeqCst));
         of.holders.begin(epoch);
@@ -110,12 +110,12 @@ impl TimerLease {
         self.of.epoch.load(SeqCst) == self.epoch.0
     }
 
-    /// Keeps the memory for this timer. Returns `None` if it has ended and nobody else keeps it.
+    /// Holds the memory. Returns `None` if the timer has ended and nobody else holds it.
     pub(crate) fn try_hold(self) -> Option<TimerHold> {
         self.of.holders.join(self.epoch).then(|| TimerHold(self))
     }
 
-    /// Keeps the memory for this timer, which must serve or have another holder.
+    /// Like `try_hold`, for a timer that has not ended or has another holder.
     pub(crate) fn hold(self) -> TimerHold {
         self.try_hold().expect("the timer has not ended")
     }
@@ -126,15 +126,12 @@ impl TimerLease {
         }
     }
 
-    /// Begins a timer with a driver, or without one: then helper threads turn it.
-    ///
-    /// # Panics
-    /// If the system refuses the alarm thread.
+    /// Begins a timer. If it is driverless, helper threads make its turns.
+    /// Panics if the system refuses to start the alarm thread.
     pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
         thread::start();
         let timer = TimerLease::make(settings);
-        // The time of its wheels begins near the present. In models they are behind, so that helper threads have more to
-        // do in a turn.
+        // In models the wheels start far behind, which gives helper threads more to do in a turn.
         if !MODELLED {
             let begin = source::wheels_begin();
             timer.all().iter().for_each(|shard| shard.skip_to(begin));
@@ -143,9 +140,9 @@ impl TimerLease {
         timer
     }
 
-    /// Takes memory for a timer, and opens its shards. Nothing turns it yet.
+    /// Takes memory for a timer and opens its shards. Nothing makes turns yet.
     pub(crate) fn make(settings: &Settings) -> TimerLease {
-        // Powers of two, so that timers of similar sizes can reuse memory.
+        // Powers of two, to let timers of similar sizes share memory.
         let room = settings.shards.next_power_of_two();
         let free = free().get_mut(&room).and_then(Vec::pop);
         let timer = TimerLease::begin(free.unwrap_or_else(|| Shards::new(room))).prepared(settings);
@@ -160,13 +157,13 @@ impl TimerLease {
         for shard in self.all() {
             shard.open(self.epoch, settings.resolution);
         }
-        // Last: whoever finds these for an earlier timer then finds that the shards are of another.
+        // Last: readers for an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
         self.schedule.set_name(settings.name);
         self
     }
 
-    /// A timer of a model, whose memory is not reused. The alarm thread calls `booker`, or the shards themselves.
+    /// A timer for a model; its memory is not reused. The alarm thread calls `booker`, or else the shards themselves.
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
@@ -177,9 +174,9 @@ impl TimerLease {
         timer
     }
 
-    /// Ends the timer, wakes everything that waits, and returns how many that were. `None` if it has ended before.
+    /// Ends the timer, wakes everything that waits, and returns how many that were; `None` if it had already ended.
     pub(crate) fn close(self) -> Option<usize> {
-        // Whoever ends it is the holder that it began with.
+        // The thread that ends a timer takes over its initial holder.
         let next = self.epoch.next();
         self.of.epoch.compare_exchange(self.epoch.0, next.0, SeqCst, SeqCst).ok()?;
         self.replace();
@@ -189,22 +186,21 @@ impl TimerLease {
         Some(pending)
     }
 
-    /// Ends the timer if nothing waits on it and nobody can register with it any more.
+    /// Ends the timer if nothing waits on it and nothing can register any more.
     pub(crate) fn close_if_unneeded(self) {
         if !self.shards().any(ShardLease::is_used) {
             self.close();
         }
     }
 
-    /// Another timer was installed in place of this one, or it has ended.
     pub(crate) fn replace(self) {
         self.shards().for_each(ShardLease::replace);
     }
 
-    /// The time on the timer's clock, or on the current runtime's if another timer has the memory by now.
+    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
-        // A shard is read only if it must be: the threads that use it write to it.
+        // Read a shard only if necessary: the threads that use it write to it.
         if self.schedule.clock.is_the_runtimes() { clock::now() } else { self.first().now() }
     }
 
@@ -217,33 +213,30 @@ impl TimerLease {
         self.of.all().iter().map(move |shard| ShardLease::new(shard, self.epoch))
     }
 
-    /// The shard of a thread, by its `number` among the runtime's workers or among all threads.
+    /// The shard of a thread. `number` is its number among the runtime's workers or among all threads.
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.of.all();
-        // One wheel if a test shows the time, so that equal deadlines fire in the order of registration.
+        // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
         let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule.clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
-    /// The name of this timer; none if another timer has the memory by now.
     pub(crate) fn name(self) -> Option<&'static str> {
         self.first().name()
     }
 
-    /// The number of turns for this timer; zero if another timer has the memory by now.
     pub(crate) fn turns(self) -> u64 {
         let turns = self.turns.load(Acquire);
-        // Checked last: the shards are opened for a timer before its turns.
+        // Checked last: shards are opened before turns begin.
         if self.first().serves() { turns } else { 0 }
     }
 
-    /// The counts of this timer; all zero if another timer has the memory by now.
     pub(crate) fn snapshot(self) -> Snapshot {
         let mut sum = Snapshot::empty();
         (sum.refused, sum.capacity) = (self.capacity.refused(), self.capacity.most());
         self.shards().for_each(|shard| shard.add_to(&mut sum));
-        // Checked last: the shards are opened for a timer before its capacity.
+        // Checked last: shards are opened before the capacity.
         if self.first().serves() { sum } else { Snapshot::empty() }
     }
 }
@@ -282,13 +275,12 @@ impl TimerHold {
         self.0
     }
 
-    /// Turns in place of a driver that is late, or for a timer without one. Its runtime is blocked or not driven, or a
-    /// test has paused its clock.
+    /// Makes a turn for a driver that is late or missing. Its runtime may be blocked, not driven, or paused by a test.
     fn turn_for_the_driver(&self) {
         let timer = self.lease();
         let runtime = timer.schedule.runtime();
         let _entered = runtime.as_ref().map(Handle::enter);
-        // On a paused clock nothing is late: its driver was called, and comes.
+        // On a paused clock nothing is late: the driver was called, and will turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
         if is_paused || !timer.schedule.begin_turn(None) {
             return;
@@ -312,7 +304,7 @@ impl Booker for Shards {
             Due::Wake(driver) => {
                 driver.wake();
                 if self.schedule.io.is_due() {
-                    self.schedule.io.look_soon();
+                    self.schedule.io.check_soon();
                 }
             }
             Due::Helper => {

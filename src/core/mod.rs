@@ -1,5 +1,5 @@
-//! The engine below every future: a timer's shards, the schedule of its driver, the alarms, and the registry that knows
-//! the timer of each runtime.
+//! The engine below every future: shards, the schedule of turns, drivers, alarms, and the registry of each runtime's
+//! timer.
 
 pub(crate) mod alarm;
 pub(crate) mod capacity;

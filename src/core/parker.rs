@@ -1,19 +1,19 @@
-//! [`Parker`]: the handshake between whoever waits for the earliest deadline and those that register deadlines.
+//! [`Parker`]: the handshake between a thread that waits for the earliest deadline and threads that register deadlines.
 //!
-//! A mistake here hangs a program. Whoever waits publishes the tick at which a look begins by itself (`next_wake`).
-//! Whoever registers an earlier deadline wakes the waiter or moves its alarm. While somebody looks for the earliest
-//! deadline the tick is "never", so every registration takes the lock and makes the look repeat.
+//! A mistake here hangs a program. The waiter *scans* for the earliest deadline, and publishes in `next_wake` when its
+//! next scan begins. A thread that registers an earlier deadline wakes the waiter or moves its alarm. During a scan
+//! `next_wake` is "never": every registration then takes the lock and has the scan repeated.
 //!
-//! A timer and a map's consumer each use one. `P` is what they keep under the same lock.
+//! Each timer has a parker, and so has each map's consumer. `P` is their own state under the same lock.
 //
 // Invariants
-// 1. Order of a look: publish "never", look, publish the earliest. Order of a registration: publish the new earliest
-//    deadline where the look finds it, then read `next_wake`. All of these are sequentially consistent, so a
-//    registration that the look missed reads "never" and takes the lock.
-// 2. `next_wake` changes only under the lock; reading it is a filter in front of the lock.
-// 3. One looks at a time. Who claims the look meanwhile makes it repeat, and so does a registration.
+// 1. A scan publishes "never", scans, then publishes the earliest deadline. A registration publishes its deadline where
+//    the scan finds it, then reads `next_wake`. All of these accesses are sequentially consistent: a registration that
+//    the scan missed reads "never" and takes the lock.
+// 2. `next_wake` changes only under the lock. Reading it lets most registrations skip the lock.
+// 3. One thread scans at a time. If another claims the scan, or a deadline is registered, the scan repeats.
 // 4. A [`Next`] changes only under the lock of its wheel, and is never later than the wheel's earliest deadline.
-// 5. Nobody is woken, and no waker is cloned or dropped, under the lock.
+// 5. No task is woken, and no waker is cloned or dropped, under the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -34,27 +34,26 @@ struct ParkerState<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A look will come without a registration, or nobody waits. `next_wake` lets no registration through.
+    /// A scan will follow without a registration, or nobody waits. `next_wake` lets no registration pass.
     Away,
-    /// Somebody looks. `again`: it has to repeat.
-    Looking { again: bool },
-    /// Nobody looks until `next_wake`.
+    /// A scan is in progress. `again`: it has to repeat.
+    Scanning { again: bool },
+    /// No scan begins before `next_wake`.
     Idle,
 }
 
-/// A parker whose lock is held. Dereferences to what is kept beside it.
+/// A locked parker, with access to the state beside it.
 pub(crate) struct Locked<'a, P> {
     next_wake: &'a AtomicU64,
     state: MutexGuard<'a, ParkerState<P>>,
 }
 
 impl<P> Parker<P> {
-    /// A parker on which nobody waits yet.
     pub(crate) fn new(beside: P) -> Self {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
 
-    /// The tick at which a look begins by itself; `Tick::MAX` during a look, tick 0 if nothing needs to be woken.
+    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 if nobody needs to be woken.
     #[inline]
     pub(crate) fn next_wake(&self) -> Tick {
         Tick(self.next_wake.load(SeqCst))
@@ -66,8 +65,8 @@ impl<P> Parker<P> {
         Locked { next_wake: &self.next_wake, state }
     }
 
-    /// A deadline was registered and a look can find it. Returns whether the next look may come too late for it. If so,
-    /// take the lock and ask [`Locked::registered`].
+    /// Call this after registering `deadline`. Returns whether the next scan may be too late for it; if so, take the
+    /// lock and ask [`Locked::registered`].
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
         deadline < self.next_wake()
@@ -83,32 +82,32 @@ impl<P> Locked<'_, P> {
         self.next_wake.store(next_wake.0, SeqCst);
     }
 
-    /// Begins a look, in place of any before.
-    pub(crate) fn look(&mut self) {
+    /// Begins a scan, replacing any other.
+    pub(crate) fn scan(&mut self) {
         self.publish(Tick::MAX);
-        self.state.phase = Phase::Looking { again: false };
+        self.state.phase = Phase::Scanning { again: false };
     }
 
-    /// Begins a look unless somebody else looks, who then looks again. Returns whether it does.
+    /// Begins a scan, or has the present one repeated. Returns whether it began.
     pub(crate) fn claim(&mut self) -> bool {
-        if self.look_again() {
+        if self.scan_again() {
             return false;
         }
-        self.look();
+        self.scan();
         true
     }
 
-    /// Makes the look repeat, if there is one. Returns whether there is.
-    pub(crate) fn look_again(&mut self) -> bool {
-        let Phase::Looking { again } = &mut self.state.phase else { return false };
+    /// Has the present scan repeated. Returns whether there is one.
+    pub(crate) fn scan_again(&mut self) -> bool {
+        let Phase::Scanning { again } = &mut self.state.phase else { return false };
         *again = true;
         true
     }
 
-    /// A look has found `earliest`. Returns `false` if it has to repeat.
+    /// Ends a scan that found `earliest`. Returns `false` if it has to repeat.
     pub(crate) fn park(&mut self, earliest: Tick) -> bool {
-        if self.state.phase == (Phase::Looking { again: true }) {
-            self.state.phase = Phase::Looking { again: false };
+        if self.state.phase == (Phase::Scanning { again: true }) {
+            self.state.phase = Phase::Scanning { again: false };
             return false;
         }
         self.publish(earliest);
@@ -116,20 +115,20 @@ impl<P> Locked<'_, P> {
         true
     }
 
-    /// The alarm was moved, so that the next look comes earlier.
+    /// Moves the next scan forward, along with the alarm.
     pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
         self.publish(deadline);
     }
 
-    /// Nobody looks or waits any more, or somebody was woken to look.
+    /// Nobody scans or waits any more, or the waiter was woken to scan.
     pub(crate) fn leave(&mut self) {
         self.publish(Tick::ZERO);
         self.state.phase = Phase::Away;
     }
 
-    /// `deadline` was registered. Returns whether the next look would come too late for it; a look that is made repeats.
+    /// `deadline` was registered. Returns whether the next scan would be too late for it. A scan in progress repeats.
     pub(crate) fn registered(&mut self, deadline: Tick) -> bool {
-        !self.look_again() && self.phase() == Phase::Idle && deadline.0 < self.next_wake.load(SeqCst)
+        !self.scan_again() && self.phase() == Phase::Idle && deadline.0 < self.next_wake.load(SeqCst)
     }
 }
 
@@ -147,23 +146,22 @@ impl<P> DerefMut for Locked<'_, P> {
     }
 }
 
-/// When a wheel next has work, readable without its lock: where a look finds what was registered.
+/// When a wheel next has work, readable without its lock. This is where a scan finds registered deadlines.
 #[derive(Debug)]
 pub(crate) struct Next(AtomicU64);
 
 impl Next {
-    /// For a wheel with no entries.
     pub(crate) fn never() -> Self {
         Next(AtomicU64::new(u64::MAX))
     }
 
-    /// `Tick::MAX` if there is no entry.
+    /// `Tick::MAX` if the wheel is empty.
     #[inline]
     pub(crate) fn get(&self) -> Tick {
         Tick(self.0.load(SeqCst))
     }
 
-    /// An entry was registered. Publishes its deadline if it is the earliest, and returns whether it is.
+    /// Publishes the deadline of a new entry if it is the earliest, and returns whether it is.
     #[inline]
     pub(crate) fn registered(&self, deadline: Tick) -> bool {
         let is_earliest = deadline.0 < self.0.load(Relaxed);
@@ -173,7 +171,6 @@ impl Next {
         is_earliest
     }
 
-    /// Publishes the wheel's next expiration.
     pub(crate) fn publish(&self, next: Option<Tick>) -> Tick {
         let next = next.unwrap_or(Tick::MAX);
         self.0.store(next.0, SeqCst);

@@ -1,24 +1,23 @@
-//! The timers of all runtimes: finds the timer of the current runtime, and a thread's shard of it.
+//! The timers of all runtimes: finds the current runtime's timer, and a thread's shard of it.
 //!
-//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share: 18 ns alone, and more if
-//! two threads do it. So a thread remembers the answer as long as it is surely right:
-//! - A worker thread of a multi-thread runtime belongs to that runtime for life, so it remembers for good. A thread is
-//!   known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on no
-//!   other thread, even if that has entered the runtime or blocks on it. The driver's task is one, and each worker spawns
-//!   a probe, once.
-//! - Elsewhere, a thread remembers for the current task: a task never changes its runtime.
+//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share, which takes 18 ns, and
+//! more if two threads do it. A thread therefore remembers the answer as long as it is certain:
+//! - A worker of a multi-thread runtime belongs to that runtime for life, and remembers its shard permanently. A thread
+//!   is known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on
+//!   no other thread, not even one that has entered the runtime or blocks on it. The driver's task is one, and each
+//!   worker spawns a probe, once.
+//! - Any other thread remembers for the current task: a task never changes its runtime.
 //!
-//! If a thread asks tokio and has found the same runtime the last time, it does not take the lock on the list of all timers. If
-//! there is no runtime, or it was shut down, the process's own timer serves.
+//! A thread that asks tokio and gets the same runtime as before skips the lock on the list of timers. Outside a
+//! runtime, or on one that was shut down, the process's own timer serves.
 //!
-//! A runtime that is entered or blocked on from inside a task is not seen. A sleep polled there may go to the timer of
-//! the task's runtime, or a sleep of the task to the timer of the entered runtime. Either fires on time, because a
-//! helper thread turns for a runtime that nobody drives. Only the clocks may differ, so once a test holds a clock remembered
-//! answers are not used.
+//! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
+//! the task's runtime or with that of the entered one. It fires on time either way, because helper threads turn for a
+//! runtime that nobody drives. Only the clocks may differ; once a test holds a clock, remembered answers are not used.
 //
 // Invariants
-// 1. A runtime has one timer at a time. It is found by the runtime's id until its driver is dropped.
-// 2. A closed timer is never remembered, nor is one that another was installed in place of.
+// 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
+// 2. A timer that was closed or replaced is never remembered.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -41,22 +40,21 @@ use crate::core::shard::ShardLease;
 use crate::seam;
 use crate::util::sync::{PerProcess, generation};
 
-/// The name of the driver's task in tokio-console.
 pub(crate) const DRIVER: &str = "hairspring driver";
 
-/// How long a thread that delays the shutdown of its runtime may go on sleeping.
+/// How long a thread that delays its runtime's shutdown may keep sleeping.
 const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
-    /// A runtime that was found to be shut down on this thread, in a task, and when.
+    /// The runtime that a task on this thread found shut down, and when.
     static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// The timers of all runtimes. A forked process has none yet: its parent's are for the parent's threads.
+/// The timers of all runtimes. A forked process starts with none: its parent's belong to the parent's threads.
 static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
@@ -64,36 +62,33 @@ pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 /// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
 
-/// This thread's shard of the timer of a runtime.
 #[derive(Clone, Copy)]
 struct Remembered {
     lease: ShardLease,
     runtime: runtime::Id,
     right_for: RightFor,
-    /// The process for which this is right. A forked one may go on with its parent's thread and task.
+    /// The process in which this is valid. A forked process may inherit the thread and the task.
     process: u32,
 }
 
-/// Where that runtime is surely the current one.
+/// Where that runtime is certainly the current one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RightFor {
-    /// Everywhere in this thread, which is a worker of it.
+    /// Anywhere on this thread, which is one of its workers.
     Thread,
     Task(task::Id),
     Unknown,
 }
 
-/// The timer of the current runtime; `None` outside any.
+/// The current runtime's timer; `None` outside any.
 pub(crate) fn owner() -> Option<Arc<Owner>> {
     Some(owner_of(&Handle::try_current().ok()?))
 }
 
 /// The process's own timer, for use outside any runtime.
-///
-/// # Panics
-/// If it is the first timer of the process and the system refuses to start a thread.
+/// Panics if this is the first timer of the process and the system refuses to start a thread.
 pub(crate) fn own() -> &'static Arc<Owner> {
-    assert!(has_threads(), "without threads there are timers only within a tokio runtime");
+    assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
         Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
@@ -101,14 +96,14 @@ pub(crate) fn own() -> &'static Arc<Owner> {
 }
 
 /// The shard for this thread's sleeps if a test holds a clock.
-// Not inlined into programs: around its atomic load a compiler does not make the future of a timeout in place, but moves
-// it twice.
+// Not inlined into programs: its atomic load would keep the compiler from constructing the future of a timeout in
+// place, which would then be moved twice.
 #[inline(never)]
 pub(crate) fn shard_if_held() -> Option<ShardLease> {
     if source::any_is_held() { Some(shard()) } else { None }
 }
 
-/// The shard for this thread's sleeps: of the current runtime's timer, or outside any of the process's own.
+/// The shard for this thread's sleeps: of the current runtime's timer, or outside any runtime, of the process's own.
 #[cold]
 fn shard() -> ShardLease {
     shard_of_runtime().unwrap_or_else(own_shard)
@@ -119,7 +114,7 @@ pub(crate) fn own_shard() -> ShardLease {
     shard_of(own().timer())
 }
 
-/// This thread's shard of the current runtime's timer; `None` outside any runtime.
+/// This thread's shard of the current runtime's timer; `None` outside any.
 #[inline]
 pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
     match remembered() {
@@ -142,7 +137,7 @@ fn ask() -> Option<ShardLease> {
     }
     let timer = timer_of(&runtime);
     if !timer.serves() {
-        // The runtime has dropped the driver's task, so it was shut down.
+        // The driver's task was dropped, so the runtime was shut down.
         note_shutdown(id);
         return Some(own_shard());
     }
@@ -154,7 +149,6 @@ fn ask() -> Option<ShardLease> {
     Some(lease)
 }
 
-/// This thread's shard of a timer.
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
         Some(known) if known.lease.is_of(timer.schedule, timer.epoch()) => known.lease,
@@ -162,7 +156,7 @@ pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     }
 }
 
-/// This thread's shard of a timer. No two workers of a runtime share one if there are enough.
+/// This thread's shard of a timer. Workers of a runtime do not share shards if there are enough.
 fn shard_here(timer: TimerLease) -> ShardLease {
     timer.shard(|| runtime::worker_index().unwrap_or_else(thread_number))
 }
@@ -175,10 +169,9 @@ fn note_shutdown(runtime: runtime::Id) {
     });
 }
 
-/// How long from now a sleep on the process's own timer may wait; `None` if there is no limit.
+/// How long a sleep on the process's own timer may still wait; `None` if there is no limit.
 ///
-/// There is a limit if this is part of a runtime that was shut down. Its tasks are dropped, so they do not matter. But
-/// dropping the runtime waits for a thread that blocks in it.
+/// There is a limit inside a runtime that was shut down: dropping it waits for threads that block in it.
 pub(crate) fn may_wait() -> Option<Duration> {
     let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
     let runtime = Handle::try_current().ok()?;
@@ -189,11 +182,11 @@ pub(crate) fn may_wait() -> Option<Duration> {
 #[inline]
 fn remembered() -> Option<Remembered> {
     let known = last_remembered()?;
-    // If a test holds a clock, runtimes with different clocks may be nested in this thread.
+    // If a test holds a clock, runtimes with different clocks may be nested on this thread.
     (known.lease.is_default() && known.process == generation() && !source::any_is_held()).then_some(known)
 }
 
-/// The same, which may be wrong by now.
+/// Like `remembered`, but possibly out of date.
 #[inline]
 fn last_remembered() -> Option<Remembered> {
     REMEMBERED.try_with(Cell::get).unwrap_or(None)
@@ -208,8 +201,7 @@ fn thread_number() -> usize {
     THREAD.try_with(|number| *number).unwrap_or(0)
 }
 
-/// Makes the worker thread that this task runs on remember its shard for good. The task was spawned on the timer's
-/// runtime, which has workers of its own.
+/// Makes this worker remember its shard permanently. For tasks that were spawned on the timer's runtime.
 fn mark(runtime: runtime::Id, timer: TimerLease) {
     let lease = shard_here(timer);
     if lease.is_default() && remembered().is_none_or(|known| known.right_for != RightFor::Thread) {
@@ -217,8 +209,7 @@ fn mark(runtime: runtime::Id, timer: TimerLease) {
     }
 }
 
-/// Spawns a task that marks the worker it runs on, which is most often this one. Once on each worker. If the driver's
-/// task comes to a worker, it marks that, too.
+/// Spawns a task, once per worker, that marks the worker it runs on, usually this one.
 fn probe(runtime: &Handle, timer: TimerLease) {
     let is_worker = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime::worker_index().is_some();
     if is_worker && !source::any_is_held() {
@@ -234,12 +225,11 @@ pub(crate) fn timers() -> MutexGuard<'static, Timers> {
     TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A runtime's timer, if it has one that was not shut down.
 pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
     timers.get(&runtime).filter(|owner| owner.timer().serves())
 }
 
-/// Spawns a task of this crate's. It has a name if tokio records tasks at all, which takes `--cfg tokio_unstable`.
+/// Spawns one of this crate's tasks. Task names need `--cfg tokio_unstable`.
 #[track_caller]
 pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
     let task = seam::task(runtime.id(), task);
@@ -252,8 +242,8 @@ pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Outp
     }
 }
 
-/// Finds a runtime's timer, or makes one and spawns its driver there. A new timer ends at once if the runtime was shut
-/// down.
+/// Finds a runtime's timer, or creates one and spawns its driver there. If the runtime was shut down, the new timer
+/// ends immediately.
 pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
     owner_of(runtime).timer()
 }
@@ -271,13 +261,12 @@ fn owner_of(runtime: &Handle) -> Arc<Owner> {
     owner
 }
 
-/// Makes a timer the one for a runtime's sleeps.
 pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
     list(timers(), runtime, timer, driver);
 }
 
-/// Lists a runtime's timer for as long as its driver, spawned there, lives. The timer before it ends once nothing waits
-/// on it.
+/// Spawns the driver, and lists its timer as the runtime's while the driver lives. The previous timer ends once nothing
+/// waits on it.
 fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) {
     let timer = owner.timer();
     let id = runtime.id();
@@ -285,10 +274,10 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
-        // So that its driver hears when the last that waits there is cancelled.
+        // Its driver has to notice when its last entry is cancelled.
         replaced.timer().publish_removals();
     }
-    // Unlock first: a runtime that is shutting down drops the task at once, which locks the list. And whoever drops the
+    // Unlock first: a runtime that is shutting down drops the task immediately, which locks the list, and dropping the
     // last owner of a timer ends it, which wakes tasks.
     drop(timers);
     drop(replaced);
@@ -307,7 +296,6 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     });
 }
 
-/// Takes a timer off the list when its driver's task is dropped.
 struct Unlist(runtime::Id, TimerLease);
 
 impl Drop for Unlist {
@@ -331,8 +319,7 @@ mod tests {
 
     const WORKERS: usize = 3;
 
-    /// Makes a task on each worker of a runtime find its shard, one after another, and starts other threads in between:
-    /// threads are numbered in that order.
+    /// Has each worker find its shard in turn. Starts other threads in between, which are numbered in that order.
     fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
         let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();
@@ -351,7 +338,7 @@ mod tests {
         assert_eq!(shards.len(), WORKERS, "two workers share a shard");
     }
 
-    /// A task that blocks one worker until its channels are dropped. Sends the worker's shard each time it is asked.
+    /// A task that blocks one worker until its channels are dropped, and sends the worker's shard on request.
     fn worker(
         runtime: &runtime::Runtime,
         find: impl Fn() -> ShardLease + Send + 'static,
@@ -377,7 +364,7 @@ mod tests {
         shards_of_workers(shard);
     }
 
-    /// By the numbers of their threads they would, as other threads have numbers in between.
+    /// With the numbers of their threads they would share one, as other threads are numbered in between.
     #[test]
     fn nor_do_they_on_a_timer_to_which_they_have_a_handle() {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();
@@ -385,7 +372,6 @@ mod tests {
         shards_of_workers(move || shard_of(lease));
     }
 
-    /// There were ten for the first thousand.
     #[test]
     fn a_thread_that_is_no_worker_spawns_no_probes() {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
@@ -394,18 +380,17 @@ mod tests {
         assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 
-    /// Calls `code` on the one worker of a runtime.
     fn on_the_worker<T: Send + 'static>(runtime: &runtime::Runtime, code: fn() -> T) -> T {
         runtime.block_on(runtime.spawn(async move { code() })).unwrap()
     }
 
-    /// Whether the thread remembers its shard for good. Once another test has held a clock, none does.
+    /// Whether the thread remembers its shard permanently. No thread does once another test has held a clock.
     fn remembers_for_good() -> bool {
         source::any_is_held() || remembered().is_some_and(|known| known.right_for == RightFor::Thread)
     }
 
-    /// A bug that this crate had: installing a timer made the workers of all runtimes forget theirs; after four times
-    /// they asked tokio on every use.
+    /// A bug that this crate had: installing a timer made the workers of all runtimes forget their shards; after the
+    /// fourth they asked tokio on every use.
     #[test]
     fn a_worker_forgets_its_shard_only_when_its_own_runtime_gets_another_timer() {
         let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

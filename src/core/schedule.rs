@@ -1,15 +1,14 @@
-//! [`Schedule`]: when a timer's next turn begins, what makes it begin, and who makes it.
+//! [`Schedule`]: when a timer's next turn begins, what makes it begin, and which thread makes it.
 //!
-//! A turn fires what is due, finds the earliest deadline left, and sets an alarm for it. The driver's task, its own
-//! alarm, or a helper thread if the driver is late, makes a turn: whoever begins one while another is made lets that
-//! one look again. The [parker](super::parker) does the handshake with those that register deadlines.
+//! A turn fires what is due, finds the earliest deadline left, and sets an alarm for it. The driver's task makes it, or
+//! the driver's own alarm, or a helper thread if the driver is late. A thread that wants to begin a turn during another
+//! makes that one scan again. The [parker](super::parker) is the handshake with threads that register deadlines.
 //
 // Invariants
-// 1. One turn at a time. Whoever makes it ends it: the next is then certain to begin in time, by an alarm or because
-//    the driver was called. The driver is called if it was wanted during the turn of another, or if only it can set the
-//    alarm.
-// 2. A driver that was called is watched: if it is late, the alarm thread sends a helper. It is not watched while only
-//    its own alarm can set the time of the next turn.
+// 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
+//    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
+// 2. A driver that was called is watched: if it is late, the alarm thread sends a helper. It is not watched if only
+//    the driver can set the alarm.
 // 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
 // 4. While a test shows the time, the test fires what is due, and no turn begins.
 
@@ -32,56 +31,51 @@ use crate::util::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Orderi
 use crate::util::sync::{self, Counter};
 use crate::wheel::{Tick, Ticks};
 
-/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. Even then, a sleep that is
-/// polled after its deadline only goes on waiting, until the thread runs and wakes it.
+/// How late the alarm thread may be before [`Schedule::is_surely_future`] is wrong: 134 ms. A sleep polled after its
+/// deadline then waits until the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
-/// How long a driver that was called may take to turn, before a helper turns in its place.
+/// How long a called driver may take to turn before a helper does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How late a driver's own alarm may go off, before the driver is called.
+/// How late a driver's own alarm may be before the driver is called.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
-/// How long the alarm thread leaves a driver's own alarm alone that has gone off in time.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// How long the alarm thread trusts a driver's own alarm that was in time.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
-/// How often a driver looks at a clock for which it has no alarm.
+/// How often a driver reads a clock for which it has no alarm.
 const NOW_AND_THEN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Schedule {
     pub(crate) parker: Parker<Plan>,
-    /// No deadline after this tick can have passed. `Tick::MAX` if that is not known.
+    /// No deadline after this tick can have passed. `Tick::MAX` if that is unknown.
     certain: AtomicU64,
     pub(crate) clock: Source,
-    /// Whether the driver's runtime has an I/O driver.
     pub(crate) io: FindIo,
-    /// Whether the timer has no driver, so that helpers make all its turns.
+    /// Whether the timer has no driver and helpers make all turns.
     driverless: AtomicBool,
     pub(crate) id: BookerId,
     booker: OnceLock<&'static dyn Booker>,
 }
 
-/// The state under the parker's lock.
 pub(crate) struct Plan {
-    /// Whether the timer is open.
     pub(crate) is_open: bool,
     name: Option<&'static str>,
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
-    /// Whether the driver makes the turn.
     driver_turns: bool,
-    /// Whether the driver came, or was to be woken, during a turn. It chooses the alarm, and sets some itself.
+    /// Whether the driver was polled or called during another thread's turn. Only the driver chooses the alarm.
     pub(crate) driver_is_wanted: bool,
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
-    looks_at: Option<Instant>,
+    checks_at: Option<Instant>,
     /// The driver's runtime, if tokio can pause its clock.
     runtime: Option<Handle>,
     coalesce: Coalesce,
 }
 
 impl Plan {
-    /// Whether no other thread can set the alarm.
     fn only_the_driver_sets_it(&self) -> bool {
         matches!(self.alarm, WakesBy::Tokio | WakesBy::NowAndThen)
     }
@@ -92,45 +86,39 @@ impl Plan {
 pub(crate) enum WakesBy {
     /// The alarm thread, which calls the driver.
     Thread,
-    /// An alarm of the driver's own, which any thread can set and which turns by itself. The alarm thread checks that it
-    /// goes off.
+    /// The driver's own alarm. Any thread can set it, it makes the turn, and the alarm thread checks that it does.
     Own(Arc<dyn SharedAlarm>),
-    /// A sleep of tokio's, which only the driver sets.
+    /// A tokio sleep, which only the driver can set.
     Tokio,
-    /// The same and the alarm thread, whichever comes first: a test may pause the clock meanwhile.
+    /// Both the alarm thread and a tokio sleep, because a test may pause the clock in between.
     Both,
-    /// The alarm thread, now and then: the clock is not the system's, and there is no alarm for it.
+    /// The alarm thread, periodically: the clock is not the system's and has no alarm.
     NowAndThen,
 }
 
-/// Wakes the task that polls a driver.
 pub(crate) struct DriverWaker {
     pub(crate) waker: Waker,
-    /// Whether this may be foreign code, which the alarm thread does not run. The waker of a tokio task is not: it
-    /// never blocks.
+    /// Whether this may be foreign code, unlike a tokio task's waker, which never blocks. The alarm thread does not run
+    /// it.
     pub(crate) is_foreign: bool,
 }
 
 impl DriverWaker {
     pub(crate) fn wake(self) {
-        // A panic is no fault of whoever registers a deadline, shuts the timer down, or waits on it.
+        // A panic here is not the fault of the caller.
         catch_panic(|| self.waker.wake());
     }
 }
 
-/// What to do when an alarm has gone off.
 pub(crate) enum Due {
-    /// Nothing more.
     Nothing,
-    /// Wake the driver.
     Wake(DriverWaker),
-    /// Send a helper to turn: there is no driver, or it was called before and is late.
+    /// Send a helper to turn: there is no driver, or it was called and is late.
     Helper,
 }
 
 impl Schedule {
     pub(crate) fn new() -> Self {
-        // Not part of any handshake, so models share it.
         static NEXT: Counter = Counter::new(0);
         Schedule {
             parker: Parker::new(Plan {
@@ -140,7 +128,7 @@ impl Schedule {
                 driver_turns: false,
                 driver_is_wanted: false,
                 alarm: WakesBy::Thread,
-                looks_at: None,
+                checks_at: None,
                 runtime: None,
                 coalesce: Coalesce::new(Ticks(0)),
             }),
@@ -153,7 +141,6 @@ impl Schedule {
         }
     }
 
-    /// The name of the timer that has this memory.
     pub(crate) fn name(&self) -> Option<&'static str> {
         self.parker.lock().name
     }
@@ -162,13 +149,12 @@ impl Schedule {
         self.parker.lock().name = name;
     }
 
-    /// The alarm thread calls `booker` for this, from the first call of this function on.
+    /// Makes the alarm thread call `booker`. Only the first call has an effect.
     pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
         self.booker.get_or_init(|| booker);
     }
 
-    /// Begins a timer whose driver is about to be spawned, or one that has none: then a helper turns whenever something is
-    /// due.
+    /// Begins a timer whose driver is about to be spawned, or one without a driver, for which helpers turn.
     pub(crate) fn open(&self, driverless: bool, coalesce: Ticks) {
         self.clock.follow_runtime();
         let mut plan = self.begin(driverless, coalesce);
@@ -184,24 +170,23 @@ impl Schedule {
         }
     }
 
-    /// Opens the plan, as if the driver had been called.
+    /// Opens the plan as if the driver had been called.
     pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
         self.io.forget();
         let mut plan = self.parker.lock();
         plan.leave();
-        (plan.is_open, plan.alarm, plan.looks_at, plan.driver_is_wanted) = (true, WakesBy::Thread, None, false);
+        (plan.is_open, plan.alarm, plan.checks_at, plan.driver_is_wanted) = (true, WakesBy::Thread, None, false);
         plan.coalesce = Coalesce::new(coalesce);
         plan
     }
 
-    /// Whether the timer has no driver.
     #[inline]
     pub(crate) fn is_driverless(&self) -> bool {
         self.driverless.load(Acquire)
     }
 
-    /// The timer has ended. Wakes its driver, which completes.
+    /// Ends the timer, and wakes its driver, which then completes.
     pub(crate) fn close(&self) {
         let mut plan = self.parker.lock();
         plan.is_open = false;
@@ -212,24 +197,24 @@ impl Schedule {
         self.io.forget();
     }
 
-    /// No turn begins any more. One that is made ends without an alarm.
+    /// Lets no further turn begin. A turn in progress ends without setting an alarm.
     pub(crate) fn stop(&self, plan: &mut Locked<'_, Plan>) {
-        if !plan.look_again() {
+        if !plan.scan_again() {
             plan.leave();
         }
         self.certain.store(u64::MAX, SeqCst);
         thread::cancel(self.id);
     }
 
-    /// A shard of the timer that has this epoch has no users any more.
+    /// A shard has lost the last user of the timer with this epoch.
     pub(crate) fn unused(&self, epoch: Epoch) {
         if let Some(booker) = self.booker.get() {
             booker.unused(epoch);
         }
     }
 
-    /// Begins a turn, and returns whether it did: not if the timer has ended, nor while a test shows the time, nor during
-    /// another turn, which then looks again. `driver` wakes the driver's task, if that is who calls.
+    /// Begins a turn, and returns whether it did. It does not if the timer has ended, while a test shows the time, or
+    /// during another turn, which then scans again. A driver passes its own waker.
     pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> bool {
         let mut plan = self.parker.lock();
         if !plan.is_open {
@@ -245,13 +230,13 @@ impl Schedule {
             plan.driver_is_wanted |= by_driver;
         }
         drop(plan);
-        // It may be foreign, and the turn has begun.
+        // Dropped outside the lock: it may be foreign code.
         catch_panic(|| drop(before));
         begun
     }
 
-    /// A turn has `fired` so many timers by the time `now`, and found `earliest`. The next begins there, or later if timers
-    /// are to be coalesced. Returns when that is, or `None` if this turn has to look again.
+    /// Ends a turn that `fired` timers by `now` and found `earliest`. Returns when the next turn begins, which may be
+    /// later than `earliest` if timers are coalesced, or `None` if this turn has to scan again.
     pub(crate) fn end_turn(&self, now: Tick, fired: usize, earliest: Tick) -> Option<Tick> {
         let mut plan = self.parker.lock();
         if !self.goes_on(&mut plan) {
@@ -261,7 +246,7 @@ impl Schedule {
             self.call(plan, false);
             return Some(Tick::MAX);
         }
-        // On a paused clock no time passes in which to wait for company.
+        // No time passes on a paused clock, so nothing would be coalesced.
         let waits = !plan.only_the_driver_sets_it();
         let coalesce = if waits { plan.coalesce.after_turn(now, fired) } else { plan.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
@@ -273,7 +258,7 @@ impl Schedule {
         Some(earliest)
     }
 
-    /// A turn ends before it is done. The driver makes the next, or a helper if the driver is late already.
+    /// Ends a turn early. The driver makes the next, or a helper if the driver is already late.
     pub(crate) fn interrupt_turn(&self, driver_is_late: bool) {
         let mut plan = self.parker.lock();
         if self.goes_on(&mut plan) {
@@ -281,7 +266,7 @@ impl Schedule {
         }
     }
 
-    /// Whether a turn that ends is followed by another. If not, nobody turns from now on.
+    /// Whether another turn follows the one that is ending.
     fn goes_on(&self, plan: &mut Locked<'_, Plan>) -> bool {
         let goes_on = plan.is_open && !self.clock.is_shown();
         if !goes_on {
@@ -290,7 +275,7 @@ impl Schedule {
         goes_on
     }
 
-    /// From the next turn on this is what wakes the driver.
+    /// Sets what wakes the driver from the next turn on.
     pub(crate) fn wake_by(&self, alarm: WakesBy) {
         let mut plan = self.parker.lock();
         let before = if plan.is_open { std::mem::replace(&mut plan.alarm, alarm) } else { alarm };
@@ -298,7 +283,6 @@ impl Schedule {
         drop(before);
     }
 
-    /// The driver's own alarm, which has gone off.
     pub(crate) fn own_alarm(&self) -> Option<Arc<dyn SharedAlarm>> {
         match &self.parker.lock().alarm {
             WakesBy::Own(alarm) => Some(alarm.clone()),
@@ -306,7 +290,7 @@ impl Schedule {
         }
     }
 
-    /// A deadline was registered that is the earliest of its shard, and the shard has published it.
+    /// A shard has published `deadline` as its earliest.
     #[inline]
     pub(crate) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
@@ -314,7 +298,6 @@ impl Schedule {
         }
     }
 
-    /// Makes a turn begin when `deadline` is reached.
     #[cold]
     fn turn_by(&self, deadline: Tick) {
         let mut plan = self.parker.lock();
@@ -327,7 +310,7 @@ impl Schedule {
         if !plan.registered(deadline) {
             return;
         }
-        // Unless a test has paused the clock, the driver sleeps on and only the alarm moves.
+        // Unless a test has paused the clock, the driver sleeps on and only its alarm moves.
         if runs && matches!(plan.alarm, WakesBy::Thread | WakesBy::Own(_)) {
             plan.wake_earlier(deadline);
             self.set_alarm(&mut plan, deadline);
@@ -336,30 +319,30 @@ impl Schedule {
         }
     }
 
-    /// An entry that was due at `before` was removed or put off, and the shard has published what is left. The clock
-    /// jumps to the driver's alarm, so the driver must not go on waiting for that entry.
-    pub(crate) fn put_off(&self, before: Tick) {
-        // The driver wakes for an earlier deadline, or is away.
+    /// An entry due at `before` was removed or postponed, and the shard has published the earliest left. On a paused
+    /// clock the driver must not keep an alarm for it: the clock would jump there.
+    pub(crate) fn postponed(&self, before: Tick) {
+        // The driver wakes for an earlier deadline, or was called.
         if self.next_wake() < before {
             return;
         }
         let mut plan = self.parker.lock();
-        if !plan.look_again() && plan.phase() == Phase::Idle && self.next_wake() >= before {
+        if !plan.scan_again() && plan.phase() == Phase::Idle && self.next_wake() >= before {
             self.call(plan, false);
         }
     }
 
-    /// Wakes a sleeping driver, whatever it waits for.
+    /// Wakes a sleeping driver unconditionally.
     pub(crate) fn wake_driver(&self) {
         let mut plan = self.parker.lock();
         match plan.phase() {
-            Phase::Looking { .. } => plan.driver_is_wanted = true,
+            Phase::Scanning { .. } => plan.driver_is_wanted = true,
             Phase::Idle if !self.is_driverless() => self.call(plan, false),
             Phase::Idle | Phase::Away => {}
         }
     }
 
-    /// Calls the driver, and makes the alarm thread check that it turns. Unlocks.
+    /// Calls the driver, has the alarm thread check that it turns, and unlocks.
     pub(crate) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
@@ -371,40 +354,39 @@ impl Schedule {
         wake(plan);
     }
 
-    /// Makes the alarm thread check that a driver which was called turns.
+    /// Has the alarm thread check that a called driver turns.
     fn watch(&self, plan: &mut Locked<'_, Plan>) {
-        plan.looks_at = None;
+        plan.checks_at = None;
         self.book(sync::now() + PATIENCE);
     }
 
-    /// The alarm thread calls. Returns what to do.
+    /// Called by the alarm thread.
     pub(crate) fn alarm(&self) -> Due {
         let mut plan = self.parker.lock();
-        plan.looks_at = None;
+        plan.checks_at = None;
         if !plan.is_open || self.clock.is_shown() {
             return Due::Nothing;
         }
         match plan.phase() {
-            // Whoever turns sets the next alarm.
-            Phase::Looking { .. } => Due::Nothing,
+            // The turn in progress sets the next alarm.
+            Phase::Scanning { .. } => Due::Nothing,
             Phase::Idle => self.alarm_in_time(plan),
-            // It was called, and is late. If it was called only as this booking came due, the helper is early, and one of
-            // them finds nothing to do.
+            // The driver is late, or was called just now; then one of the two finds nothing to do.
             Phase::Away => Due::Helper,
         }
     }
 
-    /// The alarm thread calls, and no turn has begun.
+    /// Handles the alarm if no turn has begun.
     fn alarm_in_time(&self, mut plan: Locked<'_, Plan>) -> Due {
         let (now, next_wake) = (sync::now(), self.next_wake());
         match plan.alarm {
             WakesBy::Tokio => return Due::Nothing,
             WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
             WakesBy::Own(_) if self.late(next_wake) > now => {
-                self.look_at(&mut plan, self.late(next_wake).max(now + BETWEEN_LOOKS));
+                self.check_at(&mut plan, self.late(next_wake).max(now + BETWEEN_CHECKS));
                 return Due::Nothing;
             }
-            // The booking was replaced while the thread was about to call.
+            // The booking was replaced just before the call.
             WakesBy::Thread | WakesBy::Both if next_wake > self.clock.now() => {
                 self.book_for(next_wake);
                 return Due::Nothing;
@@ -414,14 +396,14 @@ impl Schedule {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
         let Some(driver) = plan.driver.take() else {
-            // There is none, or it was woken the last time and has not turned since.
+            // There is no driver, or it was woken before and has not turned since.
             return Due::Helper;
         };
         self.watch(&mut plan);
         Due::Wake(driver)
     }
 
-    /// The driver runs on another runtime than the one on which its timer was made.
+    /// The driver runs on another runtime than the one on which its timer was built.
     pub(crate) fn follow(&self, runtime: Option<Handle>) {
         let mut plan = self.parker.lock();
         let before = if plan.is_open { std::mem::replace(&mut plan.runtime, runtime) } else { runtime };
@@ -434,11 +416,10 @@ impl Schedule {
         self.parker.lock().runtime.clone()
     }
 
-    /// Sets what begins a turn at a tick.
     fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
         if let WakesBy::Own(alarm) = &plan.alarm {
-            // For never, an alarm that goes off for nothing costs less than to take it back each time. It cannot be set
-            // if the program has closed its file, or if this is a forked process and the alarm its parent's.
+            // With nothing to wait for, a spurious wake-up is cheaper than disarming the alarm every time. Setting it
+            // fails if the program has closed the file, or if this is a forked process and the alarm is its parent's.
             if tick < Tick::MAX && alarm.set(self.clock.instant_of(tick).into_std()).is_err() {
                 plan.alarm = WakesBy::Thread;
             }
@@ -450,33 +431,33 @@ impl Schedule {
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {
             WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.look_at(plan, self.late(tick)),
+            WakesBy::Own(_) => return self.check_at(plan, self.late(tick)),
             WakesBy::Thread | WakesBy::Both => self.book_for(tick),
             WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
             WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
         }
-        plan.looks_at = None;
+        plan.checks_at = None;
     }
 
-    /// From when on a driver is late whose own alarm goes off at a tick.
+    /// When a driver whose own alarm is set for `tick` counts as late.
     fn late(&self, tick: Tick) -> Instant {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Makes the alarm thread look at an instant. A look that would come soon is put off, so that the thread need not
-    /// wake: the driver's alarm was in time, or has not gone off yet.
-    fn look_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
+    /// Has the alarm thread check at `at`. Postpones a check that is due soon, to save a wake-up: the driver's alarm
+    /// was in time, or has yet to go off.
+    fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
-        let at = match plan.looks_at {
-            Some(before) if before < now + BETWEEN_LOOKS * 3 / 4 => at.max(now + BETWEEN_LOOKS),
-            Some(before) if before < at + BETWEEN_LOOKS => return,
+        let at = match plan.checks_at {
+            Some(before) if before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
+            Some(before) if before < at + BETWEEN_CHECKS => return,
             _ => at,
         };
-        plan.looks_at = Some(at);
+        plan.checks_at = Some(at);
         self.book(at);
     }
 
-    /// Books a call of the alarm thread at a tick. The lock is held.
+    /// Books a call of the alarm thread at `tick`. The lock must be held.
     fn book_for(&self, tick: Tick) {
         if tick == Tick::MAX {
             thread::cancel(self.id);
@@ -491,26 +472,23 @@ impl Schedule {
         }
     }
 
-    /// When the alarm thread will call.
     #[cfg(test)]
     pub(crate) fn booked(&self) -> Option<Instant> {
         thread::booked(self.id)
     }
 
-    /// Whether a deadline is certainly in the future, without reading a clock.
+    /// Whether a deadline is certainly in the future. Reads no clock.
     #[inline]
     pub(crate) fn is_surely_future(&self, deadline: Tick) -> bool {
         deadline.0 > self.certain.load(SeqCst)
     }
 
-    /// The tick at which the next turn begins: `Tick::MAX` during a turn, tick 0 while the driver was called or nobody
-    /// turns.
+    /// When the next turn begins: `Tick::MAX` during a turn, tick 0 if the driver was called or nothing turns.
     pub(crate) fn next_wake(&self) -> Tick {
         self.parker.next_wake()
     }
 }
 
-/// Unlocks, then wakes the driver.
 fn wake(mut plan: Locked<'_, Plan>) {
     let driver = plan.driver.take();
     drop(plan);
@@ -519,7 +497,7 @@ fn wake(mut plan: Locked<'_, Plan>) {
     }
 }
 
-// The alarm thread calls outside the lock, and finds a consistent state whatever has panicked.
+// The alarm thread calls outside the lock, and finds a consistent state even after a panic.
 impl std::panic::RefUnwindSafe for Schedule {}
 
 #[cfg(all(test, not(hairspring_loom)))]
@@ -530,12 +508,12 @@ mod tests {
     use crate::clock;
     use crate::core::helpers::Helpers;
 
-    /// The driver begins a turn.
+    /// The driver is polled. Returns whether it begins a turn.
     fn comes(schedule: &Schedule) -> bool {
         schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
     }
 
-    /// The schedule of a timer whose driver has been polled once, and sleeps.
+    /// The schedule of a timer whose driver was polled once, and sleeps.
     fn parked() -> Schedule {
         let schedule = Schedule::new();
         schedule.open(false, Ticks(0));
@@ -544,13 +522,13 @@ mod tests {
         schedule
     }
 
-    /// Whoever comes during a turn leaves, so the turn has to see what they came for.
+    /// A thread that arrives during a turn leaves immediately; the turn has to notice what it came for.
     #[test]
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
         let schedule = parked();
         let comes: [fn(&Schedule); 3] = [
             |schedule| schedule.registered(Tick(1)),
-            |schedule| schedule.put_off(Tick(1)),
+            |schedule| schedule.postponed(Tick(1)),
             |schedule| assert!(!schedule.begin_turn(None)),
         ];
         assert!(schedule.begin_turn(None));
@@ -561,7 +539,6 @@ mod tests {
         assert_eq!(schedule.end_turn(Tick(1), 0, Tick::MAX), Some(Tick::MAX));
     }
 
-    /// Only the driver chooses the alarm, and sets some itself.
     #[test]
     fn a_driver_that_is_wanted_during_the_turn_of_another_is_called_at_its_end() {
         let is_called = |schedule: &Schedule| {
@@ -583,7 +560,7 @@ mod tests {
         assert!(is_called(&schedule), "nobody else sets it");
     }
 
-    /// It would keep the task, and with that the runtime and its files, and the next timer would wake it.
+    /// The waker would keep the task, and with it the runtime and its files, and the next timer would wake it.
     #[test]
     fn a_timer_that_has_ended_keeps_no_waker() {
         let schedule = parked();
@@ -592,7 +569,6 @@ mod tests {
         assert!(schedule.parker.lock().driver.is_none());
     }
 
-    /// Nobody makes the turns that follow, and none is begun.
     #[test]
     fn a_turn_that_outlives_its_timer_ends_and_sets_no_alarm() {
         let schedule = parked();
@@ -602,7 +578,7 @@ mod tests {
         assert_eq!((comes(&schedule), schedule.booked()), (false, None));
     }
 
-    /// An alarm of a driver's own, which says for when it was set, and can be set only so often.
+    /// A driver's own alarm that records its times, and fails after `sets` of them.
     struct Alarm {
         set: Mutex<Vec<Instant>>,
         sets: usize,
@@ -630,19 +606,18 @@ mod tests {
     fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
         let schedule = parked();
         schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
-        let (later, sooner) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
+        let (later, earlier) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
         assert!(comes(&schedule));
         let alarm = Alarm::new(1);
         schedule.wake_by(WakesBy::Own(alarm.clone()));
         assert_eq!(schedule.end_turn(Tick(1), 0, later), Some(later));
         let instant = |tick| clock::instant_of(tick).into_std();
         assert!(schedule.booked() > Some(instant(later)), "the thread looks once the driver is late");
-        schedule.registered(sooner);
-        assert_eq!(*alarm.set.lock().unwrap(), [later, sooner].map(instant));
-        assert_eq!((schedule.next_wake(), schedule.booked()), (sooner, Some(instant(sooner))), "the thread serves");
+        schedule.registered(earlier);
+        assert_eq!(*alarm.set.lock().unwrap(), [later, earlier].map(instant));
+        assert_eq!((schedule.next_wake(), schedule.booked()), (earlier, Some(instant(earlier))), "the thread serves");
     }
 
-    /// Each of its wake-ups costs tens of microseconds.
     #[test]
     fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();
@@ -651,13 +626,12 @@ mod tests {
         let turn = || {
             assert!(comes(&schedule));
             schedule.end_turn(Tick(1), 1, clock::now() + Ticks(1_000_000)).unwrap();
-            schedule.parker.lock().looks_at
+            schedule.parker.lock().checks_at
         };
         let first = turn();
         assert!(turn() > first);
     }
 
-    /// Records that the alarm thread has called.
     struct Notes(AtomicBool);
 
     impl Booker for Notes {
@@ -666,7 +640,7 @@ mod tests {
         }
     }
 
-    /// It slept without a deadline, so nothing was booked. If it never turned, later registrations would not fire.
+    /// The driver slept without a deadline, so nothing was booked. If it never turned, later timers would not fire.
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start();

@@ -1,4 +1,4 @@
-//! [`Settings`]: what a timer is made with.
+//! [`Settings`]: the validated configuration of a timer.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -6,25 +6,21 @@ use crate::core::alarm::Alarm;
 use crate::core::coalesce;
 use crate::wheel::Ticks;
 
-/// The maximum number of shards of a timer.
 pub(crate) const MOST_SHARDS: usize = 1024;
 
-/// What a timer is made with, in range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) shards: usize,
-    /// Deadlines are rounded up to multiples of this; one tick for not at all.
+    /// Deadlines are rounded up to multiples of this. One tick means no rounding.
     pub(crate) resolution: Ticks,
-    /// The maximum number of entries, if it is limited.
     pub(crate) capacity: Option<usize>,
-    /// How long timers may wait for company; zero for none.
+    /// How long due timers may wait in order to share a wake-up; zero for not at all.
     pub(crate) coalesce: Ticks,
     pub(crate) name: Option<&'static str>,
     pub(crate) alarm: Alarm,
 }
 
 impl Settings {
-    /// The default settings of a runtime's timer.
     pub(crate) fn of(runtime: &Handle) -> Settings {
         let shards = match runtime.runtime_flavor() {
             RuntimeFlavor::CurrentThread => 1,
@@ -33,7 +29,6 @@ impl Settings {
         Settings::with_shards(shards)
     }
 
-    /// Settings with the given number of shards, and the defaults for the rest.
     pub(crate) fn with_shards(shards: usize) -> Settings {
         let (shards, coalesce) = (shards.min(MOST_SHARDS), coalesce::DEFAULT);
         Settings { shards, resolution: Ticks::ONE, capacity: None, coalesce, name: None, alarm: Alarm::Auto }

@@ -1,10 +1,10 @@
 //! [`Shards`]: the shards of one timer, and the turn that fires what is due in them.
 //
 // Invariants
-// 1. A turn does not lock a shard with nothing due. It wakes about 1024 tasks at most, and takes locks at most 256
-//    times. Then other tasks run.
+// 1. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most and takes at most 256
+//    locks before other tasks run.
 //
-// Must not know: which timer has this memory now.
+// Must not know: which timer uses this memory now.
 
 use crate::core::capacity::Capacity;
 use crate::core::epoch::Holders;
@@ -14,31 +14,29 @@ use crate::util::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
-/// Memory for a timer, which is never freed.
+/// The memory of a timer. It is never freed.
 pub(crate) struct Shards {
     pub(crate) schedule: &'static Schedule,
     pub(crate) all: Vec<&'static Shard>,
     pub(crate) capacity: &'static Capacity,
-    /// How many of the shards the timer uses.
+    /// How many of the shards the present timer uses.
     pub(crate) used: AtomicUsize,
     pub(crate) turns: AtomicU64,
-    /// Of the present use, or of the next.
+    /// The epoch of the present use, or of the next.
     pub(crate) epoch: AtomicU32,
     pub(crate) holders: Holders,
 }
 
-/// How often one turn looks, if earlier deadlines are registered while it does.
-const LOOKS: usize = 8;
+/// How often one turn scans if earlier deadlines are registered during it.
+const SCANS: usize = 8;
 
-/// How much one turn may do, after which other tasks, or the alarms of other timers, go first: wake so many tasks. A hold
-/// of a shard's lock counts as `HOLD` tasks at least.
+/// How many tasks a turn may wake before other tasks and timers go first. Each hold of a lock counts as at least
+/// `HOLD`.
 const WORK: usize = 1024;
 
-/// How many tasks a hold of a shard's lock counts as, if it wakes fewer.
 const HOLD: usize = 4;
 
 impl Shards {
-    /// Memory for a timer of so many shards.
     pub(crate) fn new(shards: usize) -> &'static Shards {
         let schedule = keep!(Schedule, Schedule::new());
         let capacity = keep!(Capacity, Capacity::new());
@@ -51,22 +49,22 @@ impl Shards {
         &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
-    /// From now on the driver hears of removals: a test has paused its clock, which would jump to deadlines that are
-    /// gone, or the timer ends with its last entry.
+    /// Tells the driver of removals: a paused clock must not jump to deadlines that are gone, and a replaced timer ends
+    /// with its last entry.
     pub(crate) fn publish_removals(&self) {
         self.all().iter().for_each(|shard| shard.publish_removals());
     }
 
-    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
+    /// The earliest deadline, or `Tick::MAX`; see [`Shard::first_deadline`].
     pub(crate) fn first_deadline(&self) -> Tick {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Makes the turn that has [begun](Schedule::begin_turn), and finds the `earliest` deadline left. Returns when the next
-    /// begins, or `None` if there is more to do: then interrupt it.
+    /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest deadline left. Returns when
+    /// the next turn begins, or `None` if there is more to do: then interrupt this one.
     pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
         let (mut work, mut fired) = (WORK, 0);
-        for _ in 0..LOOKS {
+        for _ in 0..SCANS {
             let now = self.schedule.clock.now();
             let (wakes, left) = self.fire_at(now, work);
             work = left?;
@@ -78,12 +76,12 @@ impl Shards {
         None
     }
 
-    /// Fires what is due at a tick that has been reached, as far as `work` goes. Returns how many tasks it woke, and what is
-    /// left of the work if everything due was fired.
+    /// Fires what is due at `at`, within the limit of `work`. Returns how many tasks it woke, and the work left over if
+    /// everything due was fired.
     pub(crate) fn fire_at(&self, at: Tick, mut work: usize) -> (usize, Option<usize>) {
         self.turns.fetch_add(1, Ordering::Release);
         let (mut wakes, mut list) = (0, WakeList::default());
-        // One hold of each shard in turn, so that many due entries in one do not delay the others.
+        // One hold of each shard per round: a shard with many due entries does not delay the others.
         loop {
             let mut rests = true;
             for shard in self.all().iter().filter(|shard| shard.next() <= at) {
@@ -101,7 +99,6 @@ impl Shards {
         }
     }
 
-    /// When a shard next has work.
     pub(crate) fn earliest(&self) -> Tick {
         self.all().iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX)
     }

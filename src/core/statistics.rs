@@ -1,7 +1,7 @@
-//! What a timer counts: [`Snapshot`], and [`Lateness`], how long after their deadlines timers fired.
+//! A timer's counts: [`Snapshot`], and [`Lateness`], how long after their deadlines timers fired.
 //!
-//! The latter is a histogram with buckets of a fixed relative width, as in Gil Tene's `HdrHistogram`. It is recorded under a shard's
-//! lock, so recording only takes an index from the highest bits of the value and one addition.
+//! `Lateness` is a histogram with buckets of constant relative width, as in Gil Tene's `HdrHistogram`. It is recorded
+//! under a shard's lock; recording takes an index from the highest bits of the value, and one addition.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use crate::wheel::{LEVELS, Ticks};
 
 /// Each power of two is divided into 2^`FINE` buckets.
 const FINE: u32 = 4;
-/// Buckets reach up to 2^`WIDEST` nanoseconds, 18 minutes. The last one also takes everything above.
+/// Buckets reach up to 2^`WIDEST` nanoseconds, 18 minutes. The last one also counts everything above.
 const WIDEST: u32 = 40;
 const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 
-/// How long after their deadlines timers fired: a snapshot, from
-/// [`Metrics::lateness`](crate::timer::Metrics::lateness).
+/// How long after their deadlines timers fired: a snapshot from [`Metrics::lateness`](crate::timer::Metrics::lateness).
 ///
-/// Lateness counts from the deadline, rounded up to the timer's resolution, to the turn that fired the timer. The time
-/// until the runtime polls the woken task is not included. A sleep is not counted if a poll found that its deadline had
-/// passed before it was fired.
+/// Lateness is the time from the deadline, rounded up to the timer's resolution, until the driver fires the timer. It
+/// does not include the time until the runtime polls the woken task. A sleep is not counted if a poll notices that its
+/// deadline has passed before the driver does.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -31,6 +32,7 @@ const BUCKETS: usize = ((WIDEST - FINE + 1) << FINE) as usize;
 /// assert!(lateness.quantile(1.0) == lateness.max());
 /// # }
 /// ```
+#[doc(alias = "histogram")]
 #[derive(Clone)]
 pub struct Lateness {
     counts: [u64; BUCKETS],
@@ -55,18 +57,20 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// What was recorded since `before`: how late, rounded up as in [`quantile`](Lateness::quantile), and how many.
+    /// What was recorded since `before`: lateness, rounded up as in [`quantile`](Lateness::quantile), and how often.
     #[cfg(feature = "metrics")]
     pub(crate) fn since(&self, before: &Lateness) -> impl Iterator<Item = (Duration, usize)> {
         let counts = self.counts.iter().zip(&before.counts).enumerate();
         counts.filter_map(|(bucket, (now, before))| {
-            // Less than before if the timer has ended and its memory was reused.
+            // The count is lower than before if the timer has ended and its memory was reused.
             let count = usize::try_from(now.saturating_sub(*before)).unwrap_or(usize::MAX);
             (count > 0).then(|| (Duration::from_nanos(last_of(bucket).min(self.max).0), count))
         })
     }
 
-    /// Returns how many timers fired.
+    /// Returns the number of timers that fired.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -80,13 +84,16 @@ impl Lateness {
         self.counts.iter().sum()
     }
 
-    /// Returns how late the given share of the timers was at most: with 0.99, one in a hundred was later.
+    /// Returns the maximum lateness of the given share of timers. With 0.99, one timer in a hundred was later.
     ///
-    /// The result is rounded up, by a sixteenth at most, and is never above [`max`](Lateness::max). If it is more than
-    /// 18 minutes, it is `max`. It is zero if no timer has fired.
+    /// The result is rounded up, by at most a sixteenth, and is never above [`max`](Lateness::max). If it exceeds 18
+    /// minutes, it is `max`. It is zero if no timer has fired.
     ///
     /// # Panics
-    /// If `share` is not from 0 to 1.
+    ///
+    /// Panics if `share` is not in the range 0 to 1.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -95,6 +102,7 @@ impl Lateness {
     /// assert_eq!(lateness.quantile(0.99), hairspring::Duration::ZERO, "nothing has fired");
     /// # }
     /// ```
+    #[doc(alias = "percentile")]
     #[must_use]
     #[track_caller]
     pub fn quantile(&self, share: f64) -> Duration {
@@ -110,7 +118,9 @@ impl Lateness {
         Duration::from_nanos(late.0)
     }
 
-    /// Returns how late the latest timer was, to the nanosecond.
+    /// Returns the lateness of the latest timer, to the nanosecond; zero if no timer has fired.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -125,18 +135,16 @@ impl Lateness {
     }
 }
 
-/// The bucket that a value falls in.
 #[inline]
 fn bucket(late: Ticks) -> usize {
     let late = late.0.min((1 << WIDEST) - 1);
-    // Leaves `FINE` + 1 bits of the value, or all if it has fewer.
+    // Leaves the `FINE` + 1 highest bits of the value.
     let shift = (u64::BITS - 1 - FINE).saturating_sub(late.leading_zeros());
     #[allow(clippy::cast_possible_truncation)] // It is less than `BUCKETS`.
     let bucket = ((u64::from(shift) << FINE) + (late >> shift)) as usize;
     bucket
 }
 
-/// The largest value of a bucket.
 fn last_of(bucket: usize) -> Ticks {
     let bucket = bucket as u64;
     if bucket == BUCKETS as u64 - 1 {
@@ -158,8 +166,7 @@ impl std::fmt::Debug for Lateness {
     }
 }
 
-/// What a timer has done and holds. See [`Metrics`](crate::timer::Metrics). An entry that neither fired nor is pending
-/// was cancelled.
+/// A timer's counts; see [`Metrics`](crate::timer::Metrics). An entry that neither fired nor is pending was cancelled.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) registered: u64,
@@ -167,9 +174,8 @@ pub(crate) struct Snapshot {
     pub(crate) refused: u64,
     pub(crate) capacity: Option<usize>,
     pub(crate) cascaded: u64,
-    /// Of those that fired.
     pub(crate) lateness: Lateness,
-    /// For each level, a bit for each slot that has entries.
+    /// One bit per slot that has entries, for each level.
     pub(crate) occupancy: [u64; LEVELS],
 }
 

@@ -1,4 +1,4 @@
-//! [`Deadline`]: a budget of time as a value, which calls hand on to the calls that they make.
+//! [`Deadline`], a time budget to pass from call to call.
 //!
 //! ```
 //! use hairspring::{Deadline, DeadlineExceeded, Duration};
@@ -32,23 +32,25 @@ use crate::future::{Sleep, Timeout};
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
 
-/// The instant by which something has to be done, or never. A value to be passed on explicitly: to each call that
-/// shares the budget, and to each task that is spawned for it.
+/// The instant by which something has to be done, or never: a time budget that several calls share.
 ///
-/// A deadline knows its [name](Deadline::named) and the line that set it. So the error of [`limit`](Deadline::limit)
-/// says which deadline has passed, however many there are. Equality, order and hash go by the instant only;
+/// Pass it explicitly, also to tasks that are spawned for the work, which a task-local would not reach. A call can give
+/// its own steps less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it pauses.
+/// To pass a deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
+///
+/// A deadline knows its [name](Deadline::named) and the line that set it, so the error of [`limit`](Deadline::limit)
+/// says which of several deadlines has passed. Equality, order and hash use the instant only;
 /// [`NEVER`](Deadline::NEVER) is the greatest.
 ///
-/// Add a [`Duration`] to put it off: the sum keeps the name and the line. More than 500 years are added as 500 years,
-/// and `NEVER` stays `NEVER`.
+/// `deadline + duration` is a later deadline with the same name and line. It saturates, and `NEVER` stays `NEVER`.
 ///
-/// A deadline converts into an [`Instant`], for functions that take one. `NEVER` becomes the last instant, which no clock
-/// reaches: what waits until then sets no alarm and moves no paused clock, although it counts as
-/// [pending](crate::timer::Metrics::pending), because a reset may bring it nearer.
+/// A deadline converts into an [`Instant`]. `NEVER` becomes the last instant, which no clock reaches: a timer that
+/// waits for it sets no alarm and moves no paused clock, but counts as [pending](crate::timer::Metrics::pending).
 ///
-/// `Display` shows its name, if it has one, and the time that remains, rounded down to milliseconds:
-/// `` `request`, in 4.999s ``, `in 4.999s`, `now`, `250ms ago` or `never`. The text may be sent to a client. `Debug`
-/// also shows the line.
+/// `Display` shows the name and the remaining time, rounded down to milliseconds, such as `` `request`, in 4.999s ``,
+/// `now`, `250ms ago` or `never`. It is safe to send to a client; only `Debug` shows the line.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Deadline, Duration, timeout_at};
@@ -66,6 +68,7 @@ use crate::wheel::Tick;
 /// # }
 /// ```
 #[derive(Clone, Copy)]
+#[doc(alias = "context deadline")]
 pub struct Deadline {
     /// `None` for never.
     at: Option<Instant>,
@@ -76,6 +79,8 @@ pub struct Deadline {
 impl Deadline {
     /// The deadline that never passes.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::{Deadline, Duration};
     /// assert!(!Deadline::NEVER.has_passed());
@@ -83,8 +88,9 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now. A duration of more than 500 years is treated as 500 years. With a zero
-    /// duration, the deadline has already passed.
+    /// Returns the deadline `duration` from now. It saturates at 500 years. A zero duration has already passed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -98,7 +104,9 @@ impl Deadline {
         Deadline::at(Instant::now() + duration.min(FAR))
     }
 
-    /// Returns the deadline at `instant`, which may have passed.
+    /// Returns the deadline at `instant`, which may be in the past.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Instant};
@@ -111,7 +119,9 @@ impl Deadline {
         Deadline { at: Some(instant), name: None, set_at: Location::caller() }
     }
 
-    /// Gives the deadline a name, which errors show.
+    /// Names the deadline, for errors.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -123,7 +133,9 @@ impl Deadline {
         Deadline { name: Some(name), ..self }
     }
 
-    /// Returns the name.
+    /// Returns the name, if it has one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert_eq!(hairspring::Deadline::NEVER.name(), None);
@@ -134,7 +146,9 @@ impl Deadline {
     }
 
     /// Returns the line that called [`after`](Deadline::after), [`at`](Deadline::at) or
-    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER), it is a line of this crate.
+    /// [`from_grpc_timeout`](Deadline::from_grpc_timeout). For [`NEVER`](Deadline::NEVER) it is a line of this crate.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -145,7 +159,9 @@ impl Deadline {
         self.set_at
     }
 
-    /// Returns the earlier of the two, with its name and its line. Returns this one if they are at the same instant.
+    /// Returns the earlier deadline, with its name and line, or this one if they are equal.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -159,8 +175,9 @@ impl Deadline {
         if other < self { other } else { self }
     }
 
-    /// Returns how long it is until the deadline: zero if it has passed, [`Duration::MAX`] for
-    /// [`NEVER`](Deadline::NEVER).
+    /// Returns the time until the deadline: zero if it has passed, [`Duration::MAX`] for [`NEVER`](Deadline::NEVER).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -175,6 +192,8 @@ impl Deadline {
 
     /// Returns whether the deadline has passed.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::{Deadline, Instant};
     /// assert!(Deadline::at(Instant::now()).has_passed());
@@ -186,6 +205,8 @@ impl Deadline {
 
     /// Returns the instant, or `None` for [`NEVER`](Deadline::NEVER).
     ///
+    /// # Examples
+    ///
     /// ```
     /// assert_eq!(hairspring::Deadline::NEVER.instant(), None);
     /// ```
@@ -194,10 +215,10 @@ impl Deadline {
         self.at
     }
 
-    /// Awaits `future`, but at most until this deadline: [`timeout_at`](crate::timeout_at) with an error that names the
-    /// deadline. [`NEVER`](Deadline::NEVER) registers no timer.
+    /// Awaits `future` until this deadline at most, like [`timeout_at`](crate::timeout_at), with an error that names
+    /// the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
     ///
-    /// If the future is ready, it wins, even after the deadline. So if one `limit` is inside another and both deadlines
+    /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
     ///
     /// # Errors
@@ -208,6 +229,8 @@ impl Deadline {
     ///
     /// # Panics
     /// Polling panics in the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -220,6 +243,7 @@ impl Deadline {
     /// # }
     /// ```
     #[track_caller]
+    #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Limited<F::IntoFuture> {
         let sleep = Sleep::new(self.instant().map_or(Tick::MAX, clock::tick_of));
         Limited { timeout: Timeout::new(future.into_future(), sleep), deadline: self }
@@ -305,6 +329,8 @@ impl fmt::Debug for Deadline {
 
 /// The future that [`Deadline::limit`] returns.
 ///
+/// # Examples
+///
 /// ```
 /// use hairspring::{Deadline, DeadlineExceeded, deadline::Limited};
 /// use std::future::{Ready, ready};
@@ -326,7 +352,7 @@ pub struct Limited<F> {
 }
 
 impl<F> Limited<F> {
-    /// Limits `future` to the end of `sleep`, which the given line has set.
+    /// Limits `future` to the end of `sleep`, set at the given line.
     #[cfg(feature = "tower")]
     pub(crate) fn over(future: F, sleep: Sleep, set_at: &'static Location<'static>) -> Limited<F> {
         let deadline = Deadline { at: Some(sleep.deadline()), name: None, set_at };
@@ -349,15 +375,14 @@ impl<F: Future> Future for Limited<F> {
 
 /// The error of [`Deadline::limit`]: this deadline has passed, and no other.
 ///
-/// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) that keeps it
-/// as the inner error.
+/// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) with this as
+/// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
+/// it.
 ///
-/// Its text names the deadline and may be sent to a client. The line that set the deadline is for your log only: it is
-/// in `Debug` and in [`Deadline::set_at`].
+/// To recognise your own deadline, compare it with [`deadline`](DeadlineExceeded::deadline). To tell deadlines at the
+/// same instant apart, compare their [names](DeadlineExceeded::name).
 ///
-/// To tell your deadline from those that other code has set, compare [`deadline`](DeadlineExceeded::deadline) with it.
-/// Two at the same instant are equal, and have passed together; to tell these apart, give yours a
-/// [name](Deadline::named), and compare [`name`](DeadlineExceeded::name).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Deadline, Duration};
@@ -377,7 +402,9 @@ pub struct DeadlineExceeded {
 }
 
 impl DeadlineExceeded {
-    /// Creates the error, for code that finds by itself that a deadline has passed, and for tests.
+    /// Creates the error, for tests and for code that checks deadlines itself.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration};
@@ -393,7 +420,9 @@ impl DeadlineExceeded {
         DeadlineExceeded { deadline }
     }
 
-    /// Returns the deadline that has passed, with its name and the line that set it.
+    /// Returns the deadline that has passed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration};
@@ -407,7 +436,9 @@ impl DeadlineExceeded {
         self.deadline
     }
 
-    /// Returns the name of the deadline, if it was given one.
+    /// Returns the name of the deadline, if it has one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration};
@@ -443,8 +474,7 @@ impl From<DeadlineExceeded> for io::Error {
     }
 }
 
-/// The units of gRPC's header `grpc-timeout`, from the finest, with their lengths. It says how much time remains, as the
-/// clocks of two machines do not agree on instants.
+/// The units of gRPC's header `grpc-timeout`, which says how much time remains, from the shortest.
 const UNITS: [(char, Duration); 6] = [
     ('n', Duration::from_nanos(1)),
     ('u', Duration::from_micros(1)),
@@ -454,16 +484,18 @@ const UNITS: [(char, Duration); 6] = [
     ('H', Duration::from_secs(3_600)),
 ];
 
-/// The most digits that the header has, and the largest number of so many.
+/// The largest number of digits in the header, and the largest number with that many digits.
 const DIGITS: usize = 8;
 const MOST: u128 = 99_999_999;
 
 impl Deadline {
-    /// Returns the time that remains as the text of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
+    /// Returns the remaining time as the value of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
     ///
-    /// It is rounded down, in the finest unit that is long enough, so the peer does not wait longer than this side. The
-    /// format has no zero: the text of a deadline that has passed is `1n`, a nanosecond. The format has no "never"
-    /// either: the text for [`NEVER`](Deadline::NEVER) is the longest, `99999999H`. Omit the header instead.
+    /// The value is rounded down, in the shortest unit that can express it, so the peer does not wait longer than this
+    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. Nor has it a "never":
+    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. Better omit the header then.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
@@ -482,19 +514,20 @@ impl Deadline {
 
     /// Returns the deadline that a header `grpc-timeout` sets, counted from now.
     ///
-    /// The text is 1 to 8 digits and one of the units `H`, `M`, `S`, `m`, `u` and `n`: hours, minutes, seconds,
-    /// milliseconds, microseconds and nanoseconds. Zero, which the format does not have, is accepted, and has passed.
-    /// More than 500 years are treated as 500 years.
+    /// The text is 1 to 8 digits and a unit: `H`, `M`, `S`, `m`, `u` or `n` for hours, minutes, seconds, milliseconds,
+    /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed.
     ///
     /// # Errors
-    /// If the text is anything else.
+    /// If the text has another form.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, Duration};
     /// let deadline = Deadline::from_grpc_timeout("5S").unwrap().named("grpc-timeout");
     /// assert!(deadline.remaining() <= Duration::from_secs(5));
     /// let error = Deadline::from_grpc_timeout("5s").unwrap_err();
-    /// assert!(error.to_string().starts_with("\"5s\" is no grpc-timeout"));
+    /// assert!(error.to_string().starts_with("\"5s\" is not a grpc-timeout"));
     /// ```
     #[track_caller]
     pub fn from_grpc_timeout(text: &str) -> Result<Deadline, GrpcTimeoutError> {
@@ -505,19 +538,21 @@ impl Deadline {
 
 fn length_of(text: &str) -> Option<Duration> {
     let (digits, unit) = UNITS.iter().find_map(|(unit, length)| Some((text.strip_suffix(*unit)?, length)))?;
-    // `parse` takes a sign as well.
+    // `parse` also accepts a sign.
     let is_number = digits.len() <= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse::<u32>().ok())?.map(|count| *unit * count)
 }
 
-/// The error of [`Deadline::from_grpc_timeout`]: the text is not that of a timeout.
+/// The error of [`Deadline::from_grpc_timeout`]: the text is not a `grpc-timeout`.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::Deadline;
 /// let error = Deadline::from_grpc_timeout("soon").unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     r#""soon" is no grpc-timeout; allowed: 1 to 8 digits, then one of H, M, S, m, u, n"#
+///     r#""soon" is not a grpc-timeout: expected 1 to 8 digits and one of H, M, S, m, u, n"#
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -527,7 +562,7 @@ pub struct GrpcTimeoutError {
 
 impl fmt::Display for GrpcTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no grpc-timeout; allowed: 1 to {DIGITS} digits, then one of H, M, S, m, u, n", self.text)
+        write!(f, "{:?} is not a grpc-timeout: expected 1 to {DIGITS} digits and one of H, M, S, m, u, n", self.text)
     }
 }
 

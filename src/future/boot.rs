@@ -1,8 +1,12 @@
-//! Timers on the clock that goes on while the machine sleeps.
+//! Timers that include the time that the machine is suspended.
 //!
-//! The rest of this crate, like `tokio::time`, is on the monotonic clock, which stands still while a laptop or a
-//! virtual machine is suspended on Linux and macOS: a timeout of an hour then takes an hour of uptime. A timer of this
-//! module counts the suspension. What fell due in it fires as soon as the machine wakes.
+//! The other timers of this crate, like tokio's, use the monotonic clock. On Linux and macOS it stops while the machine
+//! is suspended, so a sleep of an hour takes an hour of uptime. That suits most programs: after a night of suspension,
+//! no request has timed out and no interval has to catch up.
+//!
+//! Use the timers of this module for what the rest of the world counts as well: a token that expires, a lease that
+//! another machine holds, a job to run when the lid is opened. All timers that fell due during a suspension fire
+//! together when the machine wakes, so spread out work that uses the network.
 //!
 //! ```
 //! use hairspring::{Duration, boot};
@@ -15,34 +19,33 @@
 //! # }
 //! ```
 //!
-//! # What is exact
+//! # Precision
 //!
 //! | system | clock | after a suspension |
 //! |---|---|---|
-//! | Linux | `CLOCK_BOOTTIME` | fires at once: the kernel wakes a thread of this crate, which wakes the tasks |
-//! | Android | `CLOCK_BOOTTIME` | fires within a second of the machine's uptime |
-//! | macOS, iOS | the one that goes on, `CLOCK_MONOTONIC` there | the same |
-//! | others | that of [`std::time::Instant`] | whatever that does: on Windows it goes on as well |
+//! | Linux | `CLOCK_BOOTTIME` | timers fire immediately: the kernel wakes a thread of this crate, which wakes the tasks |
+//! | Android | `CLOCK_BOOTTIME` | timers fire within a second of uptime |
+//! | macOS, iOS | `CLOCK_MONOTONIC`, which includes suspensions there | timers fire within a second of uptime |
+//! | others | that of [`std::time::Instant`], which on Windows includes suspensions | timers fire within a second of uptime, if the clock includes suspensions |
 //!
-//! If the system does not report a suspension, one thread looks at the clocks once a second while something waits on
-//! them, and no task is woken unless a clock has jumped. If the host of a virtual machine stops it without telling it,
-//! none of its clocks goes on.
+//! If the system does not report a suspension, a thread checks the clocks once a second while a timer waits on them,
+//! and wakes tasks only if a clock has jumped. If a host pauses a virtual machine without telling it, none of its
+//! clocks notices.
 //!
-//! A [`Timeout`] and an [`Interval`] of this module have all methods of the ordinary ones: they are the same types,
-//! over another sleep. A timer here costs more than an ordinary one: it also keeps a place in one list of the process,
-//! behind a lock. It needs nothing from the runtime. Without a suspension it is as precise as an ordinary timer.
+//! Without a suspension these timers are as precise as ordinary ones. They need nothing from the runtime. They cost
+//! more, because each is also kept in a list of the process, behind a lock.
 //!
 //! # In tests
-//! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::suspend`
-//! simulates a suspension.
+//! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::suspend` simulates a
+//! suspension.
 //
-// A sleep here waits on an ordinary one, for as long as the clock has to go if it does not jump, and looks at the clock
-// again if it does. The wall clock's is the same type.
+// A sleep here waits on an ordinary sleep for as long as its clock needs without a jump, and checks again after a jump.
+// The wall clock's sleep is the same type.
 //
 // Invariants
 // 1. Never early: ready only if the clock was read at or after the deadline.
-// 2. It begins to wait for jumps before it last reads the clock, so it misses none.
-// 3. When it completes or is dropped, nothing of it stays behind.
+// 2. It starts to wait for jumps before it last reads the clock, so it misses none.
+// 3. When it completes or is dropped, it leaves nothing behind.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -60,19 +63,15 @@ use crate::future::delay::Delay;
 use crate::util::error::Error;
 use crate::wheel::{Tick, Ticks};
 
-/// Two computations of when the deadline comes differ by the time between two readings. Up to this, the sleep stays.
+/// Two computations of the end differ by the time between two readings. Up to this, the ordinary sleep stays.
 const SLACK: Ticks = Ticks(1_000);
 
-/// Waits until `duration` has passed since this call, suspension included.
+/// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// Completes at or after that time, never a nanosecond before. A zero `duration` is ready at the first poll; any
-/// duration is accepted. You can make and poll it anywhere, as [`hairspring::sleep`](crate::sleep()).
+/// Completes at or after that time, never a nanosecond before. A zero `duration` is ready at the first poll. Cancel
+/// safety and panics are those of [`hairspring::sleep`](crate::sleep()).
 ///
-/// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds at once.
-///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -85,14 +84,14 @@ const SLACK: Ticks = Ticks(1_000);
 /// # }
 /// ```
 #[track_caller]
+#[doc(alias = "CLOCK_BOOTTIME")]
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits until `deadline`. If it has passed, the first poll is ready. Otherwise the same as [`sleep`].
+/// Waits until `deadline`. If it has passed, the first poll is ready. See [`sleep`].
 ///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -109,19 +108,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(deadline)
 }
 
-/// Awaits `future`, but for at most `duration` from now, suspension included.
+/// Awaits `future` for at most `duration` from now, including suspensions.
 ///
-/// The future is polled before the clock. So a future that became ready while the machine slept wins.
+/// The future is polled before the clock, so one that became ready during a suspension wins. Errors, cancel safety and
+/// panics are those of [`hairspring::timeout`](crate::timeout()).
 ///
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first. The future is then dropped with the
-/// `Timeout`.
-///
-/// # Cancel safety
-/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -137,13 +129,9 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::over(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
+/// Awaits `future` until `deadline` at most. See [`timeout`].
 ///
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -159,15 +147,17 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::over(future.into_future(), sleep_until(deadline))
 }
 
-/// Creates an interval that ticks at once and then every `period`, suspension included. Equivalent to
+/// Creates an interval that ticks immediately and then every `period`, including suspensions. Equivalent to
 /// [`interval_at`]`(boot::Instant::now(), period)`.
 ///
-/// After a suspension the tick that fell due first comes at once. [`missed`](Interval::missed) says how many others
-/// fell due, and the [`MissedTickBehavior`](crate::MissedTickBehavior) what becomes of them: `Skip` or `Delay`
-/// keep a program from doing the work of a night at once.
+/// After a suspension, the first tick that fell due is returned immediately, and [`missed`](Interval::missed) counts
+/// the others. With `Skip` or `Delay` as its [`MissedTickBehavior`](crate::MissedTickBehavior), a program does not do a
+/// night's work in one go.
 ///
 /// # Panics
 /// If `period` is zero.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -175,7 +165,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let mut interval = boot::interval(Duration::from_millis(2));
-/// let first = interval.tick().await; // at once
+/// let first = interval.tick().await; // immediately
 /// let second = interval.tick().await; // 2 ms later
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
@@ -186,10 +176,9 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Creates an interval that ticks at `start` and then every `period`. Otherwise the same as [`interval`].
+/// Creates an interval that ticks at `start` and then every `period`. See [`interval`].
 ///
-/// # Panics
-/// If `period` is zero.
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -209,6 +198,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// The future that [`timeout`] and [`timeout_at`] return: a [`Timeout`](future::Timeout) on this clock.
 ///
+/// # Examples
+///
 /// ```
 /// use hairspring::{Duration, boot};
 ///
@@ -220,7 +211,9 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 pub type Timeout<T> = future::Timeout<T, Sleep>;
 
-/// The ticks of [`interval`] and [`interval_at`]: an [`Interval`](future::Interval) on this clock.
+/// What [`interval`] and [`interval_at`] return: an [`Interval`](future::Interval) on this clock.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt;
@@ -237,9 +230,11 @@ pub type Interval = future::Interval<Sleep>;
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
 /// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back. It
-/// panics if it has to wait on a timer that is full or has ended; [`Try::from`](crate::Try) makes that an error.
+/// panics if it has to wait and its timer is full or was shut down; [`Try::from`](crate::Try) turns that into an error.
 ///
-/// `T` says which clock it is on: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
+/// `T` is a time on its clock: this one, or the wall clock for [`wall::Sleep`](crate::wall::Sleep).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, boot};
@@ -273,6 +268,8 @@ impl<T: ClockTime> Sleep<T> {
 
     /// Returns the time at which this completes.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::{Duration, boot};
     /// let deadline = boot::Instant::now() + Duration::from_secs(1);
@@ -283,11 +280,13 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline
     }
 
-    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: while it
-    /// waits, whether its clock has come to the deadline, polled since or not. A reset makes it `false`.
+    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: for a
+    /// waiting sleep, whether its clock has reached the deadline. A reset makes it `false`.
     ///
-    /// It does not wait before its first poll, nor after a reset to a deadline that has passed. Then this returns
-    /// `true` only after a poll that is ready.
+    /// A sleep does not wait before its first poll or after a reset to a deadline in the past. Then this returns `true`
+    /// only after a ready poll.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -309,10 +308,11 @@ impl<T: ClockTime> Sleep<T> {
         self.reading() >= self.deadline.reading()
     }
 
-    /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
+    /// Sets a new deadline, in any state: waiting, never polled, or completed. As with
+    /// [`hairspring::Sleep::reset_at`](future::Sleep::reset_at), a waiting task is woken at the new deadline without
+    /// another poll, or immediately if that has passed.
     ///
-    /// The task of a waiting sleep is woken at the new deadline without another poll, or at once if that has passed, as
-    /// with [`hairspring::Sleep::reset_at`](future::Sleep::reset_at).
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, boot};
@@ -328,7 +328,7 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline = deadline;
         self.has_completed = false;
         let read = self.read();
-        // One that has passed takes the ordinary sleep out of its timer, which wakes the task.
+        // A deadline in the past removes the ordinary sleep from its timer, which wakes the task.
         let end = if read.1 >= deadline.reading() { Tick::ZERO } else { due(read, deadline) };
         self.delay.reset_at_tick(end);
     }
@@ -350,10 +350,10 @@ impl<T: ClockTime> Sleep<T> {
             ready!(self.poll_sleep(cx))
         };
         self.waiter.leave();
-        // As a sleep, this has fired although the budget may be spent, unless this is its first poll.
+        // As in a sleep, this has fired even if the budget is spent, unless this is its first poll.
         self.has_completed |= self.delay.is_registered();
         self.delay.reset_idle(self.delay.tick());
-        // As in a sleep, only a poll that is ready takes of the task's budget, with an error, too.
+        // As in a sleep, only a ready poll spends the task's budget, also with an error.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
@@ -368,7 +368,7 @@ impl<T: ClockTime> Sleep<T> {
                 return Poll::Ready(Ok(()));
             }
             let (end, before) = (due(read, self.deadline), self.delay.tick());
-            // It also has to be set anew if it has ended too early, as after a clock was set back.
+            // Also if it ended too early, as it does after a clock was set back.
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
                 self.delay.reset_at_tick(end);
             }
@@ -377,7 +377,7 @@ impl<T: ClockTime> Sleep<T> {
     }
 }
 
-/// When the clock comes to `deadline` if it does not jump.
+/// When the clock reaches `deadline` if it does not jump.
 fn due<T: ClockTime>((tick, reading): (Tick, Reading), deadline: T) -> Tick {
     clock::later(tick, deadline.reading().since(reading))
 }

@@ -1,5 +1,5 @@
-//! [`Delay`]: what a [`Timeout`] and an [`Interval`] wait on, so that there is one of each for all clocks, and whether or
-//! not they return errors. [`Try`]: a sleep that returns errors in cases in which others panic.
+//! [`Delay`]: the sleep inside a [`Timeout`] or an [`Interval`], on any clock, with errors or with panics. [`Try`]: a
+//! sleep that returns errors.
 //!
 //! [`Timeout`]: crate::future::Timeout
 //! [`Interval`]: crate::future::Interval
@@ -19,12 +19,12 @@ use crate::clock::{self, Instant};
 use crate::future::Sleep;
 use crate::util::error::Error;
 
-/// A sleep: [`Sleep`], `boot::Sleep` or a [`Try`] of these. Users cannot name this, so they cannot implement it.
+/// A sleep: [`Sleep`], `boot::Sleep` or a [`Try`] of one of these. Sealed: users cannot name it.
 pub trait Delay: Unpin {
     /// A time on its clock.
     type Time: Copy;
 
-    /// What those that wait on it return in place of a `T`: a `T` if errors panic, and otherwise a result.
+    /// What a future over this returns instead of a `T`: a `T` if errors panic, otherwise a result.
     type Outcome<T>;
 
     fn deadline(&self) -> Self::Time;
@@ -37,7 +37,7 @@ pub trait Delay: Unpin {
 
     fn reset_at(&mut self, deadline: Self::Time);
 
-    /// Polls. Only a poll that is ready spends the task's budget, and none does if the caller has spent it.
+    /// Polls. Only a ready poll spends the task's budget, and none does if `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
 
     fn outcome<T>(&self, result: Result<T, Error>) -> Self::Outcome<T>;
@@ -56,7 +56,7 @@ impl Delay for Sleep {
         clock::instant_of(self.now())
     }
 
-    // Ticks are subtracted sooner than instants.
+    // Subtracting ticks is faster than subtracting instants.
     #[inline]
     fn late(&self) -> Duration {
         clock::duration_of(self.now() - self.tick())
@@ -78,21 +78,22 @@ impl Delay for Sleep {
     }
 }
 
-/// A sleep whose result says whether it could wait: it resolves to `Ok` at the deadline, never before, or to the
-/// [`Error`] of a timer that is full or was shut down. Other futures panic in these cases.
+/// A sleep that returns an [`Error`] if its timer is full or was shut down, where other futures panic.
 ///
-/// If the timer is full, the first poll returns the error. Another poll tries again; there is no queue for room. A
-/// reset keeps the place of a sleep that waits. If the timer is shut down while this waits, it resolves to the error at
-/// once.
+/// It resolves to `Ok` at the deadline, never before. If the timer is full, the first poll returns the error, and
+/// another poll retries; there is no queue for free places. A reset keeps the place of a waiting sleep. If the timer is
+/// shut down while the sleep waits, it resolves to the error immediately.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns one, and [`Try::from`] makes one of any sleep, on the other
-/// clocks too. It dereferences to the sleep, so `deadline`, `is_elapsed` and `reset_at` are those of `S`; one that was
-/// refused has not elapsed. To await a `Try` in a variable `it` and keep it, await `&mut it`. Do not await `&mut *it`:
-/// that is the sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) that waits
-/// on a `Try` returns such errors too.
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `Try`, and [`Try::from`] wraps any sleep, also one of
+/// [`boot`](crate::boot) or [`wall`](crate::wall). A `Try` dereferences to the sleep inside, for `deadline`,
+/// `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`: the latter is the
+/// sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try` returns
+/// these errors, too.
 ///
 /// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds at once.
+/// Dropping the future cancels the timer and frees everything it holds immediately.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, Try, boot};
@@ -114,7 +115,9 @@ pub struct Try<S = Sleep> {
     sleep: S,
 }
 
-/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep): a [`Try`] of a [`Sleep`].
+/// The future of [`Timer::try_sleep`](crate::Timer::try_sleep): a [`Try`] over a [`Sleep`].
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, TrySleep};

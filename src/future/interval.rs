@@ -1,7 +1,7 @@
 //! [`Interval`]: periodic ticks, on any clock.
 //
 // Invariants
-// 1. A tick returns the instant that it was scheduled for.
+// 1. A tick returns the instant for which it was scheduled.
 // 2. No task is woken for a tick that it has not polled for.
 
 use std::future::poll_fn;
@@ -25,14 +25,17 @@ use crate::wheel::Tick;
 /// A tick that is at most this late does not count as missed, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
 
-/// Creates an interval that ticks at once and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
+/// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
 ///
-/// No tick comes early, to the nanosecond. A period of more than 500 years is treated as 500 years. You can call this
-/// anywhere; the first tick looks for a runtime.
+/// No tick is early, to the nanosecond, and ticks do not drift, however late the task is. This can be called anywhere;
+/// the first tick looks for a runtime. For pauses between pieces of work, [`sleep`](crate::sleep()) in a loop is
+/// simpler.
 ///
 /// # Panics
 /// If `period` is zero.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, interval};
@@ -40,21 +43,22 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let mut interval = interval(Duration::from_millis(2));
-/// let first = interval.tick().await; // at once
+/// let first = interval.tick().await; // immediately
 /// let second = interval.tick().await; // 2 ms later
 /// assert_eq!(second - first, Duration::from_millis(2));
 /// # }
 /// ```
 #[track_caller]
 #[must_use]
+#[doc(alias = "setInterval")]
+#[doc(alias = "ticker")]
 pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Creates an interval that ticks at `start` and then every `period`. Otherwise the same as [`interval()`].
+/// Creates an interval that ticks at `start` and then every `period`. See [`interval()`].
 ///
-/// # Panics
-/// If `period` is zero.
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, interval_at};
@@ -72,18 +76,18 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
 }
 
-/// Says what becomes of the ticks that an [`Interval`] has missed.
+/// What an [`Interval`] does about missed ticks. A tick is missed if it is polled more than 5 ms late, because the task
+/// was busy or the machine was suspended.
 ///
-/// A tick is missed if it is polled more than 5 ms after its time, because the task was busy or the machine was asleep.
-///
-/// For example, the period is 10, ticks are due at 10, 20, ..., and the task is busy from 10 to 35. The ticks then come
-/// at
+/// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
 ///
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
 /// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, less up to 5 ms |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -94,7 +98,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// for (behavior, times) in [(Burst, [35, 35, 40]), (Delay, [35, 45, 55]), (Skip, [35, 40, 50])] {
 ///     let mut interval = interval(Duration::from_secs(10));
 ///     interval.set_missed_tick_behavior(behavior);
-///     let start = interval.tick().await; // the first tick comes at once
+///     let start = interval.tick().await; // immediately
 ///     interval.tick().await;
 ///     sleep(Duration::from_secs(25)).await;
 ///     for time in times {
@@ -106,17 +110,18 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Ticks as fast as it is polled until it has caught up.
+    /// Delivers all missed ticks immediately, one per poll. Good for counting: there are as many ticks as periods.
     #[default]
     Burst,
-    /// Schedules the next tick a full period after the late one.
+    /// Schedules the next tick a full period after the late one. Good for work that needs pauses.
     Delay,
-    /// Skips the missed ticks. The next tick is a multiple of the period after the start.
+    /// Skips the missed ticks. The next tick is at a multiple of the period after the start. Good for clocks, and for
+    /// reports on the full minute.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// How long after a tick the next one is scheduled, if the tick was polled so late.
+    /// How long after a tick the next one is scheduled, if the tick was polled that late.
     fn pause(self, late: Duration, period: Duration) -> Duration {
         match self {
             _ if late <= ON_TIME => period,
@@ -130,11 +135,13 @@ impl MissedTickBehavior {
     }
 }
 
-/// Yields the instants of a regular schedule, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
+/// A regular schedule, read with [`tick`](Interval::tick) or as a [`Stream`] that never ends.
 ///
-/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] has it, ticks
-/// are a `Result<Instant, Error>`. In a [`boot::Interval`](crate::boot::Interval) they are a
-/// [`boot::Instant`](crate::boot::Instant). The methods are the same for all.
+/// `S` is the sleep that it waits on. Over a [`TrySleep`](crate::TrySleep), as [`Timer::try_interval`] returns it,
+/// ticks are a `Result<Instant, Error>`. A [`boot::Interval`](crate::boot::Interval) ticks in
+/// [`boot::Instant`](crate::boot::Instant)s. All have the same methods.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt;
@@ -147,6 +154,7 @@ impl MissedTickBehavior {
 /// # }
 /// ```
 #[derive(Debug)]
+#[doc(alias = "Ticker")]
 pub struct Interval<S = Sleep> {
     delay: S,
     period: Duration,
@@ -164,14 +172,16 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         Interval { delay, period, missed: 0, missed_tick_behavior, spans }
     }
 
-    /// Waits for the next tick and returns the instant that it was scheduled for.
+    /// Waits for the next tick and returns the instant for which it was scheduled.
     ///
     /// # Cancel safety
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Panics
-    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless ticks are results as those of
+    /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless ticks are results, as with
     /// [`Timer::try_interval`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,15 +193,14 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// # }
     /// ```
     pub async fn tick(&mut self) -> S::Outcome<S::Time> {
-        // When the tick is due is recorded by the sleep.
+        // The sleep records when the tick is due.
         let spans = self.spans.operation("Interval::tick", Tick::MAX, clock::now);
         poll_fn(|cx| spans.poll("poll_tick", || self.poll_tick(cx))).await
     }
 
-    /// Polls for the next tick. The task of the last poll is woken.
+    /// Polls for the next tick. Only the task of the last poll is woken.
     ///
-    /// # Panics
-    /// In the same cases as [`sleep`](crate::sleep()), unless ticks are results as those of [`Timer::try_interval`].
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -215,10 +224,10 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
     }
 
-    /// Returns how many later ticks were already due when the last tick was returned. Ticks that are at most 5 ms late
-    /// count as on time.
+    /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was at most
+    /// 5 ms late. With `Burst` they are yet to be returned; with `Delay` and `Skip` they are skipped.
     ///
-    /// With `Burst` these are still to come; with `Delay` and `Skip` they are left out.
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -238,7 +247,9 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.missed
     }
 
-    /// Schedules the next tick one period from now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    /// Schedules the next tick one period from now. See [`reset_at`](Interval::reset_at).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -255,7 +266,9 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.reset_after(self.period);
     }
 
-    /// Schedules the next tick for now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    /// Schedules the next tick for now. See [`reset_at`](Interval::reset_at).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -271,7 +284,9 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.reset_after(Duration::ZERO);
     }
 
-    /// Schedules the next tick `after` from now. Otherwise the same as [`reset_at`](Interval::reset_at).
+    /// Schedules the next tick `after` from now. See [`reset_at`](Interval::reset_at).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -287,10 +302,13 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.reset_at(self.delay.now() + after.min(FAR));
     }
 
-    /// Schedules the next tick at `deadline`. Ticks missed before that are forgotten; later ticks follow at the period.
+    /// Schedules the next tick at `deadline`, and later ticks every period after that. Ticks missed before the call are
+    /// forgotten.
     ///
-    /// A waiting task is woken at the new deadline without another poll, or at once if the deadline has passed, as with
-    /// [`Sleep::reset_at`].
+    /// As with [`Sleep::reset_at`], a waiting task is woken at the new deadline without another poll, or immediately if
+    /// that has passed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -306,7 +324,9 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.delay.reset_at(deadline);
     }
 
-    /// Returns what this interval does about missed ticks.
+    /// Returns how this interval treats missed ticks.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, MissedTickBehavior, interval};
@@ -317,7 +337,9 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         self.missed_tick_behavior
     }
 
-    /// Sets what this interval does about missed ticks, from the next tick on.
+    /// Sets how this interval treats missed ticks, starting with the next tick.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, MissedTickBehavior, interval};
@@ -330,6 +352,8 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     }
 
     /// Returns the time between two ticks.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, interval};

@@ -1,11 +1,11 @@
-//! [`LazySleep`]: a sleep whose end is put off often.
+//! [`LazySleep`]: a sleep that is often postponed.
 //
 // Invariants
-// 1. While the sleep is registered, it ends at `end` or earlier. What puts `end` off only writes it; the sleep follows
-//    when it fires. So however often that happens, the timer is called once in each period.
-// 2. Once a test holds a clock of this process, the sleep follows at once: a clock that is paused jumps to nothing that
-//    was put off.
-// 3. An end at `Tick::MAX` never comes, and nothing is registered for it.
+// 1. While the sleep is registered, it ends at `end` or earlier. Postponing only writes `end`; the sleep follows when
+//    it fires. So the timer is called once per period, however often the end moves.
+// 2. Once a test controls a clock of this process, the sleep follows immediately, because a paused clock must not jump
+//    to a time that was postponed.
+// 3. An end at `Tick::MAX` is never reached, and nothing is registered for it.
 //
 // Must not know: what it is for.
 
@@ -35,7 +35,7 @@ impl LazySleep {
         self.end
     }
 
-    /// From now on this ends at `end`. If that is earlier, its task is woken then without another poll.
+    /// Sets the end. If it is earlier than before, the task is woken then without another poll.
     #[inline]
     pub(crate) fn end_at(&mut self, end: Tick) {
         self.end = end;
@@ -44,13 +44,13 @@ impl LazySleep {
         }
     }
 
-    /// From now on this ends `duration` from now.
+    /// Sets the end to `duration` from now.
     #[inline]
     pub(crate) fn end_after(&mut self, duration: Duration) {
         self.end_at(clock::later(self.now(), duration));
     }
 
-    /// From now on this never ends, and nothing stays registered.
+    /// Removes the end and the registration.
     pub(crate) fn stop(&mut self) {
         self.end = Tick::MAX;
         if self.sleep.is_registered() {
@@ -67,7 +67,7 @@ impl LazySleep {
         }
     }
 
-    /// Ready at the end. Takes nothing of the task's budget.
+    /// Ready at the end. Spends none of the task's budget.
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.end == Tick::MAX {
@@ -85,7 +85,7 @@ impl LazySleep {
         }
     }
 
-    /// [`poll`](LazySleep::poll), for what has no result for the timer's errors.
+    /// [`poll`](LazySleep::poll), for types that cannot return the timer's errors.
     #[inline]
     pub(crate) fn poll_or_panic(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.poll(cx)) {
@@ -100,7 +100,7 @@ impl LazySleep {
         self.sleep.now()
     }
 
-    /// Whether a tick has come on that clock. Reads no clock if it is far ahead.
+    /// Whether that clock has reached a tick. Reads no clock if the tick is far ahead.
     #[inline]
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)

@@ -1,5 +1,5 @@
-//! The futures: [`Sleep`], [`Timeout`] and [`Interval`], and with [`Try`] those that return errors; the functions that
-//! make them, and the methods of [`Timer`] that do. Those on other clocks are in [`boot`] and [`wall`].
+//! [`Sleep`], [`Timeout`] and [`Interval`], their fallible forms over [`Try`], and the functions and the methods of
+//! [`Timer`] that create them. [`boot`] and [`wall`] have those on other clocks.
 
 pub mod boot;
 mod delay;
@@ -25,13 +25,14 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 
 impl Timer {
-    /// Waits on this timer until `duration` has passed since this call, whatever runtime polls it. Otherwise the same
-    /// as [`hairspring::sleep`](crate::sleep()).
+    /// Waits on this timer until `duration` has passed since this call, whatever runtime polls the future. See
+    /// [`hairspring::sleep`](crate::sleep()).
     ///
     /// # Panics
-    /// When polled before its deadline, if the timer was shut down, or if it is
-    /// [full](crate::timer::Builder::capacity) and the sleep has to wait. [`try_sleep`](Timer::try_sleep) returns an
-    /// error instead.
+    /// Polling panics if the sleep has to wait and the timer is [full](crate::timer::Builder::capacity) or was shut
+    /// down. [`try_sleep`](Timer::try_sleep) returns an error instead.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -45,11 +46,10 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
     }
 
-    /// Waits on this timer until `deadline`, whatever runtime polls it. Otherwise the same as
+    /// Waits on this timer until `deadline`, whatever runtime polls the future. See
     /// [`hairspring::sleep_until`](crate::sleep_until).
     ///
-    /// # Panics
-    /// In the same cases as [`sleep`](Timer::sleep).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -64,12 +64,13 @@ impl Timer {
         Sleep::on(registry::shard_of(self.lease), clock::tick_of(deadline))
     }
 
-    /// Waits as [`sleep`](Timer::sleep) does, and resolves to an error if the timer is full or was shut down. [`Try`]
-    /// says more.
+    /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`Try`].
     ///
     /// # Errors
-    /// The future resolves to an error if it is polled before its deadline and the timer is
-    /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
+    /// Resolves to an error if the sleep has to wait and the timer is [at
+    /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -86,11 +87,9 @@ impl Timer {
         Try::from(self.sleep(duration))
     }
 
-    /// Waits as [`sleep_until`](Timer::sleep_until) does, and resolves to an error if the timer is full or was shut
-    /// down.
+    /// Waits as [`sleep_until`](Timer::sleep_until) does, but returns an error instead of panicking. See [`Try`].
     ///
-    /// # Errors
-    /// In the same cases as [`try_sleep`](Timer::try_sleep).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -105,14 +104,13 @@ impl Timer {
         Try::from(self.sleep_until(deadline))
     }
 
-    /// Awaits `future`, but for at most `duration` from now by this timer, whatever runtime polls it. Otherwise the
-    /// same as [`hairspring::timeout`](crate::timeout()).
-    ///
-    /// # Errors
-    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    /// Awaits `future` for at most `duration` from now, by this timer, whatever runtime polls it. See
+    /// [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Panics
-    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
+    /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -126,14 +124,13 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// Awaits `future`, but at most until `deadline` by this timer, whatever runtime polls it. Otherwise the same as
+    /// Awaits `future` until `deadline` at most, by this timer, whatever runtime polls it. See
     /// [`hairspring::timeout_at`](crate::timeout_at).
     ///
-    /// # Errors
-    /// The future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
     /// # Panics
-    /// Polling the future panics in the same cases as [`sleep`](Timer::sleep).
+    /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -149,19 +146,20 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Awaits `future` as [`timeout`](Timer::timeout) does, and resolves to an error if the timer is full or was shut
-    /// down.
+    /// Awaits `future` as [`timeout`](Timer::timeout) does, but returns an error instead of panicking.
     ///
-    /// The future is polled first, so one that is ready at once is not affected by a full timer. After an error it is
-    /// still there: poll again to try again, or take it out with [`into_inner`](Timeout::into_inner).
+    /// The future is polled first, so a full timer does not affect one that is ready immediately. The future survives
+    /// an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Errors
-    /// The returned future resolves to an outer error if it has to wait and the timer is
-    /// [at capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to
-    /// the inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
+    /// Resolves to an outer error if the future has to wait and the timer is [at
+    /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to the
+    /// inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Cancel safety
-    /// Dropping it drops the future and cancels the timer. It is as cancel safe as the future.
+    /// Dropping it drops the future and cancels the timer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,11 +182,10 @@ impl Timer {
         Timeout::over(future.into_future(), Try::from(self.sleep(duration).of(TimerKind::Timeout)))
     }
 
-    /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, and resolves to an error if the timer is full or was
-    /// shut down. Otherwise the same as [`try_timeout`](Timer::try_timeout).
+    /// Awaits `future` as [`timeout_at`](Timer::timeout_at) does, but returns an error instead of panicking. See
+    /// [`try_timeout`](Timer::try_timeout).
     ///
-    /// # Errors
-    /// In the same cases as [`try_timeout`](Timer::try_timeout).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -205,18 +202,20 @@ impl Timer {
         Timeout::over(future.into_future(), Try::from(self.sleep_until(deadline).of(TimerKind::Timeout)))
     }
 
-    /// Creates an interval on this timer that ticks at once and then every `period`. Otherwise the same as
-    /// [`hairspring::interval`](crate::interval()). The interval keeps the timer alive.
+    /// Creates an interval on this timer that ticks immediately and then every `period`. It keeps the timer alive. See
+    /// [`hairspring::interval`](crate::interval()).
     ///
     /// # Panics
     /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// # use hairspring::{Duration, Timer};
     /// let mut interval = Timer::current().interval(Duration::from_millis(1));
-    /// interval.tick().await; // at once
+    /// interval.tick().await; // immediately
     /// interval.tick().await; // 1 ms later
     /// # }
     /// ```
@@ -226,11 +225,10 @@ impl Timer {
         self.interval_at(self.now(), period)
     }
 
-    /// Creates an interval on this timer that ticks at `start` and then every `period`. Otherwise the same as
-    /// [`hairspring::interval_at`](crate::interval_at). The interval keeps the timer alive.
+    /// Creates an interval on this timer that ticks at `start` and then every `period`. It keeps the timer alive. See
+    /// [`hairspring::interval_at`](crate::interval_at).
     ///
-    /// # Panics
-    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -247,14 +245,14 @@ impl Timer {
         Interval::new(self.sleep_until(start).of(TimerKind::Interval), period, Some(self))
     }
 
-    /// Creates an interval as [`interval`](Timer::interval) does, whose ticks are errors if the timer is full or was
-    /// shut down.
-    ///
-    /// Each tick that has to wait needs a place in the timer. An error takes no tick: the next call tries again for the
-    /// same one.
+    /// Creates an interval as [`interval`](Timer::interval) does, whose ticks return an error if the timer is full or
+    /// was shut down. Each tick that has to wait takes a place in the timer. An error skips no tick: the next call
+    /// retries the same one.
     ///
     /// # Panics
     /// If `period` is zero.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -262,7 +260,7 @@ impl Timer {
     /// # use hairspring::{Duration, Timer};
     /// let timer = Timer::builder().build().unwrap();
     /// let mut interval = timer.try_interval(Duration::from_secs(60));
-    /// assert!(interval.tick().await.is_ok(), "at once");
+    /// assert!(interval.tick().await.is_ok(), "the first tick does not wait");
     /// timer.shutdown();
     /// assert!(interval.tick().await.is_err_and(|error| error.is_shutdown()));
     /// # }
@@ -273,11 +271,10 @@ impl Timer {
         self.try_interval_at(self.now(), period)
     }
 
-    /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks are errors if the timer is full or
-    /// was shut down. Otherwise the same as [`try_interval`](Timer::try_interval).
+    /// Creates an interval as [`interval_at`](Timer::interval_at) does, whose ticks return an error if the timer is
+    /// full or was shut down. See [`try_interval`](Timer::try_interval).
     ///
-    /// # Panics
-    /// If `period` is zero.
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,14 +1,14 @@
 //! [`Sleep`]: a future that completes at a deadline.
 //
 // Invariants
-// 1. Never early: ready only if a clock was read at or after the deadline, here or by whoever turned the wheel.
-// 2. A poll at or after the deadline is ready, whether or not the driver has turned. For a far deadline the poll relies
-//    on the alarm thread instead of a clock, and may be wrong by the thread's lateness at most. With a resolution that
-//    is the rounded deadline, and the first poll goes by the driver alone.
-// 3. A sleep whose timer nobody chose finds one anywhere. Outside a runtime it is the one that it was on before, or else
-//    the process's own, which also serves on a runtime that was shut down.
-// 4. When a sleep completes, is reset or is dropped, nothing of it stays in a shard.
-// 5. Only a poll that is ready spends the task's budget.
+// 1. Never early: a sleep is ready only if a clock was read at or after the deadline, by the poll or by a turn.
+// 2. A poll at or after the deadline is ready, even if the driver is late. For a far deadline the poll trusts the alarm
+//    thread instead of reading a clock, so it may be wrong by that thread's lateness. With a resolution, the rounded
+//    deadline counts, and the first poll goes by the driver alone.
+// 3. A sleep without a chosen timer finds one anywhere. Outside a runtime it is the timer the sleep was on before, or
+//    the process's own, which also serves runtimes that were shut down.
+// 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
+// 5. Only a ready poll spends the task's budget.
 
 use std::fmt;
 use std::future::Future;
@@ -31,24 +31,27 @@ use crate::wheel::Tick;
 
 /// Waits until `duration` has passed since this call.
 ///
-/// Completes at or after that instant, never a nanosecond before. A zero `duration` is ready at the first poll, unless
-/// the timer has a [resolution](crate::timer::Builder::resolution). A duration of more than 500 years is treated as 500
-/// years.
+/// The time counts from the call, not from the first poll. The sleep completes at or after that instant, never a
+/// nanosecond before. A zero `duration` is ready at the first poll, unless the timer has a
+/// [resolution](crate::timer::Builder::resolution). To let other tasks run, use [`tokio::task::yield_now`]. More than
+/// 500 years count as 500 years.
 ///
-/// You can make and poll it anywhere. It waits on the timer of the runtime that polls it, which needs neither
-/// `enable_time` nor `enable_io`. Outside a runtime it waits on the timer that it was on before, or else on the
-/// process's own timer, which threads of this crate turn.
+/// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
+/// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
+/// which runs on threads of this crate.
 ///
 /// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds at once.
+/// Dropping the future cancels the timer and frees everything it holds immediately.
 ///
 /// # Panics
-/// A poll panics if the runtime's timer is [full](crate::timer::Builder::capacity); only a timer with a limit can be.
-/// Making or polling a sleep panics if it starts the first timer of the process and the system refuses a thread.
+/// - Polling panics if the sleep has to wait and the runtime's timer is [full](crate::timer::Builder::capacity).
+/// - Creating or polling a sleep panics if it starts the process's first timer and the system refuses to start a
+///   thread.
+/// - Polling in `spawn_blocking` or `block_in_place` panics if the runtime was shut down and the sleep would wait for
+///   more than another second, because dropping a runtime waits for such threads. tokio's sleeps panic there
+///   immediately.
 ///
-/// A poll in `spawn_blocking` or `block_in_place` panics if the runtime was shut down and the sleep would wait for more
-/// than a second after that thread found out: dropping a runtime waits for such threads. tokio's sleeps panic there at
-/// once.
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep};
@@ -62,15 +65,16 @@ use crate::wheel::Tick;
 /// ```
 #[inline]
 #[track_caller]
+#[doc(alias = "setTimeout")]
+#[doc(alias = "delay_for")]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(clock::after(duration))
 }
 
 /// Waits until `deadline`. If it has passed, the first poll is ready, unless the timer has a
-/// [resolution](crate::timer::Builder::resolution). Otherwise the same as [`sleep`].
+/// [resolution](crate::timer::Builder::resolution). See [`sleep`].
 ///
-/// # Panics
-/// In the same cases as [`sleep`].
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep_until};
@@ -84,14 +88,18 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[inline]
 #[track_caller]
+#[doc(alias = "delay_until")]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(clock::tick_of(deadline))
 }
 
 /// The future that [`sleep`] and [`sleep_until`] return.
 ///
-/// It is `Unpin`, unlike tokio's: you can await `&mut sleep` in a `select!` again and again without pinning. Once it
-/// has completed, every poll is ready until you reset it.
+/// Unlike tokio's it is `Unpin`, so you can keep it in a field, await `&mut sleep` repeatedly, and give it a new
+/// deadline with [`reset_at`](Sleep::reset_at), all without pinning. Once it has completed, every poll is ready until
+/// you reset it.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, sleep};
@@ -110,12 +118,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # }
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
+#[doc(alias = "Delay")]
 pub struct Sleep {
     deadline: Tick,
-    /// The line that made this.
+    /// The line that created this.
     made: &'static Location<'static>,
-    /// Of the timer that this waits on or last waited on, or that the caller chose. Otherwise `None` before the first
-    /// poll.
+    /// The shard of the timer that this waits on, last waited on, or was created on.
     shard: Option<&'static Shard>,
     /// The entry in that shard, while this waits.
     key: Key,
@@ -123,8 +131,8 @@ pub struct Sleep {
     spans: Spans,
 }
 
-/// The rest of what a sleep knows, in one word so that a sleep takes 40 bytes: the epoch of its timer in the lowest bits,
-/// then the [`TimerKind`] of timer that it is a part of, whether the caller chose the timer, and the stage.
+/// The rest of the state in one word, so that a sleep takes 40 bytes: from the lowest bits up, the epoch of its timer,
+/// the [`TimerKind`] that it belongs to, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
 struct Marks(u32);
 
@@ -134,11 +142,11 @@ impl Marks {
     const CHOSEN: u32 = 1 << 29;
     const STAGE: u32 = Marks::WAITING | Marks::DONE;
 
-    /// A stage: not registered.
+    /// Stage: not registered.
     const IDLE: u32 = 0;
-    /// A stage: registered with the timer, with the waker of the last poll.
+    /// Stage: registered with the timer, with the waker of the last poll.
     const WAITING: u32 = 1 << 30;
-    /// A stage: polled and completed.
+    /// Stage: completed by a poll.
     const DONE: u32 = 1 << 31;
 
     fn epoch(self) -> Epoch {
@@ -159,7 +167,7 @@ impl Marks {
         self.0 & mark != 0
     }
 
-    /// The same marks, with `value` in one of the places.
+    /// The same marks, with `value` in the bits of `place`.
     fn with(self, place: u32, value: u32) -> Marks {
         Marks(self.0 & !place | value)
     }
@@ -169,12 +177,13 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        // The first poll finds the timer. If a test holds a clock, the sleep keeps to that clock from here on.
+        // The first poll finds the timer, unless a test controls a clock: then the sleep keeps to that clock from here
+        // on.
         let timer = registry::shard_if_held();
         Sleep::at(timer, deadline)
     }
 
-    /// A sleep on the timer that the caller chose, which does not end for want of a handle before the sleep is dropped.
+    /// A sleep on the timer that the caller chose. It keeps the timer alive.
     #[track_caller]
     pub(crate) fn on(timer: ShardLease, deadline: Tick) -> Sleep {
         timer.join();
@@ -194,7 +203,7 @@ impl Sleep {
         Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
     }
 
-    /// The same sleep, as if it had been made on that line: that of the user's who made what it is a part of.
+    /// The same sleep, attributed to the user's line that created what it belongs to.
     pub(crate) fn made_at(mut self, line: &'static Location<'static>) -> Sleep {
         self.made = line;
         self
@@ -207,7 +216,7 @@ impl Sleep {
         self
     }
 
-    /// The timer that this waits on or last waited on, or that the caller chose.
+    /// The timer that this waits on, last waited on, or was created on.
     #[inline]
     fn timer(&self) -> Option<ShardLease> {
         self.shard.map(|shard| ShardLease::new(shard, self.marks.epoch()))
@@ -218,7 +227,7 @@ impl Sleep {
         self.marks = self.marks.with(Marks::STAGE, stage);
     }
 
-    /// The shard in which this is registered, and its key.
+    /// The shard in which this is registered, and its key there.
     #[inline]
     fn entry(&self) -> Option<(ShardLease, Key)> {
         if !self.is_registered() {
@@ -229,8 +238,10 @@ impl Sleep {
 
     /// Returns the instant at which this completes.
     ///
-    /// This is the requested instant, to the nanosecond, if it is from 50 years before to 500 years after the program's
-    /// first timer. Otherwise it is the nearer of these bounds.
+    /// This is exactly the requested instant if that is from 50 years before to 500 years after the program's first
+    /// timer, and otherwise the nearer of these bounds.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep_until};
@@ -242,7 +253,7 @@ impl Sleep {
         clock::instant_of(self.deadline)
     }
 
-    /// [`deadline`](Sleep::deadline), as a tick.
+    /// [`deadline`](Sleep::deadline) as a tick.
     #[inline]
     pub(crate) fn tick(&self) -> Tick {
         self.deadline
@@ -254,11 +265,13 @@ impl Sleep {
         self.marks.has(Marks::WAITING)
     }
 
-    /// Returns whether this has fired, as in tokio: whether or not it was polled since. A reset makes it `false`.
+    /// Returns whether this has fired, whether or not it was polled since, as in tokio. A reset makes it `false`.
     ///
-    /// A sleep is not registered before its first poll, after a reset once it has completed, or after a reset to a
-    /// deadline that has passed. Then this returns `true` only after a poll that is ready. If the timer was shut down,
-    /// or ended with its runtime, before the sleep fired, this returns whether the deadline has passed.
+    /// While a sleep is not registered, this returns `true` only after a ready poll. A sleep is not registered before
+    /// its first poll, after a reset once it has completed, or after a reset to a deadline in the past. If the timer
+    /// ended before the sleep fired, this returns whether the deadline has passed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -274,15 +287,17 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         let Some((lease, key)) = self.entry() else { return self.marks.has(Marks::DONE) };
-        // An entry that neither fired nor is here is of a timer that has ended.
+        // If the entry neither fired nor is still there, its timer has ended.
         lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
     }
 
-    /// Sets a new deadline, whether the sleep is waiting, was never polled, or has completed.
+    /// Sets a new deadline, in any state: waiting, never polled, or completed.
     ///
-    /// A waiting sleep goes on waiting, on the same timer: its task is woken at the new deadline without another poll,
-    /// or at once if the deadline has passed. This takes a pinned sleep, as in tokio; [`reset_at`](Sleep::reset_at)
+    /// A waiting sleep stays on its timer. Its task is woken at the new deadline without another poll, or immediately
+    /// if the deadline has passed. This method takes a pinned sleep, as tokio's does; [`reset_at`](Sleep::reset_at)
     /// needs no pin.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
@@ -298,28 +313,40 @@ impl Sleep {
         self.get_mut().reset_at(deadline);
     }
 
-    /// Sets a new deadline: [`reset`](Sleep::reset) without the pin. A [`Timeout`](crate::Timeout::reset_at), an
-    /// [`Interval`](crate::Interval::reset_at), a [`boot::Sleep`](crate::boot::Sleep::reset_at) and a
-    /// [`Try`](crate::Try) have a `reset_at` too, each for times on its clock.
+    /// Sets a new deadline, as [`reset`](Sleep::reset) does, without pinning. A [`Timeout`](crate::Timeout::reset_at),
+    /// an [`Interval`](crate::Interval::reset_at), a [`boot::Sleep`](crate::boot::Sleep::reset_at) and a
+    /// [`Try`](crate::Try) also have a `reset_at`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep};
     ///
+    /// const SILENCE: Duration = Duration::from_millis(5);
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut sleep = sleep(Duration::from_secs(3600));
-    /// sleep.reset_at(Instant::now() + Duration::from_millis(1));
-    /// sleep.await;
+    /// # let (sender, mut lines) = tokio::sync::mpsc::channel(8);
+    /// # sender.send("one").await.unwrap();
+    /// let mut silence = sleep(SILENCE);
+    /// loop {
+    ///     tokio::select! {
+    ///         biased; // a line that is there wins, however late this task is
+    ///         Some(_) = lines.recv() => silence.reset_at(Instant::now() + SILENCE),
+    ///         () = &mut silence => break,
+    ///     }
+    /// }
     /// # }
     /// ```
+    #[doc(alias = "postpone")]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_at_tick(clock::tick_of(deadline));
     }
 
-    /// [`reset_at`](Sleep::reset_at), for a tick.
+    /// [`reset_at`](Sleep::reset_at) for a tick.
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            // If the wait has a limit now, the task is woken to poll again, which applies it.
+            // If this thread may no longer wait for long, wake the task: its next poll applies the limit.
             let cut_short = lease.is_driverless() && registry::may_wait().is_some();
             let until = if cut_short { Tick::ZERO } else { deadline };
             if deadline == self.deadline || lease.reset(key, until) {
@@ -330,13 +357,13 @@ impl Sleep {
         self.reset_idle(deadline);
     }
 
-    /// Sets a new deadline. Nothing is registered until the next poll.
+    /// Sets a new deadline without registering it.
     pub(crate) fn reset_idle(&mut self, deadline: Tick) {
         self.leave(Marks::IDLE);
         self.set_deadline(deadline);
     }
 
-    /// Stores a deadline, and records the reset in the spans if it differs.
+    /// Stores a deadline, and records a change in the spans.
     fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
@@ -344,7 +371,7 @@ impl Sleep {
         }
     }
 
-    /// Removes this from its shard, if it is in one. Leaves the stage as it is.
+    /// Removes this from its shard, without changing the stage.
     #[inline]
     fn cancel(&self) {
         if let Some((lease, key)) = self.entry() {
@@ -355,19 +382,18 @@ impl Sleep {
         }
     }
 
-    /// This waits no more.
+    /// Stops waiting.
     #[inline]
     fn leave(&mut self, stage: u32) {
         self.cancel();
         self.set_stage(stage);
     }
 
-    /// Polls, with an error in place of a panic. If `is_spent`, this takes none of the task's budget: the caller does, or
-    /// must not.
+    /// Polls, and returns an error instead of panicking. If `is_spent`, this spends none of the task's budget.
     #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         let elapsed = ready!(self.poll_stage(cx));
-        // Only a poll that is ready takes of the task's budget, so one that waits need not ask for any.
+        // Only a ready poll spends budget, so a poll that waits need not ask for any.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
@@ -379,7 +405,7 @@ impl Sleep {
 
     #[inline]
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        // Moved out meanwhile, so that the poll can borrow the sleep.
+        // Moved out during the poll, which borrows the sleep.
         let spans = mem::take(&mut self.spans);
         let elapsed = spans.poll("poll_elapsed", || match self.marks {
             marks if marks.has(Marks::WAITING) => self.poll_waiting(cx),
@@ -390,7 +416,7 @@ impl Sleep {
         elapsed
     }
 
-    // Not inlined, so that a first poll does not save the registers that this uses.
+    // Not inlined: a first poll should not save the registers that this uses.
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
@@ -402,7 +428,7 @@ impl Sleep {
         }
         match lease.set_waker(key, cx.waker()) {
             EntryState::Waiting => Poll::Pending,
-            // It fired by another clock than this poll's, or just now, or because the wait was cut short: look again.
+            // It fired by another clock than this poll's, or just now, or the wait was cut short: check again.
             EntryState::Fired | EntryState::Gone => {
                 self.leave(Marks::IDLE);
                 self.poll_idle(cx)
@@ -425,7 +451,7 @@ impl Sleep {
         if timer.is_driverless() {
             return self.register_with_own(timer, cx);
         }
-        // With a resolution other tasks go first, so here only a turn can have ended it.
+        // With a resolution other tasks run first, so only a turn can end the sleep here.
         if timer.has_come(self.deadline) && !timer.rounds() {
             return Poll::Ready(Ok(()));
         }
@@ -436,7 +462,7 @@ impl Sleep {
         }
     }
 
-    /// The timer that was found has just ended, with its runtime or by a shutdown: the next poll looks for another.
+    /// The timer ended just now, with its runtime or by a shutdown. The next poll looks for another.
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
@@ -487,27 +513,27 @@ impl Sleep {
         self.timer().map_or_else(clock::now, ShardLease::now)
     }
 
-    /// Whether a tick has come on the timer's clock. Reads no clock if it is far ahead.
+    /// Whether the timer's clock has reached a tick. Reads no clock if the tick is far ahead.
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
     }
 
-    /// Panics with an error for which what this is a part of has no result.
+    /// Panics with an error that the type this belongs to cannot return.
     #[cold]
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
         let (what, instead) = match self.marks.kind() {
-            TimerKind::Sleep => ("sleep", "; `Timer::try_sleep` or `Try::from` returns an error instead"),
-            TimerKind::Timeout => ("timeout", "; `Timer::try_timeout` returns an error instead"),
-            TimerKind::Interval => ("interval", "; `Timer::try_interval` returns an error instead"),
+            TimerKind::Sleep => ("sleep", "; to get an error instead, use `Timer::try_sleep` or `Try::from`"),
+            TimerKind::Timeout => ("timeout", "; to get an error instead, use `Timer::try_timeout`"),
+            TimerKind::Interval => ("interval", "; to get an error instead, use `Timer::try_interval`"),
             TimerKind::DelayQueue => ("queue", ""),
             TimerKind::DeadlineMap => ("map", ""),
         };
-        panic!("{error}; the {what} was made at {}{instead}", self.made)
+        panic!("{error}; the {what} was created at {}{instead}", self.made)
     }
 }
 
-/// For a poll outside a runtime: the timer that the sleep last waited on, or else the process's own.
+/// For a poll outside a runtime: the timer that the sleep was on before, or the process's own.
 #[cold]
 fn last_or_own(last: Option<ShardLease>) -> ShardLease {
     last.unwrap_or_else(registry::own_shard)
@@ -530,7 +556,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         self.cancel();
         if self.marks.has(Marks::CHOSEN) {
-            // The timer may end, if this was the last that kept it.
+            // If this was the last to use the timer, it ends.
             self.timer().expect("it was chosen").leave();
         }
     }
@@ -556,8 +582,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread finds the timer of its runtime, and the runtime ends before the thread has registered. It waited for an
-    /// hour on the process's own timer, and whoever dropped the runtime waited for it.
+    /// The thread once waited for an hour on the process's own timer, and the thread that dropped the runtime with it.
     #[test]
     fn a_runtime_that_ends_between_the_search_and_the_registration_does_not_wait_for_the_deadline() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();

@@ -1,11 +1,10 @@
 //! [`Spans`]: the `tracing` spans and events of a sleep or an interval. Without the feature it does nothing.
 //!
-//! The names and fields are those of tokio's own timers, which tokio-console knows. The target is the crate's name, for
-//! filters and for the console's column.
+//! Names and fields are those of tokio's timers, which tokio-console knows. The target is the crate's name.
 //
 // Invariants
 // 1. If no subscriber wants the spans, nothing is allocated and no clock is read.
-// 2. No event is recorded while a lock is held: a subscriber's code is not ours.
+// 2. No event is recorded under a lock: a subscriber runs foreign code.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::Spans;
@@ -26,7 +25,7 @@ mod on {
     const TARGET: &str = "hairspring";
 
     /// The spans of one sleep or interval, if a subscriber wants them.
-    // Boxed, so that a sleep stays small.
+    // Boxed to keep a sleep small.
     #[derive(Debug, Default)]
     pub(crate) struct Spans(Option<Box<Open>>);
 
@@ -38,12 +37,12 @@ mod on {
         resource: Span,
     }
 
-    // So that a timer is unwind safe with the feature as without. A subscriber looks after itself.
+    // A timer is unwind safe with the feature as without it. Subscribers take care of themselves.
     impl std::panic::UnwindSafe for Spans {}
     impl std::panic::RefUnwindSafe for Spans {}
 
     impl Spans {
-        /// Records that a timer of this type was made, at the caller's line, on the timer of that name.
+        /// Records that a timer of this type was created at the caller's line, on the timer of that name.
         #[track_caller]
         pub(crate) fn new(concrete_type: &'static str, timer: impl FnOnce() -> Option<&'static str>) -> Self {
             let location = Location::caller();
@@ -65,11 +64,11 @@ mod on {
         }
 
         /// The spans of an operation on the same timer, which ends when they are dropped. Records how long the timer
-        /// has to wait from `now` on, unless it is never due.
+        /// has to wait, unless it is never due.
         pub(crate) fn operation(&self, source: &'static str, deadline: Tick, now: impl FnOnce() -> Tick) -> Self {
             let Some(open) = &self.0 else { return Spans::default() };
             let resource = open.resource.clone();
-            // Entered, not only named as the parent: tokio-console looks at what is entered.
+            // Entered as well as named as the parent: tokio-console uses what is entered.
             let operation =
                 resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
             let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");

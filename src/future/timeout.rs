@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future with a deadline, on any clock. [`FutureExt`]: timeouts, and cancellation by a token, as methods.
+//! [`Timeout`]: a future with a deadline, on any clock. [`FutureExt`]: timeouts and cancellation as methods.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -16,19 +16,25 @@ use crate::future::{Sleep, sleep, sleep_until};
 use crate::seam::TimerKind;
 use crate::util::error::Elapsed;
 
-/// Awaits `future`, but for at most `duration` from now.
+/// Awaits `future` for at most `duration` from now.
 ///
-/// The future is polled before the timer. If it is ready at its first poll, `timeout` returns its output whatever the
-/// deadline, and registers no timer. A duration of more than 500 years is treated as 500 years.
+/// The future is polled before the timer. If it is ready, it wins, however late; if it is ready at its first poll, no
+/// timer is registered.
 ///
 /// # Errors
-/// Resolves to [`Elapsed`] if the deadline passes first. The future is then dropped with the `Timeout`.
+/// Resolves to [`Elapsed`] if the deadline passes first. [`Elapsed`] converts into an [`io::Error`](std::io::Error), so
+/// `?` works in functions that return [`io::Result`](std::io::Result).
+///
+/// The future is dropped with the `Timeout`. To keep it, pass a pinned reference to it, as below, or take it out with
+/// [`into_inner`](Timeout::into_inner).
 ///
 /// # Cancel safety
 /// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
 ///
 /// # Panics
 /// Polling panics in the same cases as [`sleep`].
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, timeout};
@@ -39,19 +45,30 @@ use crate::util::error::Elapsed;
 /// assert!(timeout(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
 /// # }
 /// ```
+///
+/// Warn every 8 s until the work is done:
+///
+/// ```
+/// use hairspring::{Duration, sleep, timeout};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut work = std::pin::pin!(sleep(Duration::from_secs(20)));
+/// while timeout(Duration::from_secs(8), work.as_mut()).await.is_err() {
+///     println!("still working");
+/// }
+/// # }
+/// ```
 #[inline]
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future`, but at most until `deadline`. Otherwise the same as [`timeout`].
+/// Awaits `future` until `deadline` at most. Use it to share one limit among several steps; a
+/// [`Deadline`](crate::Deadline) does that too, and names the limit in its error. See [`timeout`].
 ///
-/// # Errors
-/// Resolves to [`Elapsed`] if the deadline passes first.
-///
-/// # Panics
-/// Polling panics in the same cases as [`sleep`].
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, timeout_at};
@@ -70,11 +87,13 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// The future that [`timeout`] and [`timeout_at`] return.
 ///
-/// `S` is the sleep that it waits on. With a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] has it, it
-/// resolves to a further `Result`. In a [`boot::Timeout`](crate::boot::Timeout) and a
-/// [`wall::Timeout`](crate::wall::Timeout), the deadlines are on another clock. The methods are the same for all.
+/// `S` is the sleep that it waits on. Over a [`TrySleep`](crate::TrySleep), as [`Timer::try_timeout`] returns it, the
+/// output is wrapped in another `Result`. A [`boot::Timeout`](crate::boot::Timeout) and a
+/// [`wall::Timeout`](crate::wall::Timeout) have deadlines on other clocks. All have the same methods.
 ///
 /// [`Timer::try_timeout`]: crate::Timer::try_timeout
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, timeout};
@@ -100,7 +119,7 @@ impl<T> Timeout<T> {
         Timeout::over(value, delay.of(TimerKind::Timeout))
     }
 
-    /// Polls the inner future alone.
+    /// Polls the inner future only.
     pub(crate) fn poll_without_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output>
     where
         T: Future,
@@ -117,6 +136,8 @@ impl<T, S: Delay> Timeout<T, S> {
 
     /// Returns a reference to the inner future.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{Duration, timeout};
     /// let limited = timeout(Duration::from_secs(1), std::future::pending::<u8>());
@@ -129,6 +150,8 @@ impl<T, S: Delay> Timeout<T, S> {
 
     /// Returns a mutable reference to the inner future.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{Duration, timeout};
     /// let mut limited = timeout(Duration::from_secs(1), std::future::pending::<u8>());
@@ -139,7 +162,9 @@ impl<T, S: Delay> Timeout<T, S> {
         &mut self.value
     }
 
-    /// Returns the inner future, without the deadline.
+    /// Returns the inner future, which then has no deadline.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -152,7 +177,9 @@ impl<T, S: Delay> Timeout<T, S> {
         self.value
     }
 
-    /// Returns the time at which this times out.
+    /// Returns the deadline.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, timeout_at};
@@ -164,8 +191,10 @@ impl<T, S: Delay> Timeout<T, S> {
         self.delay.deadline()
     }
 
-    /// Sets a new deadline. A waiting task is woken at the new deadline, or at once if the deadline has passed, as with
-    /// [`Sleep::reset_at`].
+    /// Sets a new deadline. As with [`Sleep::reset_at`], a waiting task is woken at the new deadline, or immediately if
+    /// that has passed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -190,15 +219,17 @@ impl<T: Future, S: Delay> Future for Timeout<T, S> {
         if let Poll::Ready(output) = this.value.poll(cx) {
             return Poll::Ready(this.delay.outcome(Ok(Ok(output))));
         }
-        // If the future has spent the whole budget, the deadline would otherwise never be checked.
+        // Otherwise a future that spends the whole budget would never time out.
         let is_spent = had_budget && !coop::has_budget_remaining();
         let elapsed = ready!(this.delay.poll_delay(cx, is_spent));
         Poll::Ready(this.delay.outcome(elapsed.map(|()| Err(Elapsed::new()))))
     }
 }
 
-/// Adds [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods to every future. With the feature
-/// `tokio-util` also `with_cancellation_token` and `with_cancellation_token_owned`, as tokio-util's trait has them.
+/// Adds [`timeout`](crate::timeout()) and [`timeout_at`](crate::timeout_at) as methods to every future, and with the
+/// feature `tokio-util` also `with_cancellation_token` and `with_cancellation_token_owned`, as tokio-util's trait does.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, FutureExt};
@@ -212,11 +243,7 @@ impl<T: Future, S: Delay> Future for Timeout<T, S> {
 pub trait FutureExt: Future {
     /// Limits this future to `duration` from now. Equivalent to [`hairspring::timeout`](crate::timeout()).
     ///
-    /// # Errors
-    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, FutureExt};
@@ -235,11 +262,7 @@ pub trait FutureExt: Future {
 
     /// Limits this future to the time until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
     ///
-    /// # Errors
-    /// The returned future resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
-    ///
-    /// # Panics
-    /// Polling the returned future panics in the same cases as [`sleep`](crate::sleep()).
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, FutureExt, Instant};
@@ -257,15 +280,15 @@ pub trait FutureExt: Future {
         timeout_at(deadline, self)
     }
 
-    /// Runs this future until `token` is cancelled. Equivalent to the method of tokio-util's `FutureExt`.
-    /// Needs the feature `tokio-util`.
+    /// Runs this future until `token` is cancelled, as the method of tokio-util's `FutureExt` does.
     ///
-    /// The returned future resolves to `None` if the token is cancelled first. A token that is cancelled when this is
-    /// called keeps the future from being polled at all; of a cancellation and an output at the same poll, the output
-    /// counts.
+    /// Resolves to `None` if the token is cancelled first. If the token is already cancelled when this method is
+    /// called, the future is never polled. If both happen in one poll, the output wins.
     ///
     /// # Cancel safety
-    /// Dropping the returned future drops this one. It is as cancel safe as this one.
+    /// Dropping the returned future drops this one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, FutureExt};
@@ -288,8 +311,10 @@ pub trait FutureExt: Future {
         tokio_util::future::FutureExt::with_cancellation_token(self, token)
     }
 
-    /// Runs this future until `token` is cancelled, and owns the token. Otherwise the same as
-    /// [`with_cancellation_token`](FutureExt::with_cancellation_token). Needs the feature `tokio-util`.
+    /// Runs this future until `token` is cancelled, as [`with_cancellation_token`](FutureExt::with_cancellation_token)
+    /// does, and owns the token.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, FutureExt, sleep};

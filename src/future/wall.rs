@@ -1,8 +1,11 @@
-//! Timers on the wall clock, which may be set.
+//! Timers on the wall clock, for times of day: "at 03:00", "each full minute", "until the shop closes".
 //!
-//! Use them for times of day: "at 03:00", "each full minute", "until the shop closes". For how long something may take,
-//! use the timers of the crate's root or of [`boot`](crate::boot): nobody can set their clocks. So there are no
-//! `sleep`, `timeout` and `interval` with a duration here.
+//! The wall clock can be set. To limit how long something takes, use the timers of the crate root or of
+//! [`boot`](crate::boot), whose clocks nobody can set. This module therefore has no function that takes a duration to
+//! wait.
+//!
+//! It keeps no record: a time that passed while the program was not running is gone. For schedules that users write,
+//! such as `0 3 * * MON-FRI`, and for runs that must survive a restart, use a crate for cron jobs.
 //!
 //! ```
 //! use hairspring::{Duration, wall};
@@ -17,23 +20,56 @@
 //!
 //! # When the clock is set
 //!
-//! Every waiting timer checks the clock again. It is ready if the new time is at or after its deadline, and otherwise
-//! goes on waiting. The same happens after a suspension.
+//! After the clock is set, and after a suspension, every waiting timer checks the clock again. It is ready if its
+//! deadline has passed, and otherwise continues to wait.
 //!
-//! | system | a clock that was set, or a suspension |
+//! | system | how a change is noticed |
 //! |---|---|
-//! | Linux | is noticed at once: the kernel wakes a thread of this crate (`TFD_TIMER_CANCEL_ON_SET`), which wakes the tasks |
-//! | others | is noticed within a second of the machine's uptime: as long as something waits, one thread looks once a second, and no task is woken unless a clock has jumped |
+//! | Linux | immediately: the kernel wakes a thread of this crate (`TFD_TIMER_CANCEL_ON_SET`), which wakes the tasks |
+//! | others | within a second of uptime: a thread checks the clocks once a second while a timer waits on them, and wakes tasks only if a clock has jumped |
 //!
-//! If NTP makes the clock run slightly faster or slower, these timers follow it. On Linux that
-//! moves the monotonic clock too, so they stay exact; elsewhere they look again when they are a millisecond off.
+//! If NTP makes the clock run slightly faster or slower, these timers follow it. On Linux the monotonic clock changes
+//! with it, so they stay exact; elsewhere they check again when they are a millisecond off.
 //!
-//! Leap seconds and time zones are the system's and yours: these are UTC times as [`SystemTime`](std::time::SystemTime)
-//! counts them. The guide has a daily job in a time zone.
+//! Times are UTC, as [`SystemTime`](std::time::SystemTime) counts them. The system handles leap seconds.
+//!
+//! # Time zones
+//!
+//! A time of day in a time zone is not a fixed period of UTC: with daylight saving, two days a year have 23 or 25
+//! hours. Compute each run from the last, with a crate that knows time zones. This job runs at 03:00 in Berlin:
+//!
+//! ```
+//! use hairspring::wall;
+//! use jiff::{Error, Timestamp, Zoned, civil::Date, tz::TimeZone};
+//! use std::time::SystemTime;
+//!
+//! /// The next 03:00 after `time`, in its time zone.
+//! fn next_night(time: &Zoned) -> Result<Zoned, Error> {
+//!     let at_three = |day: Date| day.at(3, 0, 0, 0).to_zoned(time.time_zone().clone());
+//!     let today = at_three(time.date())?;
+//!     if today > *time { Ok(today) } else { at_three(time.date().tomorrow()?) }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Error> {
+//! let zone = TimeZone::get("Europe/Berlin")?;
+//! let now = || -> Result<Zoned, Error> { Ok(Timestamp::try_from(wall::now())?.to_zoned(zone.clone())) };
+//! let mut last = now()?;
+//! for _ in 0..3 {
+//!     let night = next_night(&last)?;
+//!     wall::sleep_until(SystemTime::from(&night)).await;
+//!     // ... the job, and then
+//!     last = now()?.max(night); // if the clock is set back, no night gets a second run
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! If a time of day does not exist when the clocks go forward, such as 02:30 in Berlin, jiff moves it by the length of
+//! the gap, to 03:30. If a time occurs twice, jiff uses the first.
 //!
 //! # In tests
-//! On a paused clock, and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall
-//! clock.
+//! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall clock.
 //
 // Invariants
 // 1. No time gets a second tick, unless the clock was set back by a period or more.
@@ -51,30 +87,28 @@ use crate::future::{self, boot};
 
 /// Returns the time of day: [`SystemTime::now`], unless a test has changed it.
 ///
-/// If a test has paused the clock of the current runtime, or its timer is on a `ManualClock`, the wall clock shows the
-/// true time at first and then moves only with that clock. `test_util::set_wall` and `suspend` shift it on any runtime.
+/// If a test has paused the clock of the current runtime, or its timer is on a `ManualClock`, the wall clock starts
+/// from the true time and then moves only with that clock. `test_util::set_wall` and `suspend` shift it on any runtime.
+///
+/// # Examples
 ///
 /// ```
 /// let before = std::time::SystemTime::now();
 /// assert!(hairspring::wall::now() >= before);
 /// ```
 #[must_use]
+#[doc(alias = "CLOCK_REALTIME")]
 pub fn now() -> SystemTime {
     SystemTime::of(Jumping::Wall.now())
 }
 
 /// Waits until the wall clock shows `deadline`.
 ///
-/// Completes only when a poll finds the clock at or after that time. If it has passed, the first poll is ready. Any time
-/// is accepted: one before 1970 has passed, and one that the system cannot wait for is never reached.
+/// Completes only when a poll finds the clock at or after that time. If it has passed, the first poll is ready. Any
+/// time is accepted; one that the system cannot wait for is never reached. Cancel safety and panics are those of
+/// [`hairspring::sleep`](crate::sleep()).
 ///
-/// You can make and poll it anywhere, as [`hairspring::sleep`](crate::sleep()).
-///
-/// # Cancel safety
-/// Dropping the future cancels the timer and frees everything it holds at once.
-///
-/// # Panics
-/// In the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, wall};
@@ -91,20 +125,12 @@ pub fn sleep_until(deadline: SystemTime) -> Sleep {
     Sleep::new(deadline)
 }
 
-/// Awaits `future`, but at most until the wall clock shows `deadline`.
+/// Awaits `future` until the wall clock shows `deadline` at most.
 ///
-/// The future is polled before the clock. If the clock is set, [`sleep_until`] says what becomes of the limit. To limit
-/// a future to a duration, use [`boot::timeout`](crate::boot::timeout()) or [`timeout`](crate::timeout()).
+/// The future is polled before the clock. Errors, cancel safety and panics are those of [`timeout`](crate::timeout()),
+/// which takes a duration, as does [`boot::timeout`](crate::boot::timeout()).
 ///
-/// # Errors
-/// Resolves to [`Elapsed`](crate::error::Elapsed) if the deadline passes first. The future is then dropped with the
-/// `Timeout`.
-///
-/// # Cancel safety
-/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
-///
-/// # Panics
-/// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, wall};
@@ -123,6 +149,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: SystemTime, future: F) -> Timeout<F::
 
 /// The future that [`timeout_at`] returns: a [`Timeout`](future::Timeout) on this clock.
 ///
+/// # Examples
+///
 /// ```
 /// use hairspring::{Duration, wall};
 ///
@@ -136,6 +164,8 @@ pub type Timeout<T> = future::Timeout<T, Sleep>;
 /// The future that [`sleep_until`] returns.
 ///
 /// It is `Unpin`. Once it has completed, every poll is ready until you reset it, even if the clock is set back.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, wall};
@@ -152,21 +182,23 @@ pub type Timeout<T> = future::Timeout<T, Sleep>;
 /// ```
 pub type Sleep = boot::Sleep<SystemTime>;
 
-/// Creates an interval that ticks each time the wall clock shows a multiple of `period`, counted from 1970 in UTC: each
+/// Creates an interval that ticks when the wall clock shows a multiple of `period`, counted from 1970 in UTC: at each
 /// full minute, hour or day.
 ///
-/// The first tick is at the first such time that has not passed. [`with_phase`](Interval::with_phase) shifts them all.
-/// Periods longer than a day are aligned as well, but not to weeks or months: 1970 began on a Thursday.
+/// The first tick is at the first such time that has not passed. [`with_phase`](Interval::with_phase) shifts all ticks.
+/// Periods longer than a day work as well, but do not align with weeks or months: 1970 began on a Thursday.
 ///
-/// When the clock is set, or the machine wakes up:
+/// When the clock is set, or the machine wakes up, the clock may jump:
 ///
-/// - Forward, past one or more ticks: one comes at once, with the time of the first of them, and
-///   [`missed`](Interval::missed) says how many others there were. They are left out.
-/// - Back by less than a period: no tick comes twice. The next one is the one after the last.
-/// - Back further: the ticks follow the new time, so some times get a second tick.
+/// - Forward past one or more ticks: one tick is returned immediately, with the time of the first of them. The others
+///   are skipped; [`missed`](Interval::missed) counts them.
+/// - Back by less than a period: no tick is repeated.
+/// - Back by more: ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics
 /// If `period` is zero.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, wall};
@@ -181,6 +213,7 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// ```
 #[track_caller]
 #[must_use]
+#[doc(alias = "cron")]
 pub fn interval_aligned(period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
     let alignment = Alignment { period, phase: Duration::ZERO, last: None };
@@ -188,7 +221,10 @@ pub fn interval_aligned(period: Duration) -> Interval {
     Interval { delay: Sleep::new(SystemTime::of(first)), alignment, missed: 0 }
 }
 
-/// Yields the aligned times as they come, through [`tick`](Interval::tick) or as a [`Stream`] that never ends.
+/// The schedule that [`interval_aligned`] returns, read with [`tick`](Interval::tick) or as a [`Stream`] that never
+/// ends.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt;
@@ -211,7 +247,7 @@ pub struct Interval {
 struct Alignment {
     period: Duration,
     phase: Duration,
-    /// The last time that has had its tick, or was missed.
+    /// The last time that has had its tick or was missed.
     last: Option<Reading>,
 }
 
@@ -232,8 +268,10 @@ impl Alignment {
 }
 
 impl Interval {
-    /// Shifts all ticks by `phase`, for example by three hours for a tick at 03:00 UTC each day. Of a phase longer than
-    /// the period, the remainder counts.
+    /// Shifts all ticks by `phase`, for example by three hours for a tick at 03:00 UTC each day. A phase longer than
+    /// the period counts modulo the period.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, wall};
@@ -253,13 +291,12 @@ impl Interval {
         self
     }
 
-    /// Waits for the next tick and returns the time that it was scheduled for.
+    /// Waits for the next tick and returns the time for which it was scheduled.
     ///
     /// # Cancel safety
     /// Dropping the future before it is ready loses no tick.
     ///
-    /// # Panics
-    /// Polling panics in the same cases as [`hairspring::sleep`](crate::sleep()).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -273,10 +310,9 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick. The task of the last poll is woken.
+    /// Polls for the next tick. Only the task of the last poll is woken.
     ///
-    /// # Panics
-    /// In the same cases as [`hairspring::sleep`](crate::sleep()).
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -302,7 +338,9 @@ impl Interval {
         Poll::Ready(tick)
     }
 
-    /// Returns how many later aligned times had also passed when the last tick was returned. They get no ticks.
+    /// Returns how many later aligned times had also passed when the last tick was returned. They get no tick.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -322,6 +360,8 @@ impl Interval {
     }
 
     /// Returns the time between two ticks.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, wall};

@@ -1,8 +1,8 @@
-//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`, as does `hyper::rt::Sleep` for
-//! [`Sleep`](crate::Sleep).
+//! [`HyperTimer`], a timer for hyper's servers and clients. Needs the feature `hyper`.
 //!
-//! hyper has no timer of its own. Its builders take one through `timer`, and hyper-util's connection pool takes one
-//! through `pool_timer`. Without a timer, hyper panics if `header_read_timeout` or HTTP/2 keep-alive is set.
+//! hyper has no timer, and panics if `header_read_timeout` or HTTP/2 keep-alive is set without one. Pass this one to
+//! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client. [`Sleep`](crate::Sleep) implements
+//! `hyper::rt::Sleep`.
 //!
 //! ```
 //! use hairspring::{Duration, hyper::HyperTimer};
@@ -22,15 +22,16 @@ use crate::clock::Instant;
 use crate::future::{Sleep, sleep, sleep_until};
 use crate::timer::Timer;
 
-/// A timer for hyper, in place of hyper-util's `TokioTimer`.
+/// A timer for hyper, like hyper-util's `TokioTimer`.
 ///
-/// Time limits have nanosecond resolution and never end early. Postponing a limit, as hyper does for each ping of an
-/// HTTP/2 connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
+/// No time limit ends early, to the nanosecond. Postponing a limit, as hyper does for each ping of an HTTP/2
+/// connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
 ///
 /// # Panics
-/// A connection panics when polled in the same cases as [`sleep`], and on a [`Timer`] that was shut down before the
-/// limit. hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as it does for
-/// `Duration::MAX`.
+/// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down.
+/// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::Duration;
@@ -42,15 +43,18 @@ use crate::timer::Timer;
 /// server.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
 #[derive(Debug, Clone)]
+#[doc(alias = "TokioTimer")]
 pub struct HyperTimer {
     /// `None` for the timer of the runtime that polls a connection.
     timer: Option<Timer>,
-    /// The line of the user's that made this, which a panic of its sleeps names.
+    /// The user's line that created this, for panics of its sleeps.
     made: &'static Location<'static>,
 }
 
 impl HyperTimer {
-    /// Returns the timer of the runtime that a connection runs on.
+    /// Returns a timer that uses the runtime that a connection runs on.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::hyper::HyperTimer;
@@ -63,7 +67,9 @@ impl HyperTimer {
         HyperTimer { timer: None, made: Location::caller() }
     }
 
-    /// Uses the given timer, for example one with its own settings or with a clock that a test moves.
+    /// Returns a timer that uses the given one, for example one with custom settings or with a clock that a test moves.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::hyper::HyperTimer;

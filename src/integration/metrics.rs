@@ -1,8 +1,8 @@
 //! [`Reporter`]: reports the metrics of timers, maps and queues to the recorder of the crate `metrics`. Needs the
 //! feature `metrics`.
 //!
-//! They keep their own counts and the reporter reads them periodically, so their operations cost the same with and
-//! without a reporter.
+//! Timers, maps and queues keep their own counts, which the reporter reads periodically. Their operations cost the same
+//! with and without it.
 
 use std::fmt;
 use std::future::Future;
@@ -33,55 +33,55 @@ const REMOVED: &str = "hairspring_entries_removed_total";
 const ENTRIES_REFUSED: &str = "hairspring_entries_refused_total";
 const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 
-/// Reports what a timer, a map or a queue has done to the recorder of the crate `metrics`.
+/// Reports the metrics of a timer, a map or a queue to the recorder of the crate `metrics`.
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
-/// That of a timer reports these, each with the label `timer`, which is the name given to the reporter.
-/// [`Metrics`] has the same values under the same names.
+/// A timer's reporter reports these with the label `timer`, the name given to the reporter. [`Metrics`] has the same
+/// values.
 ///
 /// | name | kind | meaning |
 /// |---|---|---|
-/// | `hairspring_registered_total` | counter | timers that were registered |
-/// | `hairspring_fired_total` | counter | timers that were fired at their deadlines |
-/// | `hairspring_cancelled_total` | counter | timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down |
-/// | `hairspring_pending` | gauge | timers that wait now |
-/// | `hairspring_refused_total` | counter | registrations that were refused because the timer was full |
-/// | `hairspring_capacity` | gauge | timers that may wait at a time; not there if there is no limit |
-/// | `hairspring_lateness_seconds` | histogram | how long after its deadline each timer was fired, in seconds |
-/// | `hairspring_turns_total` | counter | turns: looks for due timers, whether there were any or not |
+/// | `hairspring_registered_total` | counter | timers registered |
+/// | `hairspring_fired_total` | counter | timers fired |
+/// | `hairspring_cancelled_total` | counter | timers that ended without firing: dropped, found past their deadline by a poll, or shut down |
+/// | `hairspring_pending` | gauge | timers waiting now |
+/// | `hairspring_refused_total` | counter | registrations refused because the timer was full |
+/// | `hairspring_capacity` | gauge | how many timers may wait at a time; absent if there is no limit |
+/// | `hairspring_lateness_seconds` | histogram | how late each timer fired, in seconds |
+/// | `hairspring_turns_total` | counter | checks for due timers, whether there were any or not |
 /// | `hairspring_cascaded_total` | counter | moves of waiting timers within the wheels |
 ///
-/// That of a map or a queue reports these, each with the label `of`.
+/// The reporter of a map or a queue reports these with the label `of`.
 /// [`deadline_map::Metrics`](crate::deadline_map::Metrics) has the same values.
 ///
 /// | name | kind | meaning |
 /// |---|---|---|
-/// | `hairspring_entries` | gauge | entries now, including those that have expired and were not handed out yet |
-/// | `hairspring_entries_inserted_total` | counter | entries that were inserted |
-/// | `hairspring_entries_expired_total` | counter | entries that came out after their deadlines |
-/// | `hairspring_entries_removed_total` | counter | entries that were taken out in any other way |
-/// | `hairspring_entries_refused_total` | counter | entries that were refused because the map was full |
-/// | `hairspring_entries_capacity` | gauge | entries that the map may have at a time; not there if there is no limit |
+/// | `hairspring_entries` | gauge | entries now, including expired ones that were not yet handed out |
+/// | `hairspring_entries_inserted_total` | counter | entries inserted |
+/// | `hairspring_entries_expired_total` | counter | entries handed out after their deadlines |
+/// | `hairspring_entries_removed_total` | counter | entries removed in any other way |
+/// | `hairspring_entries_refused_total` | counter | entries refused because the map was full |
+/// | `hairspring_entries_capacity` | gauge | how many entries the map may hold; absent if there is no limit |
 ///
-/// Install the recorder first: the first report includes what fired before it, and another recorder does not get that
-/// again. The lateness is rounded up by at most a sixteenth. The reporter passes it on through
-/// `Histogram::record_many`. Recorders without a faster way, such as `metrics-exporter-prometheus`, then take one
-/// sample for each timer fired since the last report.
+/// Install the recorder first: the first report includes what fired before it, and a recorder installed later does not
+/// get that. The lateness is rounded up by at most a sixteenth, and passed on through `Histogram::record_many`, which
+/// recorders such as that of `metrics-exporter-prometheus` turn into one sample per timer.
 ///
-/// The names follow Prometheus's conventions: counters end in `_total` and seconds in `_seconds`. The reporter gives no
-/// unit that an exporter could add to a name, so the names are the same with and without `set_enable_unit_suffix` and
-/// `with_recommended_naming` of `metrics-exporter-prometheus`. Without buckets, that exporter turns a histogram into a
-/// summary, and you cannot add up the summaries of several processes. So give it [buckets](Reporter::LATENESS_BUCKETS):
+/// Names follow Prometheus's conventions. They are the same with and without `set_enable_unit_suffix` and
+/// `with_recommended_naming` of `metrics-exporter-prometheus`. Without buckets, that exporter turns the histogram into
+/// a summary, and summaries of several processes cannot be added up. So give it [buckets](Reporter::LATENESS_BUCKETS):
 ///
 /// ```ignore
 /// PrometheusBuilder::new()
 ///     .set_buckets_for_metric(Matcher::Full(Reporter::LATENESS.into()), Reporter::LATENESS_BUCKETS)?
 ///     .install()?;
+///
+/// # Examples
+///
 /// ```
 ///
-/// A reporter keeps nothing alive: a timer ends with its last handle, and a map or a queue is dropped, even if it has a
-/// reporter.
+/// A reporter keeps neither a timer nor a map nor a queue alive.
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -93,23 +93,25 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// # }
 /// ```
 #[must_use = "a reporter does nothing until it runs or publishes"]
+#[doc(alias = "Prometheus")]
 pub struct Reporter {
     name: String,
-    /// Reports under a name, and returns whether there will be no more to report.
+    /// Reports under a name, and returns whether this was the last report.
     report: Box<dyn FnMut(&str) -> bool + Send + Sync>,
 }
 
-// Keys and values are not reached, only counts.
+// Only counts are reached, not keys and values.
 impl UnwindSafe for Reporter {}
 impl RefUnwindSafe for Reporter {}
 
 impl Timer {
-    /// Returns a reporter that sends this timer's metrics to the recorder of the crate `metrics`, with the label
-    /// `timer` set to `name`. If `name` is empty, the label is the name that the timer was
-    /// [given](crate::timer::Builder::name). Needs the feature `metrics`.
+    /// Returns a reporter of this timer's metrics, with the label `timer` set to `name`, or to the timer's
+    /// [name](crate::timer::Builder::name) if `name` is empty. Needs the feature `metrics`.
     ///
-    /// Give each timer a different name and create one reporter for each. If two reporters share a name, the counters
-    /// show the larger value and the histogram shows both.
+    /// Create one reporter per timer, each with its own name. If two reporters share a name, counters show the larger
+    /// value and the histogram shows both.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -119,12 +121,12 @@ impl Timer {
     /// # }
     /// ```
     pub fn reporter(&self, name: impl Into<String>) -> Reporter {
-        // So that the counts can still be read after the timer has ended.
+        // Keeps the counts readable after the timer has ended.
         let (timer, hold) = (self.lease, self.lease.try_hold());
         let mut before = Box::new(Lateness::new());
         Reporter::new(name.into(), self.name(), move |name| {
             let _held = &hold;
-            // Asked first, so that the last report has everything.
+            // Asked first, so the last report is complete.
             let is_over = !timer.serves();
             let now = Metrics::of(timer);
             publish_timer(name, &now, &before);
@@ -135,12 +137,13 @@ impl Timer {
 }
 
 impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
-    /// Returns a reporter that sends this map's metrics to the recorder of the crate `metrics`, with the label `of` set
-    /// to `name`. If `name` is empty, the label is the name that the map was
-    /// [given](crate::deadline_map::Builder::name). Needs the feature `metrics`.
+    /// Returns a reporter of this map's metrics, with the label `of` set to `name`, or to the map's
+    /// [name](crate::deadline_map::Builder::name) if `name` is empty. Needs the feature `metrics`.
     ///
-    /// The map is gone once all its handles and its stream are dropped. The last report has everything that it counted
-    /// until then, and no entry is left.
+    /// The last report follows when all handles and the stream have been dropped. It has the final counts, and no
+    /// entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -160,11 +163,12 @@ impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Returns a reporter that sends this queue's metrics to the recorder of the crate `metrics`, with the label `of` set
-    /// to `name`. Needs the feature `metrics`.
+    /// Returns a reporter of this queue's metrics, with the label `of` set to `name`. Needs the feature `metrics`.
     ///
-    /// A queue belongs to its task, so the reporter sees what the queue had counted when it was last polled, drained or
-    /// cleared. Once the queue is dropped, the entries that it had left then count as removed.
+    /// A queue belongs to its task, so the reporter sees the counts of when the queue was last polled, drained or
+    /// cleared. When the queue is dropped, the remaining entries count as removed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use futures::StreamExt;
@@ -184,17 +188,19 @@ impl<T> DelayQueue<T> {
 }
 
 impl Reporter {
-    /// The name of the histogram, for an exporter that needs to know its buckets.
+    /// The name of the histogram, to set its buckets in an exporter.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert_eq!(hairspring::timer::Reporter::LATENESS, "hairspring_lateness_seconds");
     /// ```
     pub const LATENESS: &'static str = "hairspring_lateness_seconds";
 
-    /// Upper bounds of buckets for the lateness, in seconds, in ascending order. They are fine from 10 us, the lateness
-    /// of a timer on an idle machine, to 1 s, with one more bound at 10 s. Anything later is beyond the last bound.
+    /// Upper bounds of buckets for the lateness, in seconds, ascending. They are dense from 10 us to 1 s, and the last
+    /// is 10 s. The crate `metrics` cannot propose buckets, so pass them to the exporter: see [`Reporter`].
     ///
-    /// The crate `metrics` has no way to propose buckets, so pass them to the exporter: see [`Reporter`].
+    /// # Examples
     ///
     /// ```
     /// use hairspring::timer::Reporter;
@@ -205,7 +211,7 @@ impl Reporter {
         0.5, 1.0, 10.0,
     ];
 
-    /// If the name is empty, it is the `own` name of what is reported on.
+    /// If `name` is empty, the reporter uses the `own` name.
     fn new(
         mut name: String,
         own: Option<&'static str>,
@@ -229,7 +235,9 @@ impl Reporter {
         })
     }
 
-    /// Reports once, to the currently installed recorder. Locks each shard of a timer or a map for a moment.
+    /// Reports once, to the currently installed recorder. Briefly locks each shard of the timer or the map.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::Timer;
@@ -242,15 +250,17 @@ impl Reporter {
         (self.report)(&self.name);
     }
 
-    /// Reports at once and then once per `every`, until the timer has ended, or the map or the queue is gone. The last
-    /// report is after that. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the timer that
-    /// it reports on.
+    /// Reports immediately and then once per `every`. Completes with a last report after the timer has ended, or the
+    /// map or the queue is gone. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the
+    /// reported one.
     ///
     /// # Panics
-    /// If `every` is zero. Polling the future panics in the same cases as [`sleep`](crate::sleep()).
+    /// If `every` is zero. Polling panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// # Cancel safety
-    /// Dropping the future ends the reports. What was counted since the last report is not reported.
+    /// Dropping the future stops the reports. Counts since the last report are not reported.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -315,32 +325,32 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Describes the metrics of timers. It does so each time, because nothing says when a recorder is installed.
+/// Describes the metrics of timers. Each report does so, because nothing tells when a recorder is installed.
 fn describe_timer() {
     describe_counter!(REGISTERED, Unit::Count, "Timers registered: sleeps, timeouts and ticks that had to wait.");
-    describe_counter!(FIRED, Unit::Count, "Timers fired at their deadlines.");
+    describe_counter!(FIRED, Unit::Count, "Timers fired.");
     describe_counter!(
         CANCELLED,
         Unit::Count,
-        "Timers that ended without being fired: dropped, found past their deadlines by a poll, or shut down."
+        "Timers that ended without firing: dropped, found past their deadline by a poll, or shut down."
     );
     describe_counter!(REFUSED, Unit::Count, "Registrations refused because the timer was full.");
-    describe_counter!(TURNS, Unit::Count, "Turns: looks for due timers.");
+    describe_counter!(TURNS, Unit::Count, "Checks for due timers.");
     describe_counter!(CASCADED, Unit::Count, "Moves of waiting timers within the wheels.");
     describe_gauge!(PENDING, Unit::Count, "Timers waiting now.");
-    describe_gauge!(CAPACITY, Unit::Count, "Timers that may wait at a time.");
+    describe_gauge!(CAPACITY, Unit::Count, "How many timers may wait at a time.");
     // Without a unit: exporters that add it to the name would repeat it.
-    describe_histogram!(Reporter::LATENESS, "How long after its deadline each timer was fired, in seconds.");
+    describe_histogram!(Reporter::LATENESS, "How late each timer fired, in seconds.");
 }
 
 /// Describes the metrics of maps and queues.
 fn describe_entries() {
     describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
-    describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue that came out after their deadlines.");
-    describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue that were taken out in any other way.");
+    describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue handed out after their deadlines.");
+    describe_counter!(REMOVED, Unit::Count, "Entries of a map or a queue removed in any other way.");
     describe_counter!(ENTRIES_REFUSED, Unit::Count, "Entries refused because the map was full.");
     describe_gauge!(ENTRIES, Unit::Count, "Entries of a map or a queue now.");
-    describe_gauge!(ENTRIES_CAPACITY, Unit::Count, "Entries that a map may have at a time.");
+    describe_gauge!(ENTRIES_CAPACITY, Unit::Count, "How many entries a map may hold.");
 }
 
 impl fmt::Debug for Reporter {

@@ -1,8 +1,9 @@
-//! [`Timeout`] and [`TimeoutLayer`], which limit the time of each request of a tower service. Need the feature `tower`.
+//! [`Timeout`] and [`TimeoutLayer`], which limit how long a request to a tower service may take. Need the feature
+//! `tower`.
 //!
-//! They replace `tower::timeout`. If a request takes too long, its error is [`Elapsed`](crate::error::Elapsed), in a
-//! box as tower's is. With [`TimeoutLayer::respond_with`], the service answers with a response of yours instead. With
-//! [`TimeoutLayer::per_request`], each request has a [`Deadline`] of its own.
+//! They replace `tower::timeout`. A request that takes too long fails with [`Elapsed`](crate::error::Elapsed) in a box,
+//! like tower's. With [`TimeoutLayer::respond_with`], the service answers with a response instead. With
+//! [`TimeoutLayer::per_request`], each request has its own [`Deadline`].
 //!
 //! ```
 //! use hairspring::{Duration, tower::TimeoutLayer};
@@ -36,8 +37,10 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A layer that applies a [`Timeout`] to a service, like tower's `TimeoutLayer`.
 ///
-/// `L` is the limit: a [`Duration`] for all requests, or a function that gives each its [`Deadline`]. `A` answers a
-/// request that took too long: `()` with an error, a function with the response that it returns.
+/// `L` is the limit: a [`Duration`] for all requests, or a function that returns the [`Deadline`] of each. `A` is the
+/// answer to a request that takes too long: `()` for an error, or a function that returns the response.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, error::Elapsed, tower::TimeoutLayer};
@@ -56,13 +59,15 @@ pub struct TimeoutLayer<L = Duration, A = ()> {
     limit: L,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
-    /// The line of the user's that made this, which a panic of a timeout with a `Duration` names.
+    /// The user's line that created this, for panics of timeouts with a `Duration`.
     made: &'static Location<'static>,
     answer: A,
 }
 
 impl TimeoutLayer {
     /// Creates a layer that limits each request to `duration`, on the timer of the runtime that polls the response.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, tower::TimeoutLayer};
@@ -76,6 +81,8 @@ impl TimeoutLayer {
     }
 
     /// Creates a layer that limits each request to `duration`, on the given timer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -95,8 +102,10 @@ impl TimeoutLayer {
         TimeoutLayer { timer: Some(timer.clone()), ..TimeoutLayer::new(duration) }
     }
 
-    /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, such as that of a
-    /// header. `None` is no limit. The function is called before the request is passed on.
+    /// Creates a layer that limits each request to the [`Deadline`] that `deadline_of` returns for it, for example from
+    /// a header. `None` means no limit. The function is called before the request is passed on.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Deadline, DeadlineExceeded, Duration, tower::TimeoutLayer};
@@ -126,11 +135,12 @@ impl TimeoutLayer {
 
 impl<L> TimeoutLayer<L> {
     /// Answers a request that takes too long with the response that `answer` returns, as tower-http's `TimeoutLayer`
-    /// does with a status code. The error of the service is then its own type, so an axum program needs no
-    /// `HandleErrorLayer`.
+    /// does with a status code. The service's error type stays its own, so an axum program needs no `HandleErrorLayer`.
     ///
-    /// `answer` is given the deadline that has passed: with [`per_request`](TimeoutLayer::per_request) that of the
-    /// request, with its name, and otherwise one without a name. Each service and each response has a clone of `answer`.
+    /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
+    /// one without a name. Each service and each response has a clone of `answer`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, tower::TimeoutLayer};
@@ -173,12 +183,15 @@ impl<S, L: Clone, A: Clone> Layer<S> for TimeoutLayer<L, A> {
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
-/// The response resolves to [`Elapsed`](crate::error::Elapsed) if the limit passes first, to [`DeadlineExceeded`] if
-/// that is a deadline of the request's own, or to the service's own error, in a `Box<dyn Error + Send + Sync>`, as
-/// tower's does. With [`respond_with`](TimeoutLayer::respond_with) there is only the service's own error, in no box.
+/// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
+/// [`Elapsed`](crate::error::Elapsed) if the limit passes first, [`DeadlineExceeded`] if that was the request's own
+/// deadline, or the service's error. With [`respond_with`](TimeoutLayer::respond_with) there is only the service's
+/// error, without a box.
 ///
 /// # Panics
 /// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, tower::Timeout};
@@ -199,6 +212,8 @@ pub struct Timeout<S, L = Duration, A = ()> {
 impl<S> Timeout<S> {
     /// Limits each request of `inner` to `duration`, on the timer of the runtime that polls the response.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::{Duration, tower::Timeout};
     /// use tower::{ServiceExt, service_fn};
@@ -216,6 +231,8 @@ impl<S> Timeout<S> {
     }
 
     /// Limits each request of `inner` to `duration`, on the given timer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -239,6 +256,8 @@ impl<S> Timeout<S> {
 impl<S, L, A> Timeout<S, L, A> {
     /// Returns a reference to the inner service.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
     /// assert_eq!(*Timeout::new(7, Duration::ZERO).get_ref(), 7);
@@ -249,6 +268,8 @@ impl<S, L, A> Timeout<S, L, A> {
     }
 
     /// Returns a mutable reference to the inner service.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
@@ -262,6 +283,8 @@ impl<S, L, A> Timeout<S, L, A> {
     }
 
     /// Returns the inner service, without the limit.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, tower::Timeout};
@@ -354,6 +377,8 @@ where
 /// # Cancel safety
 /// Dropping it drops the inner response and cancels the timer.
 ///
+/// # Examples
+///
 /// ```
 /// # use hairspring::{Duration, tower::{ResponseFuture, Timeout}};
 /// # use tower::{Service, service_fn};
@@ -364,7 +389,7 @@ where
 #[derive(Debug)]
 #[pin_project]
 pub struct ResponseFuture<L, A = ()> {
-    /// The response, limited.
+    /// The limited response.
     #[pin]
     response: L,
     answer: A,

@@ -1,11 +1,11 @@
-//! [`Limits`]: the limits of a stream and when they end, and the error that names one. It does not know the stream.
+//! [`Limits`]: the limits of a stream, and the error that names one. It does not know the stream.
 //
 // Invariants
 // 1. Never early: a limit has passed only if the clock was read at or after its end.
-// 2. While an operation waits, its direction's sleep ends with the first of its limits, as it was when the operation
-//    was last polled. What moves meanwhile in the other direction is looked at when the sleep has ended.
+// 2. While an operation waits, its direction's sleep ends with the first of its limits, as of its last poll. Only when
+//    the sleep has ended are bytes that moved in the other direction taken into account.
 // 3. While no operation waits in a direction, its sleep never ends.
-// 4. Each direction wakes the task that polled it last: two tasks may share a stream that is split.
+// 4. Each direction wakes the task that polled it last, because two tasks may share a split stream.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::clock::{self, Instant};
 use crate::future::{LazySleep, Sleep};
 use crate::wheel::Tick;
 
-/// The shortest idle limit. Each time the limit passes, a write in progress is looked at.
+/// The lower bound of idle limits: while a write is in progress, the limit restarts whenever it ends.
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
     /// By [`Side`].
     directions: [Direction; 2],
     idle: Option<Duration>,
-    /// When bytes last moved or a write was last seen in progress, if there is an idle limit.
+    /// When bytes last moved, or a write was last seen in progress, if there is an idle limit.
     last_activity: Tick,
     deadline: Option<Instant>,
-    /// The tick of the deadline, `Tick::MAX` if there is none, and how far ahead it was when it was set.
+    /// The tick of the deadline, `Tick::MAX` for none, and how far ahead it was when it was set.
     last: (Tick, Duration),
 }
 
 struct Direction {
     timeout: Option<Duration>,
-    /// When the operation that waits began to do so, or tick 0 if there is no timeout.
+    /// When the waiting operation began to wait, or tick 0 if there is no timeout.
     waits_since: Option<Tick>,
     sleep: LazySleep,
     /// The task that polled last and had to wait.
@@ -91,7 +91,7 @@ impl Limits {
         self.directions.iter_mut().for_each(Direction::wake);
     }
 
-    /// To be called before an operation: at the deadline, all end, however many bytes there are to move.
+    /// Call this before each operation: after the deadline all fail, even if there are bytes to move.
     #[inline]
     pub(super) fn check_deadline(&self) -> io::Result<()> {
         if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
@@ -100,8 +100,8 @@ impl Limits {
         Ok(())
     }
 
-    /// To be called with what the poll of an operation has returned. Returns what the stream returns: the same, or the
-    /// error of a limit that has passed. `has_moved` says whether bytes have moved.
+    /// Call this with the result of polling an operation. Returns that result, or the error of a limit that has passed.
+    /// `has_moved` says whether bytes have moved.
     #[inline]
     pub(super) fn after_poll<T>(
         &mut self,
@@ -127,7 +127,7 @@ impl Limits {
         if has_waited {
             direction.sleep.end_at(Tick::MAX);
         }
-        // A write in progress is activity until it ends, however it does.
+        // A write in progress is activity until it ends in any way.
         if self.idle.is_some() && (has_moved || has_waited && side == Side::Write) {
             self.last_activity = self.now();
         }
@@ -154,11 +154,11 @@ impl Limits {
             match ready!(sleep.poll(cx)) {
                 Ok(()) => {
                     now = sleep.now().max(end);
-                    // A write in progress is no silence.
+                    // A write in progress counts as activity.
                     self.last_activity =
                         self.last_activity.max(self.directions[Side::Write as usize].in_progress_until(now));
                 }
-                // The timer is full, or the runtime was shut down and must not be held up.
+                // The timer is full, or the runtime was shut down and must not wait for this thread.
                 Err(error) => {
                     self.operation_ended(side, false);
                     return Poll::Ready(io::Error::other(error));
@@ -167,11 +167,11 @@ impl Limits {
         }
     }
 
-    /// When the first limit of an operation that waits ends if nothing moves: `Tick::MAX` for never.
+    /// The first limit of a waiting operation to end if nothing moves, and when: `Tick::MAX` for never.
     fn first_end(&self, side: Side) -> (Tick, Limit) {
         let own = self.directions[side as usize].end_of_timeout().unwrap_or(Tick::MAX);
         let limit = if side == Side::Read { Limit::Read } else { Limit::Write };
-        // A write that waits is not idle.
+        // A waiting write is not idle.
         let idle = self.idle.filter(|_| side == Side::Read);
         let idle = idle.map_or(Tick::MAX, |idle| clock::later(self.last_activity, idle));
         let ends = [(self.last.0, Limit::Deadline), (own, limit), (idle, Limit::Idle)];
@@ -206,13 +206,13 @@ impl Direction {
         Direction { timeout: None, waits_since: None, sleep: LazySleep::new(sleep), waker: None }
     }
 
-    /// When the timeout of the operation that waits ends.
+    /// When the timeout of the waiting operation ends.
     fn end_of_timeout(&self) -> Option<Tick> {
         Some(clock::later(self.waits_since?, self.timeout?))
     }
 
-    /// Until when an operation has been in progress here. One that outlasts its timeout is not: whoever polled it has
-    /// dropped it, or else ends it soon.
+    /// Until when an operation has been in progress here. One that outlasts its timeout no longer counts: it was
+    /// dropped, or is about to fail.
     fn in_progress_until(&self, now: Tick) -> Tick {
         match self.waits_since {
             None => Tick::ZERO,
@@ -220,7 +220,7 @@ impl Direction {
         }
     }
 
-    /// Wakes the task that may wait here, so that it polls under a changed limit.
+    /// Wakes a waiting task to poll under a changed limit.
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -229,6 +229,8 @@ impl Direction {
 }
 
 /// A limit of a [`TimeoutStream`](crate::io::TimeoutStream).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::io::Limit;
@@ -250,7 +252,9 @@ pub enum Limit {
 }
 
 /// The error inside an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut): a limit of a
-/// [`TimeoutStream`](crate::io::TimeoutStream) has passed. A system's own `TimedOut` does not contain it.
+/// [`TimeoutStream`](crate::io::TimeoutStream) has passed. A `TimedOut` of the operating system does not contain it.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, io::{Limit, LimitExceeded, TimeoutStream}};
@@ -275,6 +279,8 @@ pub struct LimitExceeded {
 impl LimitExceeded {
     /// Creates the error, for tests of code that handles it.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::{Duration, io::{Limit, LimitExceeded}};
     /// let error: std::io::Error = LimitExceeded::new(Limit::Write, Duration::from_secs(30)).into();
@@ -285,7 +291,9 @@ impl LimitExceeded {
         LimitExceeded { limit, length }
     }
 
-    /// Returns which limit has passed. If several have, it is the deadline, or else the first.
+    /// Returns which limit has passed. If several have, this is the deadline, or else the one that passed first.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};
@@ -296,7 +304,9 @@ impl LimitExceeded {
         self.limit
     }
 
-    /// Returns how long the limit was. For [`Limit::Deadline`], this is the time from the call that set the deadline.
+    /// Returns how long the limit was. For [`Limit::Deadline`], that is the time since the call that set it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::{Limit, LimitExceeded}};

@@ -1,5 +1,7 @@
-//! [`TimeoutStream`]: a connection with limits. Its errors say which [`Limit`] has passed, in a [`LimitExceeded`]. Needs
-//! no feature of this crate; `AsyncReadExt` and `AsyncWriteExt` need tokio's `io-util`.
+//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`], which says which [`Limit`]
+//! has passed.
+//!
+//! This module needs no feature of this crate. `AsyncReadExt` and `AsyncWriteExt` need tokio's feature `io-util`.
 //!
 //! ```
 //! use hairspring::{Duration, io::TimeoutStream};
@@ -34,43 +36,43 @@ use limits::{Limits, Side};
 
 pub use limits::{Limit, LimitExceeded};
 
-/// A connection, or any other stream of bytes, with limits. It starts without any.
+/// A connection, or any other byte stream, with time limits. It starts without any.
 ///
-/// | limit | counts | use it for |
+/// | limit | counts | for a peer that |
 /// |---|---|---|
-/// | [read timeout](Self::set_read_timeout) | while a read waits | a peer that owes an answer |
-/// | [write timeout](Self::set_write_timeout) | while a write, flush or shutdown waits | a peer that does not read |
-/// | [idle timeout](Self::set_idle_timeout) | while no byte moves, in either direction | a peer that has gone |
-/// | [deadline](Self::set_deadline) | always | a peer that sends a byte now and then |
+/// | [read timeout](Self::set_read_timeout) | while a read waits | owes an answer |
+/// | [write timeout](Self::set_write_timeout) | while a write, flush or shutdown waits | does not read |
+/// | [idle timeout](Self::set_idle_timeout) | while no byte moves in either direction | has gone |
+/// | [deadline](Self::set_deadline) | always | sends a byte now and then |
 ///
-/// A server that always has a read waiting, as those for HTTP do, would cut off each client that waits for an answer if
-/// it had a read timeout: set an idle timeout there. An idle timeout needs a write timeout beside it, because a write
-/// that waits is not idle.
+/// Most servers need the last three. An HTTP server always has a read waiting, so a read timeout would cut off each
+/// client that waits for a slow answer. Combine an idle timeout with a write timeout, because a waiting write is not
+/// idle.
 ///
-/// No limit ends early, to the nanosecond. Durations of more than 500 years are treated as 500 years. Bytes that move
-/// do not touch the timer: a sleep that is set for an earlier end stays where it is, and only when it ends is it set
-/// anew. The clock is read when an operation begins to wait under its own timeout, when bytes move under an idle
-/// timeout, and before each operation if the deadline is near.
+/// No limit ends early, to the nanosecond. Moving bytes does not touch the timer, and reads the clock only under an
+/// idle timeout or close to the deadline.
 ///
 /// # Errors
-/// An operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) when a limit passes; the inner error is a
-/// [`LimitExceeded`], which names the limit. The stream stays usable, and no byte is lost:
-/// - After a read or write timeout, the next operation has the whole time again.
-/// - After an idle timeout, a read that has to wait fails at once, until bytes move or a write, flush or shutdown that
-///   had to wait ends.
-/// - After the deadline, each operation fails. Only a shutdown is still tried, and fails if it has to wait.
+/// When a limit passes, an operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) and a
+/// [`LimitExceeded`] as the inner error. The stream stays usable, and no byte is lost:
+/// - After a read or write timeout, the next operation has the full time again.
+/// - After an idle timeout, a read that has to wait fails immediately, until bytes move or a write, flush or shutdown
+///   that had to wait ends.
+/// - After the deadline, each operation fails. A shutdown is still attempted, and fails only if it has to wait.
 ///
-/// If the timer of the runtime is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit
-/// fails with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner
-/// error. So does one that waits in `spawn_blocking` or `block_in_place` when its runtime was shut down, after at most
-/// a second. A timer that was [shut down](crate::Timer::shutdown) ends no limit: each passes when it would have, on the
-/// timer that the runtime makes next, unless you chose the timer by [`with_timer`](Self::with_timer). Nothing panics.
+/// If the runtime's timer is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit fails
+/// with [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
+/// So does one that waits in `spawn_blocking` or `block_in_place` after its runtime was shut down, within a second. If
+/// a timer is [shut down](crate::Timer::shutdown), the limits continue on the runtime's next timer, unless you chose
+/// the timer with [`with_timer`](Self::with_timer). Nothing panics.
 ///
 /// # Cancel safety
-/// An operation is as cancel safe as that of the inner stream. Limits cannot see that an operation was dropped while it
-/// waited: its timeout continues with the next operation in the same direction, and a write counts as in progress until
-/// its timeout has passed. Without a write timeout it counts until another write, flush or shutdown ends, and the idle
-/// timeout does not end the connection until then. To start anew, set the timeout again.
+/// Operations are as cancel safe as those of the inner stream. The limits cannot notice that a waiting operation was
+/// dropped: its timeout continues with the next operation in the same direction. A dropped write prevents the idle
+/// timeout until its own timeout has passed or, without one, until another write, flush or shutdown ends. To restart a
+/// timeout, set it again.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, io::TimeoutStream};
@@ -95,6 +97,8 @@ pub use limits::{Limit, LimitExceeded};
 /// # }
 /// ```
 #[pin_project]
+#[doc(alias = "TimeoutReader")]
+#[doc(alias = "TimeoutWriter")]
 pub struct TimeoutStream<S> {
     #[pin]
     stream: S,
@@ -102,7 +106,9 @@ pub struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    /// Wraps a stream, without limits. You can call this anywhere; operations look for a runtime.
+    /// Wraps a stream, without limits. This can be called anywhere; operations look for a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, io::TimeoutStream};
@@ -114,9 +120,12 @@ impl<S> TimeoutStream<S> {
         TimeoutStream { stream, limits: Limits::over([Sleep::new(Tick::MAX), Sleep::new(Tick::MAX)]) }
     }
 
-    /// Wraps a stream, without limits. Those that you set go by `timer`, whatever runtime polls, and keep it from ending
-    /// for want of a handle. After its [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails
-    /// with the kind [`Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
+    /// Wraps a stream, without limits, on a timer of your choice. The stream keeps the timer alive.
+    ///
+    /// After the timer's [`shutdown`](Timer::shutdown), an operation that has to wait under a limit fails with
+    /// [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -137,10 +146,12 @@ impl<S> TimeoutStream<S> {
         TimeoutStream { stream, limits: Limits::over([timer.sleep_until(never), timer.sleep_until(never)]) }
     }
 
-    /// Limits how long a read may wait. The time counts from the first poll that has to wait, so it does not count
-    /// while nothing is read. Each read has the whole time. Zero fails each read that has to wait.
+    /// Limits how long each read may wait, from the first poll that has to wait. `None` means no limit; zero fails each
+    /// read that has to wait.
     ///
-    /// If a read waits when this is called, its task is woken and its time starts anew.
+    /// If a read is waiting, its task is woken and its time restarts.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -153,7 +164,9 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Read, timeout);
     }
 
-    /// Returns the stream with this limit, for chaining: see [`set_read_timeout`](Self::set_read_timeout).
+    /// As [`set_read_timeout`](Self::set_read_timeout), for chaining.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -169,6 +182,8 @@ impl<S> TimeoutStream<S> {
 
     /// Returns the read timeout.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
     /// assert_eq!(TimeoutStream::new(()).read_timeout(), None);
@@ -178,10 +193,12 @@ impl<S> TimeoutStream<S> {
         self.limits.timeout(Side::Read)
     }
 
-    /// Limits how long a write, a flush or a shutdown may wait. The time counts from the first poll that has to wait,
-    /// until any of these completes. Zero fails each that has to wait.
+    /// Limits how long a write, a flush or a shutdown may wait, from the first poll that has to wait until any of these
+    /// completes. `None` means no limit; zero fails each that has to wait.
     ///
-    /// If an operation waits when this is called, its task is woken and its time starts anew.
+    /// If one is waiting, its task is woken and its time restarts.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -193,7 +210,9 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Write, timeout);
     }
 
-    /// Returns the stream with this limit, for chaining: see [`set_write_timeout`](Self::set_write_timeout).
+    /// As [`set_write_timeout`](Self::set_write_timeout), for chaining.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -209,6 +228,8 @@ impl<S> TimeoutStream<S> {
 
     /// Returns the write timeout.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
     /// assert_eq!(TimeoutStream::new(()).write_timeout(), None);
@@ -220,11 +241,13 @@ impl<S> TimeoutStream<S> {
 
     /// Limits how long no byte may move in either direction. The time counts from this call, from the last byte that
     /// was read or written, or from the end of the last write, flush or shutdown that had to wait, whichever is latest.
-    /// A read that waits fails when the time is over. Less than a millisecond is treated as a millisecond.
+    /// Then a waiting read fails. `None` means no limit; less than a millisecond counts as a millisecond.
     ///
-    /// A write that waits is not idle, as long as its own timeout has not passed. It never fails by this limit.
+    /// A waiting write is not idle, as long as its own timeout has not passed, and never fails by this limit.
     ///
-    /// If a read waits when this is called, its task is woken.
+    /// If a read is waiting, its task is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -232,11 +255,14 @@ impl<S> TimeoutStream<S> {
     /// let mut connection = TimeoutStream::new(connection);
     /// connection.set_idle_timeout(Some(Duration::from_secs(60)));
     /// ```
+    #[doc(alias = "keep_alive_timeout")]
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
         self.limits.set_idle(timeout);
     }
 
-    /// Returns the stream with this limit, for chaining: see [`set_idle_timeout`](Self::set_idle_timeout).
+    /// As [`set_idle_timeout`](Self::set_idle_timeout), for chaining.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, io::TimeoutStream};
@@ -252,6 +278,8 @@ impl<S> TimeoutStream<S> {
 
     /// Returns the idle timeout.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
     /// assert_eq!(TimeoutStream::new(()).idle_timeout(), None);
@@ -261,10 +289,12 @@ impl<S> TimeoutStream<S> {
         self.limits.idle()
     }
 
-    /// Sets the last instant of the connection. From then on all operations fail, even if there are bytes to move, so
-    /// that a peer which sends a byte now and then cannot hold the connection. Only a shutdown is still tried.
+    /// Sets the last instant of the connection, or `None` for no limit. After it all operations except a shutdown fail,
+    /// even if there are bytes to move, so a peer that sends a byte now and then cannot keep the connection open.
     ///
-    /// If an operation waits when this is called, its task is woken.
+    /// If an operation is waiting, its task is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, io::TimeoutStream};
@@ -276,7 +306,9 @@ impl<S> TimeoutStream<S> {
         self.limits.set_deadline(deadline);
     }
 
-    /// Returns the stream with this limit, for chaining: see [`set_deadline`](Self::set_deadline).
+    /// As [`set_deadline`](Self::set_deadline), for chaining.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, Instant, io::TimeoutStream};
@@ -291,7 +323,9 @@ impl<S> TimeoutStream<S> {
         self
     }
 
-    /// Returns the last instant of the connection.
+    /// Returns the deadline of the connection.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
@@ -304,6 +338,8 @@ impl<S> TimeoutStream<S> {
 
     /// Returns a reference to the inner stream.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
     /// assert_eq!(*TimeoutStream::new(7).get_ref(), 7);
@@ -313,7 +349,9 @@ impl<S> TimeoutStream<S> {
         &self.stream
     }
 
-    /// Returns a mutable reference to the inner stream. What moves through that has no limits, and is no activity.
+    /// Returns a mutable reference to the inner stream. Bytes that move through it have no limits and are no activity.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
@@ -326,7 +364,9 @@ impl<S> TimeoutStream<S> {
         &mut self.stream
     }
 
-    /// Returns a pinned mutable reference to the inner stream, as [`get_mut`](Self::get_mut) does.
+    /// Returns a pinned mutable reference to the inner stream. See [`get_mut`](Self::get_mut).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
@@ -340,6 +380,8 @@ impl<S> TimeoutStream<S> {
     }
 
     /// Returns the inner stream, without the limits.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::io::TimeoutStream;
@@ -403,7 +445,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         this.limits.after_poll(Side::Write, cx, polled, |()| false)
     }
 
-    // Also after the deadline: a connection may always be closed.
+    // Also after the deadline: a connection can always be closed.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let polled = this.stream.poll_shutdown(cx);

@@ -1,5 +1,4 @@
-//! Streams with deadlines: [`StreamExt`], with the names and the meaning of tokio-stream's adapters, and the streams
-//! that its methods return.
+//! [`StreamExt`]: time limits for streams, with the names and meaning of tokio-stream's adapters.
 //!
 //! ```
 //! use futures::StreamExt as _;
@@ -30,20 +29,30 @@ use crate::timer::Timer;
 pub use crate::util::error::Elapsed;
 pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 
-/// Adds time limits to every stream, as tokio-stream does, on the timers of this crate.
+/// Adds time limits to every stream.
 ///
-/// The methods have the names, the signatures and the meaning of those of `tokio_stream::StreamExt`, and there are also
-/// [`debounce`](StreamExt::debounce) and [`throttle_latest`](StreamExt::throttle_latest). To choose the timer, make the
-/// stream with the function `with_timer` of its type, such as [`Timeout::with_timer`]; a `throttle_latest` has none.
+/// | method | result |
+/// |---|---|
+/// | [`timeout`](StreamExt::timeout) | an error, once, if no item arrives for a while |
+/// | [`timeout_repeating`](StreamExt::timeout_repeating) | an error at each tick of an interval until an item arrives |
+/// | [`throttle`](StreamExt::throttle) | all items, at least some time apart |
+/// | [`chunks_timeout`](StreamExt::chunks_timeout) | batches, limited in size and age |
+/// | [`debounce`](StreamExt::debounce) | the last item before each silence |
+/// | [`throttle_latest`](StreamExt::throttle_latest) | the first item, then the latest of each period |
 ///
-/// Import `futures::StreamExt` for `next`, `map` and the like: a program that imports both tokio-stream's trait and this
-/// one has to say which `timeout` it means.
+/// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
+/// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
-/// The streams are `Unpin` if the inner stream is. They can be made and polled anywhere, like
-/// [`sleep`](crate::sleep()). Polling panics in the same cases as a sleep does.
+/// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`]. There is none
+/// for `throttle_latest`.
+///
+/// The streams are `Unpin` if the inner stream is. Like [`sleep`](crate::sleep()), they can be created and polled
+/// anywhere, and panic in the same cases.
 ///
 /// # Cancel safety
-/// Dropping a future that waits for the next item loses nothing: items that were gathered stay in the stream.
+/// Dropping a future that waits for the next item loses nothing: collected items stay in the stream.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt as _;
@@ -56,12 +65,13 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// # }
 /// ```
 pub trait StreamExt: Stream {
-    /// Limits how long each item may take. If none has come for `duration`, the stream yields an [`Elapsed`] error,
-    /// once, and goes on waiting for the item.
+    /// Yields an [`Elapsed`] error, once, if no item arrives for `duration`, and continues to wait for the item.
     ///
-    /// The time counts from this call, and then from each item. The stream is polled before the timer, so an item that
-    /// is there counts, however late the task is. An item moves the deadline without a call to the timer. A duration of
-    /// more than 500 years is treated as 500 years; a zero duration gives an error whenever no item is ready.
+    /// The time counts from this call, and then from each item. The stream is polled before the timer, so a ready item
+    /// wins, however late. An item only moves the deadline, without touching the timer. With a zero duration, the
+    /// stream yields an error whenever no item is ready.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -86,11 +96,13 @@ pub trait StreamExt: Stream {
         Timeout::new(self, sleep(duration), duration)
     }
 
-    /// Yields an [`Elapsed`] error at each tick of `interval` as long as no item comes, where
-    /// [`timeout`](StreamExt::timeout) yields one error. An item resets the interval.
+    /// Yields an [`Elapsed`] error at each tick of `interval` until an item arrives, where
+    /// [`timeout`](StreamExt::timeout) yields one. An item resets the interval.
     ///
-    /// An [`interval`](crate::interval()) ticks at once, so the first poll that finds no item yields an error. Use
-    /// [`interval_at`](crate::interval_at) to wait for a period first.
+    /// The first tick of an [`interval`](crate::interval()) is immediate, so the first poll without an item yields an
+    /// error. To wait for a period first, use [`interval_at`](crate::interval_at).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -113,10 +125,12 @@ pub trait StreamExt: Stream {
         TimeoutRepeating::new(self, interval)
     }
 
-    /// Keeps items at least `duration` apart, counted from when each is yielded. The first comes at once. A zero
-    /// duration changes nothing; more than 500 years are treated as 500 years.
+    /// Keeps items at least `duration` apart, counted from when each is yielded. The first is not delayed. A zero
+    /// duration changes nothing.
     ///
-    /// The stream is not polled until the time has passed, so its items wait where they are.
+    /// The stream is not polled until the time has passed, so no item is lost.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -125,12 +139,13 @@ pub trait StreamExt: Stream {
     /// # async fn main() {
     /// let start = Instant::now();
     /// let mut items = futures::stream::repeat('x').throttle(Duration::from_secs(2));
-    /// items.next().await; // at once
+    /// items.next().await; // immediately
     /// items.next().await;
     /// assert_eq!(start.elapsed(), Duration::from_secs(2));
     /// # }
     /// ```
     #[track_caller]
+    #[doc(alias = "rate limit")]
     fn throttle(self, duration: Duration) -> Throttle<Self>
     where
         Self: Sized,
@@ -138,14 +153,16 @@ pub trait StreamExt: Stream {
         Throttle::new(self, sleep(duration), duration)
     }
 
-    /// Gathers items: yields a `Vec` of them as soon as there are `max_size`, when `duration` has passed since the
-    /// first of them, or when the stream ends. A `Vec` is never empty.
+    /// Collects items into batches: yields a `Vec` when it has `max_size` items, when `duration` has passed since its
+    /// first item, or when the stream ends. A `Vec` is never empty.
     ///
-    /// The time is checked when no item is ready, and after each 128 items that were, when other tasks run, too. With a
-    /// zero duration it yields what is ready, at most 128 items at a time.
+    /// The time is checked when no item is ready, and after every 128 ready items, when other tasks get to run. With a
+    /// zero duration, the stream yields what is ready, at most 128 items at a time.
     ///
     /// # Panics
     /// If `max_size` is zero.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -159,6 +176,8 @@ pub trait StreamExt: Stream {
     /// # }
     /// ```
     #[track_caller]
+    #[doc(alias = "batch")]
+    #[doc(alias = "buffer_timeout")]
     fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self>
     where
         Self: Sized,
@@ -166,15 +185,17 @@ pub trait StreamExt: Stream {
         ChunksTimeout::new(self, max_size, sleep(duration), duration)
     }
 
-    /// Waits until the stream has been silent for `duration`, and yields the last item that came before. The items
-    /// before that one are dropped. When the stream ends, the last item comes at once.
+    /// Yields the last item before each silence of `duration`, and drops the others. When the stream ends, the last
+    /// item is yielded immediately.
     ///
-    /// The stream is polled before the timer, so an item that is there counts, however late the task is. An item moves
-    /// the deadline without a call to the timer. A stream that is never silent for so long yields nothing until it
-    /// ends, unless you set a [longest wait](Debounce::max_wait). With a zero duration it yields as soon as no item is
-    /// ready. More than 500 years are treated as 500 years.
+    /// The stream is polled before the timer, so a ready item wins, however late. An item only moves the deadline,
+    /// without touching the timer. A stream that is never silent for `duration` yields nothing until it ends, unless
+    /// you set a [longest wait](Debounce::max_wait). With a zero duration, the stream yields an item as soon as no
+    /// other is ready.
     ///
-    /// An item that is an error is an item like others: the next one takes its place.
+    /// Errors are items like others: the next item replaces them.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -194,16 +215,16 @@ pub trait StreamExt: Stream {
         Debounce::new(self, sleep(duration), duration)
     }
 
-    /// Yields the first item at once, and then at most one item per `period`: the latest. Items that are not the latest
-    /// are dropped. The last one is never lost: when the stream ends, it still comes, once its period is over.
+    /// Yields the first item immediately, and then at most one item per `period`: the latest. Items in between are
+    /// dropped, but never the last: if the stream ends, that item is yielded at the end of its period.
     ///
-    /// A period counts from when an item is yielded. The stream is polled all the time, unlike that of
-    /// [`throttle`](StreamExt::throttle), which yields every item and lets those wait that are too early. If the task
-    /// is late, it gets the latest of the items that are there, not the one that has waited longest. The time is checked
-    /// when no item is ready, and after each 128 items that were. With a zero period, the stream yields the latest item
-    /// at each of these checks. More than 500 years are treated as 500 years.
+    /// A period counts from when an item is yielded. Unlike [`throttle`](StreamExt::throttle), which yields every item,
+    /// this polls the stream all the time. The time is checked when no item is ready, and after every 128 ready items.
+    /// With a zero period, the stream yields the latest item at each of these checks.
     ///
-    /// An item that is an error is an item like others: the next one takes its place.
+    /// Errors are items like others: the next item replaces them.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -217,6 +238,7 @@ pub trait StreamExt: Stream {
     /// # }
     /// ```
     #[track_caller]
+    #[doc(alias = "sample")]
     fn throttle_latest(self, period: Duration) -> Debounce<Self>
     where
         Self: Sized,
@@ -227,7 +249,7 @@ pub trait StreamExt: Stream {
 
 impl<S: Stream + ?Sized> StreamExt for S {}
 
-/// A stream that is dropped when it ends, and not polled again.
+/// A stream that is dropped when it ends.
 #[derive(Debug)]
 #[pin_project]
 struct Fuse<S> {
@@ -263,6 +285,8 @@ impl<S: Stream> Stream for Fuse<S> {
 
 /// The stream that [`StreamExt::timeout`](StreamExt::timeout) returns.
 ///
+/// # Examples
+///
 /// ```
 /// use futures::StreamExt as _;
 /// use hairspring::stream::Timeout;
@@ -283,7 +307,7 @@ pub struct Timeout<S> {
     /// Ends when the stream has been silent for `duration`.
     limit: LazySleep,
     duration: Duration,
-    /// Whether the error for this silence is still to come.
+    /// Whether the error for this silence is yet to be yielded.
     is_limited: bool,
 }
 
@@ -292,11 +316,10 @@ impl<S> Timeout<S> {
         Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
     }
 
-    /// Limits how long each item may take, as [`StreamExt::timeout`] does, on the given timer. The stream keeps that
-    /// timer from ending for want of a handle.
+    /// Like [`StreamExt::timeout`], on a timer of your choice, which the stream keeps alive. Polling panics in the same
+    /// cases as [`Timer::sleep`].
     ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -343,9 +366,10 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-/// The stream that [`StreamExt::timeout_repeating`](StreamExt::timeout_repeating) returns. For a timer of your choice,
-/// give it an interval of that timer: [`Timer::interval`](crate::Timer::interval) and
-/// [`interval_at`](crate::Timer::interval_at).
+/// The stream that [`StreamExt::timeout_repeating`](StreamExt::timeout_repeating) returns. To choose the timer, pass an
+/// interval of [`Timer::interval`](crate::Timer::interval) or [`Timer::interval_at`](crate::Timer::interval_at).
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt as _;
@@ -390,7 +414,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // There is no end of errors.
+        // Errors never end.
         (self.stream.size_hint().0, None)
     }
 }

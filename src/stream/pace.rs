@@ -1,6 +1,5 @@
-//! Streams that go by the clock: [`Throttle`], whose items are some time apart, [`ChunksTimeout`], which yields what came
-//! together, [`Debounce`], the latest item after each silence or period, and [`IntervalStream`], an interval for programs
-//! that wrap theirs.
+//! [`Throttle`] keeps items apart, [`ChunksTimeout`] batches them, [`Debounce`] yields the latest after a silence or a
+//! period, and [`IntervalStream`] wraps an interval.
 
 use std::future::Future;
 use std::mem;
@@ -19,13 +18,15 @@ use crate::future::{Interval, LazySleep, Sleep};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
-/// How many items one poll takes and keeps before other tasks run.
+/// How many items one poll takes before other tasks run.
 const AT_ONCE: usize = 128;
 
-/// Room for at most this many items is taken before they come.
+/// How many items to reserve room for, at most.
 const ROOM: usize = 1024;
 
 /// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt as _;
@@ -56,11 +57,10 @@ impl<S> Throttle<S> {
         Throttle { stream, delay, duration, waits: false }
     }
 
-    /// Keeps items at least `duration` apart, as [`StreamExt::throttle`](super::StreamExt::throttle) does, on the given
-    /// timer. The stream keeps that timer from ending for want of a handle.
+    /// Like [`StreamExt::throttle`](super::StreamExt::throttle), on a timer of your choice, which the stream keeps
+    /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -80,6 +80,8 @@ impl<S> Throttle<S> {
 
     /// Returns a reference to the inner stream.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{Duration, StreamExt};
     /// let items = futures::stream::pending::<u8>().throttle(Duration::from_secs(1));
@@ -90,7 +92,9 @@ impl<S> Throttle<S> {
         &self.stream
     }
 
-    /// Returns a mutable reference to the inner stream. Items that are taken there are not throttled.
+    /// Returns a mutable reference to the inner stream. Items taken from it are not throttled.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, StreamExt};
@@ -102,7 +106,9 @@ impl<S> Throttle<S> {
         &mut self.stream
     }
 
-    /// Returns the inner stream. Nothing is lost: a throttled stream holds no items.
+    /// Returns the inner stream. No item is lost: this holds none.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, StreamExt};
@@ -138,6 +144,8 @@ impl<S: Stream> Stream for Throttle<S> {
 
 /// The stream that [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) returns.
 ///
+/// # Examples
+///
 /// ```
 /// use futures::StreamExt as _;
 /// use hairspring::stream::ChunksTimeout;
@@ -155,7 +163,7 @@ impl<S: Stream> Stream for Throttle<S> {
 pub struct ChunksTimeout<S: Stream> {
     #[pin]
     stream: Fuse<S>,
-    /// Until when items are gathered, once there are any.
+    /// When the batch is to be yielded, once it has an item.
     delay: Sleep,
     duration: Duration,
     items: Vec<S::Item>,
@@ -169,11 +177,13 @@ impl<S: Stream> ChunksTimeout<S> {
         ChunksTimeout { stream: Fuse::new(stream), delay, duration, items: Vec::new(), max_size }
     }
 
-    /// Gathers items, as [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does, on the given timer. The
-    /// stream keeps that timer from ending for want of a handle.
+    /// Like [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout), on a timer of your choice, which the
+    /// stream keeps alive.
     ///
     /// # Panics
     /// If `max_size` is zero. Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -192,7 +202,9 @@ impl<S: Stream> ChunksTimeout<S> {
         ChunksTimeout::new(stream, max_size, timer.sleep(duration), duration)
     }
 
-    /// Returns the items that were gathered and not yielded yet.
+    /// Takes the items that were collected and not yet yielded.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -252,6 +264,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 /// The stream that [`StreamExt::debounce`](super::StreamExt::debounce) and
 /// [`StreamExt::throttle_latest`](super::StreamExt::throttle_latest) return.
 ///
+/// # Examples
+///
 /// ```
 /// use futures::StreamExt as _;
 /// use hairspring::stream::Debounce;
@@ -269,17 +283,17 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 pub struct Debounce<S: Stream> {
     #[pin]
     stream: Fuse<S>,
-    /// Ends when the item that is held is to be yielded.
+    /// Ends when the last item is to be yielded.
     limit: LazySleep,
-    /// How long the stream has to be silent before that; of a throttle, its period.
+    /// How long the stream has to be silent, or the period of a throttle.
     quiet: Duration,
-    /// How long an item is held at most.
+    /// How long an item may be held back.
     longest: Option<Duration>,
-    /// Until when the item that is held is held at most.
+    /// Until when the item in `last` may be held back.
     until: Tick,
     /// Of a throttle: when the next item may be yielded, or tick 0 before the first.
     not_before: Option<Tick>,
-    /// The item that came last, if it was not yielded yet.
+    /// The latest item that was not yet yielded.
     last: Option<S::Item>,
 }
 
@@ -300,11 +314,10 @@ impl<S: Stream> Debounce<S> {
         Debounce { not_before: Some(Tick::ZERO), ..self }
     }
 
-    /// Yields the last item before each silence, as [`StreamExt::debounce`](super::StreamExt::debounce) does, on the
-    /// given timer. The stream keeps that timer from ending for want of a handle.
+    /// Like [`StreamExt::debounce`](super::StreamExt::debounce), on a timer of your choice, which the stream keeps
+    /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
-    /// # Panics
-    /// Polling panics in the same cases as [`Timer::sleep`].
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -322,13 +335,14 @@ impl<S: Stream> Debounce<S> {
         Debounce::new(stream, timer.sleep(duration), duration)
     }
 
-    /// Limits how long items are held back: once `longest` has passed since the first of them, the last one is yielded,
-    /// even if the stream is never silent. The next item that is held back begins a new wait. lodash calls this
-    /// `maxWait`.
+    /// Limits how long items are held back: when `longest` has passed since the first of them, the last is yielded,
+    /// even if the stream is never silent. lodash calls this `maxWait`.
     ///
-    /// The time is checked when no item is ready, and after each 128 items that were. With zero, the stream yields the
-    /// last item at each of these checks. More than 500 years are treated as 500 years. For a stream of
-    /// [`throttle_latest`](super::StreamExt::throttle_latest) this changes nothing: its period is the longest wait.
+    /// The time is checked when no item is ready, and after every 128 ready items. With zero, the stream yields the
+    /// last item at each of these checks. It changes nothing for a stream of
+    /// [`throttle_latest`](super::StreamExt::throttle_latest), whose period is the longest wait.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use futures::StreamExt as _;
@@ -342,6 +356,7 @@ impl<S: Stream> Debounce<S> {
     /// assert_eq!(start.elapsed(), Duration::from_secs(2));
     /// # }
     /// ```
+    #[doc(alias = "maxWait")]
     pub fn max_wait(self, longest: Duration) -> Self {
         Debounce { longest: Some(longest), ..self }
     }
@@ -370,7 +385,7 @@ impl<S: Stream> Stream for Debounce<S> {
                     *this.last = Some(item);
                     taken += 1;
                 }
-                // At the end of the stream only a throttle's last item waits.
+                // At the end of the stream, only a throttle's last item waits.
                 Poll::Ready(None) if this.not_before.is_some() && this.last.is_some() => break,
                 Poll::Ready(None) => return Poll::Ready(this.last.take()),
                 Poll::Pending if this.last.is_none() => return Poll::Pending,
@@ -378,10 +393,10 @@ impl<S: Stream> Stream for Debounce<S> {
             }
         }
         if taken > 0 {
-            // A throttle's period is never over before `until`.
+            // A throttle's period never ends before `until`.
             this.limit.end_at(clock::later(this.limit.now(), *this.quiet).min(*this.until));
         }
-        // Between items that are ready it is not registered. Its timer may have a resolution, so that it ends later.
+        // While items are ready, the sleep is not registered. With a resolution, its timer may end it later than this.
         let may_be_due = taken < AT_ONCE || this.limit.has_come(*this.until);
         if !may_be_due || this.limit.poll_or_panic(cx).is_pending() {
             if taken == AT_ONCE {
@@ -404,8 +419,9 @@ impl<S: Stream> Stream for Debounce<S> {
 }
 
 /// A stream of the ticks of an [`Interval`], like `tokio_stream::wrappers::IntervalStream`. An [`Interval`] of this
-/// crate is a stream itself: this type exists so that programs which wrap tokio's interval in tokio-stream's
-/// `IntervalStream` compile when they move.
+/// crate is a stream itself; this type lets programs that wrap tokio's interval compile unchanged.
+///
+/// # Examples
 ///
 /// ```
 /// use futures::StreamExt;
@@ -429,6 +445,8 @@ pub struct IntervalStream {
 impl IntervalStream {
     /// Wraps an interval.
     ///
+    /// # Examples
+    ///
     /// ```
     /// # use hairspring::{Duration, interval, stream::IntervalStream};
     /// let _ticks = IntervalStream::new(interval(Duration::from_secs(1)));
@@ -439,6 +457,8 @@ impl IntervalStream {
     }
 
     /// Returns the interval.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, interval, stream::IntervalStream};

@@ -1,4 +1,4 @@
-//! What moves a manual clock by itself: a thread whenever a runtime is idle, or a thread at a rate.
+//! Threads that move a manual clock: one whenever a runtime is idle, one at a rate.
 //
 // Invariants
 // 1. The clock moves only if nobody holds it, which is decided under its lock.
@@ -16,14 +16,17 @@ use crate::test_util::manual::{By, ManualClock, WeakClock};
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
 impl ManualClock {
-    /// From now on advances the clock whenever the current runtime is idle. It moves to the next deadline and fires
-    /// exactly what is due there, and moves on when the runtime is idle again. This ends with the runtime.
+    /// Makes the clock advance by itself whenever the current runtime is idle, until the runtime ends. It moves to the
+    /// next deadline, fires the timers due there, and waits until the runtime is idle again.
     ///
-    /// [`test_util`](crate::test_util) says when a runtime counts as idle. This works on every runtime, and does not
-    /// change the runtime's own timers.
+    /// [The same things](crate::test_util#what-holds-a-paused-clock) hold this clock as a paused one. It works on every
+    /// runtime, and does not affect the runtime's own timers.
     ///
     /// # Panics
-    /// Outside a tokio runtime, if the clock already moves by itself, or if the system refuses a thread for this.
+    ///
+    /// Outside a tokio runtime, if the clock already advances by itself, or if the system refuses a thread.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -34,29 +37,31 @@ impl ManualClock {
     /// clock.auto_advance();
     /// let timer = Timer::builder().clock(&clock).build().unwrap();
     /// let start = clock.now();
-    /// timer.sleep(Duration::from_secs(86_400)).await; // returns at once
+    /// timer.sleep(Duration::from_secs(86_400)).await; // returns immediately
     /// assert_eq!(clock.now() - start, Duration::from_secs(86_400));
     /// # }
     /// ```
     #[track_caller]
     pub fn auto_advance(&self) {
         let watch = Watch::of(&Handle::current());
-        assert!(!self.auto_advances(), "this clock moves by itself already");
+        assert!(!self.auto_advances(), "this clock already advances by itself");
         Watch::note_this_thread(Some(&watch));
         start(self, watch, Duration::ZERO);
     }
 
-    /// Makes the clock run by itself from now on, `rate` times as fast as real time: at 60, an hour passes in a minute.
-    /// Zero stops it. It moves about once in a millisecond of real time, and each timer fires while the clock shows that
-    /// timer's deadline.
+    /// Makes the clock run `rate` times as fast as real time: at 60, an hour passes in a minute. Zero stops it.
     ///
-    /// Give the nodes of a cluster in one process clocks that run at 1.0 and 1.01, and they drift apart. You can still
-    /// advance the clock. A [`hold`](Self::hold) stops it as long as it lives. Both a hold and a new rate are in force
-    /// when their call returns: only timers that are due at what the clock shows may still fire. When the last handle is
-    /// dropped, the clock stops.
+    /// The clock moves about once per millisecond of real time, and each timer fires while the clock shows its
+    /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
+    ///
+    /// A [`hold`](Self::hold) stops the clock, and you can still advance it. A hold or a new rate is in force when its
+    /// call returns: only timers that are already due may still fire. Dropping the last handle stops the clock.
     ///
     /// # Panics
-    /// If `rate` is negative or not finite, or if the system refuses a thread for this.
+    ///
+    /// If `rate` is negative or not finite, or if the system refuses a thread.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -73,10 +78,10 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn rate(&self, rate: f64) {
-        /// How often a clock moves, in real time.
+        /// How often the clock moves, in real time.
         const STEP: Duration = Duration::from_millis(1);
 
-        assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock is zero or more, and finite, not {rate}");
+        assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock must be finite and at least 0, not {rate}");
         let number = self.next_rate();
         if rate == 0.0 {
             return;
@@ -92,21 +97,17 @@ impl ManualClock {
             }
         };
         if let Err(error) = thread::Builder::new().name("hairspring-clock".into()).spawn(run) {
-            panic!("hairspring could not start the thread that moves its clock: {error}");
+            panic!("hairspring failed to start the thread that moves the clock: {error}");
         }
     }
 }
 
-/// Advances `clock` whenever `watch` finds its runtime idle, after a `grace` in which nothing ran.
-///
-/// # Panics
-/// If the system refuses a thread.
+/// Advances `clock` whenever `watch` finds its runtime idle after a `grace` in which nothing ran.
 #[track_caller]
 pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
     WhenIdle { grace, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
 }
 
-/// Advances a clock to its next deadline.
 struct Advance {
     clock: WeakClock,
 }
@@ -155,12 +156,12 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(200);
 
-    /// What an advancer of `clock` reports, on a runtime that `does` something, until nothing advances.
+    /// The report of an advancer of `clock`, on a runtime that `does` something, until nothing advances.
     fn report_on(clock: &ManualClock, grace: Duration, does: impl FnOnce(&Handle)) -> String {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, reports) = mpsc::channel();
         let watch = Watch::of(runtime.handle());
-        // Behind the tasks of our own.
+        // Behind our own tasks.
         runtime.block_on(runtime.spawn(async {})).unwrap();
         does(runtime.handle());
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
@@ -176,7 +177,7 @@ mod tests {
         report
     }
 
-    /// A task that blocks its worker until what is returned is dropped.
+    /// A task that blocks its worker until the returned sender is dropped.
     fn block(runtime: &Handle) -> mpsc::Sender<()> {
         let ((release, released), (begins, begun)) = (mpsc::channel::<()>(), mpsc::channel());
         runtime.spawn(async move {
@@ -187,7 +188,7 @@ mod tests {
         release
     }
 
-    /// A clock on which something waits for seven seconds.
+    /// A clock with a timer that waits for seven seconds.
     fn clock_of_a_sleep() -> (ManualClock, (Timer, Sleep)) {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
@@ -211,7 +212,7 @@ mod tests {
             let mut release = None;
             let report = report_on(&clock, grace, |runtime| release = Some(block(runtime)));
             drop(release);
-            assert!(report.contains("a task runs on worker 0, or blocks it."), "{report}");
+            assert!(report.contains("a task is running on worker 0 or blocking it."), "{report}");
             assert!(report.contains("timers waiting: 1, the next is due in 7s"), "{report}");
         }
     }
@@ -221,7 +222,7 @@ mod tests {
         let mut release = None;
         let report = report_on(&ManualClock::new(), Duration::ZERO, |runtime| release = Some(block(runtime)));
         drop(release);
-        assert!(report.contains("a task runs on worker 0, or blocks it."), "{report}");
+        assert!(report.contains("a task is running on worker 0 or blocking it."), "{report}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! [`bubble`]: a test in a world of its own, with its own runtime and clock, that must come to an end.
+//! [`bubble`]: a test with its own runtime and clock that must come to an end.
 //
 // Invariants
 // 1. A bubble ends in one of three ways: its future and all its tasks have ended, it panics, or it is given up.
-// 2. Time stands still once the bubble's own future has ended.
+// 2. The clock does not move once the bubble's own future has ended.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,52 +23,59 @@ use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
 use crate::util::panics;
 
-/// The environment variable with the seed of all bubbles.
+/// The environment variable that sets the seed of all bubbles.
 const SEED: &str = "HAIRSPRING_SEED";
 
-/// How long a bubble stays quiet until it is given up.
+/// How long nothing may run in a bubble until it is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same if blocking work is not seen, which may be what the bubble waits for.
+/// The same if blocking work is invisible: the bubble may be waiting for it.
 const PATIENCE_IN_THE_DARK: Duration = Duration::from_secs(30);
 
-/// After how many tasks tokio looks for timers and sockets, and polls the root future. Its own choice is 61.
+/// After how many tasks tokio checks timers and sockets, and polls the root future. Its default is 61.
 const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 
-/// Runs a test in a bubble: on a runtime of its own, whose clock is paused, and which must come to an end.
+/// Runs a test in a bubble: on its own runtime, with a paused clock, until it ends or deadlocks.
 ///
-/// The same as [`Bubble::new().run(code)`](Bubble::run), which says more. The name is that of Go's `testing/synctest`,
-/// which does the same.
+/// This is [`Bubble::new().run(code)`](Bubble::run), which has the details. Go's `testing/synctest` uses the same name
+/// for the same idea.
 ///
 /// # Panics
-/// If the bubble's future can never end, if it leaves tasks, or if it panics; see [`Bubble::run`].
+///
+/// If the future panics, deadlocks, or leaves tasks behind: see [`Bubble::run`].
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, sleep, test_util::bubble};
 ///
 /// let passed = bubble(|| async {
 ///     let start = Instant::now();
-///     sleep(Duration::from_secs(86_400)).await; // returns at once
+///     sleep(Duration::from_secs(86_400)).await; // returns immediately
 ///     start.elapsed()
 /// });
 /// assert_eq!(passed, Duration::from_secs(86_400));
 /// ```
 ///
-/// A future that waits for what never comes makes the bubble fail, and does not hang:
-///
+/// A future that waits for something that never happens fails instead of hanging:
 /// ```should_panic
 /// hairspring::test_util::bubble(|| async {
 ///     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
-///     receiver.await.unwrap(); // deadlock: nothing can wake the bubble's future
+///     receiver.await.unwrap(); // deadlock: no task is left to send
 ///     drop(sender);
 /// });
 /// ```
+#[doc(alias = "synctest")]
+#[doc(alias = "fake clock")]
 #[track_caller]
 pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
     Bubble::new().run(code)
 }
 
-/// The settings of a bubble, for [`run`](Bubble::run).
+/// Configures a bubble, for [`run`](Bubble::run).
 ///
+/// # Examples
+///
+/// Two timers due at the same instant fire in either order. A hundred seeds try both:
 /// ```
 /// use hairspring::{Duration, sleep, test_util::Bubble};
 ///
@@ -76,7 +83,7 @@ pub fn bubble<F: Future>(code: impl FnOnce() -> F) -> F::Output {
 ///     Bubble::new().seed(seed).run(|| async {
 ///         let both = ["a", "b"].map(|name| tokio::spawn(async move {
 ///             sleep(Duration::from_secs(1)).await;
-///             name // in one order or in the other
+///             name // fires first or second
 ///         }));
 ///         for task in both {
 ///             task.await.unwrap();
@@ -93,7 +100,9 @@ pub struct Bubble {
 }
 
 impl Bubble {
-    /// A bubble with a random seed.
+    /// Creates a bubble with a random seed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let sum = hairspring::test_util::Bubble::new().run(|| async { 1 + 1 });
@@ -103,23 +112,29 @@ impl Bubble {
         Bubble::default()
     }
 
-    /// Sets the seed of all order that is left to chance, in place of a random one. `HAIRSPRING_SEED` in the environment
-    /// has precedence.
+    /// Sets the seed of the bubble's random choices. `HAIRSPRING_SEED` in the environment takes precedence. See
+    /// "Random order" at [`run`](Bubble::run).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::test_util::Bubble;
     /// Bubble::new().seed(7).run(|| async {});
     /// ```
+    #[doc(alias = "HAIRSPRING_SEED")]
+    #[doc(alias = "shuffle")]
     pub fn seed(mut self, seed: u64) -> Bubble {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how long nothing may run in the bubble, in real time, until it is given up because nothing could ever run
-    /// again. One second by default; half a minute with [`run_on`](Bubble::run_on), which does not see blocking work.
+    /// Sets the real time after which a bubble in which nothing runs is given up as deadlocked. The default is one
+    /// second, or 30 seconds with [`run_on`](Bubble::run_on), which does not see blocking work.
     ///
-    /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server. Or hold the
-    /// clock meanwhile with [`hold`](crate::test_util::hold()): a bubble whose clock is held is not given up.
+    /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server.
+    /// Alternatively, [`hold`](crate::test_util::hold()) the clock: a bubble is not given up while its clock is held.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, test_util::Bubble};
@@ -133,14 +148,17 @@ impl Bubble {
         self
     }
 
-    /// Runs the bubble on a multi-thread runtime with so many workers, in place of a current-thread runtime.
+    /// Runs the bubble on a multi-thread runtime with `workers` workers, instead of a current-thread runtime.
     ///
-    /// The seed then decides only the order of timers that are due at the same instant: the tasks that they wake run in
-    /// parallel. Tokio cannot pause the clock of such a runtime, so a sleep of tokio's own takes real time there, and
-    /// counts as something outside, which needs [`patience`](Bubble::patience).
+    /// The seed then decides only the order of timers that are due at the same instant: the tasks they wake run in
+    /// parallel. Tokio cannot pause the clock of such a runtime, so tokio's own sleeps take real time, and count as
+    /// something outside that needs [`patience`](Bubble::patience).
     ///
     /// # Panics
+    ///
     /// [`run`](Bubble::run) panics if `workers` is zero.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
@@ -159,29 +177,46 @@ impl Bubble {
         self
     }
 
-    /// Runs `code` and the future that it returns, and returns the output. The bubble has a current-thread runtime of
-    /// its own, whose clock, which is tokio's, is paused from the start. Everything in that runtime holds time, on every
-    /// system: tasks, sockets, the future itself, and blocking work such as `spawn_blocking` and `tokio::fs`.
+    /// Runs `code` and the future it returns, and returns the output.
     ///
-    /// When the future has ended, no more time passes. The tasks that are left must end without that, and within five
-    /// seconds of real time: abort those that would go on. Blocking work that is left is waited for, as any runtime does.
+    /// The bubble builds a current-thread runtime whose clock, which is tokio's, is paused from the start. Everything
+    /// in that runtime holds the clock, on every system: tasks, sockets, the future itself, and blocking work such as
+    /// `spawn_blocking` and `tokio::fs`.
     ///
-    /// **Order.** A bubble leaves some order to chance, so a test that depends on it fails sooner or later. Each run has a
-    /// new seed, and prints it if the bubble fails. With `HAIRSPRING_SEED` set to that seed, all bubbles repeat the
-    /// order. The seed decides in which order timers of the runtime's own fire that are due at the same instant, up to
-    /// 64 of them at a time; and how often tokio, between tasks, polls the bubble's own future, looks for sockets, and
-    /// continues tasks that yield. It decides which branch `tokio::select!` polls first if tokio is built with `--cfg
-    /// tokio_unstable`. It does not decide the order of threads, of sockets and of `HashMap`.
+    /// After the future has ended, the clock no longer moves. Tasks that are left must end without it, within five
+    /// seconds of real time: abort those that would continue. Blocking work that is left is waited for, as in any
+    /// runtime.
+    ///
+    /// # Random order
+    ///
+    /// A bubble varies what a program must not rely on, so a test that depends on one order sooner or later fails. Each
+    /// run uses a new seed, and prints it if the bubble fails:
+    ///
+    /// ```text
+    /// hairspring: to repeat this bubble's random choices, set HAIRSPRING_SEED=3141592653
+    /// ```
+    ///
+    /// With that variable set, all bubbles repeat their choices. The seed decides
+    ///
+    /// - the order of timers due at the same instant on the runtime's own timer, up to 64 at a time;
+    /// - how often tokio, between tasks, polls the bubble's own future, checks sockets, and continues tasks that yield;
+    /// - which branch `tokio::select!` polls first, if tokio is built with `--cfg tokio_unstable`. Otherwise write
+    ///   `biased;`.
+    ///
+    /// It does not decide the order of threads, sockets or `HashMap`.
     ///
     /// # Panics
-    /// - If every task of the bubble waits, nothing is left to wake one, and that has been so for its
-    ///   [`patience`](Bubble::patience). The message has the number of tasks that wait, and with `--cfg tokio_unstable`
-    ///   the place where each was spawned.
-    /// - If tasks are left when the future has ended. The message has the same, and the timers that wait, as
-    ///   [`pending`](crate::test_util::pending()) lists them.
-    /// - With the panic of the future, if it panics. In each of these cases the seed is printed on standard error.
-    /// - Inside another runtime (use a plain `#[test]`), if the system refuses a thread, or if `HAIRSPRING_SEED` is not
-    ///   a whole number from 0 to 18446744073709551615.
+    ///
+    /// - If the bubble deadlocks: every task waits, nothing is left to wake one, and that lasts for its
+    ///   [`patience`](Bubble::patience). The message counts the tasks, lists the timers as
+    ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
+    ///   spawned.
+    /// - If tasks are left after the future has ended. The message is the same.
+    /// - If the future panics.
+    /// - Inside another runtime: call it from a plain `#[test]`.
+    /// - If the system refuses a thread, or if `HAIRSPRING_SEED` is not a whole number from 0 to 18446744073709551615.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, test_util::Bubble, timeout};
@@ -194,7 +229,7 @@ impl Bubble {
         let seed = self.chosen_seed();
         let mut builder = match self.workers {
             None => Builder::new_current_thread(),
-            Some(0) => panic!("a bubble has one worker or more, not 0"),
+            Some(0) => panic!("`workers` is 0, but a bubble needs at least one"),
             Some(_) => Builder::new_multi_thread(),
         };
         if let Some(workers) = self.workers {
@@ -208,20 +243,23 @@ impl Bubble {
         let threads = OwnThreads::of(&mut builder, self.workers.unwrap_or(0));
         match builder.build() {
             Ok(runtime) => self.run_seeded(seed, runtime, Some(threads), code),
-            Err(error) => panic!("tokio could not build the runtime of the bubble: {error}"),
+            Err(error) => panic!("tokio failed to build the bubble's runtime: {error}"),
         }
     }
 
-    /// The same as [`run`](Bubble::run) on a runtime that you made, for settings that a bubble does not have. The bubble
-    /// pauses its clock, unless it is paused, and shuts the runtime down at the end.
+    /// Runs the bubble on a runtime that you built, for settings that a bubble does not have. It pauses the runtime's
+    /// clock unless it is paused already, and shuts the runtime down at the end.
     ///
     /// The seed decides only the order of timers that are due at the same instant. On a multi-thread runtime, blocking
-    /// work does not hold time unless you start it with [`spawn_blocking`](crate::test_util::spawn_blocking()), and
-    /// [`workers`](Bubble::workers) says more.
+    /// work holds the clock only if you start it with [`spawn_blocking`](crate::test_util::spawn_blocking()), and
+    /// tokio's own sleeps take real time, as with [`workers`](Bubble::workers).
     ///
     /// # Panics
-    /// As [`run`](Bubble::run) does, but never with the places of tasks, and if a current-thread runtime was built
+    ///
+    /// As [`run`](Bubble::run) does, but never with the places of tasks. Also if a current-thread runtime was built
     /// without `enable_time`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, sleep, test_util::Bubble};
@@ -239,7 +277,10 @@ impl Bubble {
     /// ```
     #[track_caller]
     pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
-        assert!(!lacks_time(&runtime), "the bubble's runtime was built without `enable_time`: nothing moves its clock");
+        assert!(
+            !lacks_time(&runtime),
+            "the bubble's runtime was built without `enable_time`, so nothing moves its clock"
+        );
         let seed = self.chosen_seed();
         self.run_seeded(seed, runtime, None, code)
     }
@@ -254,12 +295,12 @@ impl Bubble {
     ) -> F::Output {
         assert!(
             Handle::try_current().is_err(),
-            "a bubble has a runtime of its own, so it cannot be inside another: use a plain `#[test]`"
+            "a bubble builds its own runtime and cannot run inside another: use a plain `#[test]`"
         );
         let end = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.live(seed, threads, code))));
         if !matches!(end, Ok(Ok(_))) {
-            eprintln!("hairspring: to repeat what this bubble left to chance, set {SEED}={seed}");
-            // Work that blocks for ever would keep it.
+            eprintln!("hairspring: to repeat this bubble's random choices, set {SEED}={seed}");
+            // Blocking work that never ends would hang the drop.
             runtime.shutdown_background();
         }
         match end {
@@ -269,13 +310,13 @@ impl Bubble {
         }
     }
 
-    /// The seed from the environment, or that of the settings, or a new one.
+    /// The seed from the environment, or else from the settings, or else a new one.
     #[track_caller]
     fn chosen_seed(&self) -> u64 {
         let Some(given) = std::env::var_os(SEED) else { return self.seed.unwrap_or_else(new_seed) };
         let given = given.to_string_lossy();
         let Ok(seed) = given.parse() else {
-            panic!("{SEED} is `{given}`, but a seed is a whole number from 0 to {}", u64::MAX);
+            panic!("{SEED} is `{given}`, but must be a whole number from 0 to {}", u64::MAX);
         };
         seed
     }
@@ -299,7 +340,7 @@ impl Bubble {
         registry::timer_of(&runtime).leave_order_to_chance(seed);
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
         let output = unless_given_up(&own, code(), given_up).await;
-        // No clock has moved since the future ended, and from now on none does.
+        // No clock has moved since the future ended, and from now on none will.
         let _still = watch.want(Want::Settle);
         looks.thread().unpark();
         let _ = looks.join();
@@ -316,7 +357,8 @@ impl Bubble {
     }
 }
 
-/// The output of a future, or if it was given up first, what waited then: to drop the future may end that.
+/// Returns the output of a future. If the bubble is given up first, returns a description of everything that waits,
+/// taken before the future is dropped.
 async fn unless_given_up<F: Future>(
     own: &Arc<OwnRuntime>,
     future: F,
@@ -330,14 +372,14 @@ async fn unless_given_up<F: Future>(
     .await
 }
 
-/// Whether this is a runtime whose clock only tokio's timers move, and which has none.
+/// Whether only tokio's timers can move the runtime's clock, and it has none.
 fn lacks_time(runtime: &Runtime) -> bool {
     let _inside = runtime.enter();
     let is_tokios = pause::here().is_none() && panics::may_guess();
     is_tokios && panics::silently(|| panics::if_enabled(|| tokio::time::sleep(Duration::ZERO))).is_err()
 }
 
-/// In 32 bits: short to print and to type.
+/// 32 bits: short to print and to type.
 fn new_seed() -> u64 {
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ());
     random >> 32

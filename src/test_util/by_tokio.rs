@@ -1,19 +1,19 @@
-//! The paused clock of a current-thread runtime, which is tokio's: how it comes to a deadline exactly, and how a test moves
-//! it.
+//! The paused clock of a current-thread runtime, which is tokio's: how it reaches a deadline exactly, and how a test
+//! moves it.
 //!
-//! Tokio moves that clock if the runtime is idle, to its own next timer, by whole milliseconds: the fraction that the
-//! clock shows stays. So tokio's alarm brings it to a deadline that is whole milliseconds away. If another deadline is
-//! far enough ahead, the alarm stops the clock a little more than a millisecond before it, and there the fraction is
-//! set right. The rest is a step of less than a millisecond, which tokio cannot take: a thread of ours does when the
-//! runtime is idle.
+//! If the runtime is idle, tokio moves that clock to its own next timer by whole milliseconds, and keeps the fraction
+//! that the clock shows. Tokio's alarm can therefore reach a deadline that is whole milliseconds away. For any other
+//! deadline that is far enough ahead, the alarm stops the clock a little more than a millisecond early, and there the
+//! fraction is corrected. The rest is a step of less than a millisecond, which tokio cannot take: one of our threads
+//! does, when the runtime is idle.
 //!
-//! With a grace, tokio moves the clock not at all, and a thread of ours moves it from deadline to deadline.
+//! With a grace, tokio does not move the clock at all: one of our threads moves it from deadline to deadline.
 //
 // Invariants
 // 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
 // 2. It moves to no deadline before tokio's own timers of an earlier millisecond have fired.
-// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up. As long as the clock is
-//    held, tokio's own timers wake the runtime in real time, which on a busy machine is more often than we can look.
+// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up. While the clock is
+//    held, tokio's own timers wake the runtime in real time, on a busy machine more often than we can check it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -39,19 +39,19 @@ use crate::wheel::{Tick, Ticks};
 /// A millisecond: a step of tokio's clock.
 const STEP: u64 = 1_000_000;
 
-/// How far ahead of a deadline the alarm goes off at least, if a test may pause the clock until then.
+/// How far ahead of a deadline the alarm fires, at least, if a test may pause the clock until then.
 const AHEAD: Duration = Duration::from_millis(3);
 
-/// What brings the clock nearer to a deadline.
+/// The next move of the clock towards a deadline.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// Tokio's alarm, by whole milliseconds to this tick.
+    /// By tokio's alarm, whole milliseconds, to this tick.
     Jump(Tick),
-    /// Ourselves, by less than a millisecond to this tick.
+    /// By us, less than a millisecond, to this tick.
     Step(Tick),
 }
 
-/// What comes first on the way from `now` to `at`.
+/// The first move on the way from `now` to `at`.
 fn next(now: Tick, at: Tick) -> Next {
     let left = (at - now).0;
     match (left / STEP, left % STEP) {
@@ -61,8 +61,8 @@ fn next(now: Tick, at: Tick) -> Next {
     }
 }
 
-/// When tokio's alarm has to be set to go off at a tick that is whole milliseconds away: tokio rounds up, and the
-/// milliseconds of its clock begin anywhere.
+/// When to set tokio's alarm, to reach a tick that is whole milliseconds away: tokio rounds up, and the milliseconds of
+/// its clock begin anywhere.
 fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
@@ -70,11 +70,11 @@ fn before(tick: Tick) -> Instant {
 /// How often, and for how long, the runtime is not found idle before a step is left to tokio.
 const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
-/// Brings a clock to the deadlines of one timer.
+/// Moves a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// There as long as a thread is to take a step.
+    /// Alive while a thread should take a step.
     step: Weak<()>,
-    /// What the clock showed when a step was last left to tokio.
+    /// The time at which a step was last left to tokio.
     left: Arc<Counter>,
 }
 
@@ -83,8 +83,8 @@ impl Approach {
         Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
     }
 
-    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if this is none, or if it cannot be
-    /// seen whether the runtime is idle: then tokio's alarm alone moves the clock, and rounds up.
+    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if it is
+    /// impossible to tell whether the runtime is idle: then only tokio's alarm moves the clock, and rounds up.
     pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
         if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
             return false;
@@ -93,7 +93,7 @@ impl Approach {
         alarm.set_tokio(match next {
             _ if Watch::existing().is_some_and(|watch| watch.any(Want::NoAlarm)) => None,
             Some(Next::Jump(to)) => Some(before(to)),
-            // A test may move the clock meanwhile.
+            // A test may move the clock first.
             Some(Next::Step(_)) => Some(instant_of(at)),
             None => None,
         });
@@ -119,21 +119,20 @@ impl Approach {
     }
 }
 
-/// When to set tokio's alarm on a clock that runs, if a test may pause it until `at`: so early that what is left then
-/// can be approached.
+/// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
 pub(crate) fn ahead_of(at: Instant) -> Instant {
     let early = at - AHEAD;
     if early > Instant::now() { early } else { at }
 }
 
-/// Tokio's alarm has gone off for a timer whose clock does not run. If that was before the deadline, to set the fraction of
-/// the clock right, does that and returns `true`.
+/// Tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
+/// the clock and returns `true`.
 pub(crate) fn rang_early(timer: TimerLease) -> bool {
     let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
     let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
     if is_early {
         let left = (timer.first_deadline() - now).0;
-        // Tokio has parked the runtime's thread because it has nothing to do, and calls this from there.
+        // Tokio has parked the runtime's thread because it is idle, and calls this from there.
         let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
         if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
             move_by(Ticks(left % STEP));
@@ -147,7 +146,7 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
 struct TakeStep {
     timer: TimerHold,
     is_needed: Option<Arc<()>>,
-    /// How many looks have not found the runtime idle, though it did nothing that can be seen, and since when.
+    /// How many checks have not found the runtime idle although it did nothing visible, and since when.
     failed: u32,
     since: std::time::Instant,
     left: Arc<Counter>,
@@ -193,10 +192,7 @@ impl Action for TakeStep {
     }
 }
 
-/// Pauses the clock of the current runtime. A thread moves it, if nothing has run for the `grace`.
-///
-/// # Panics
-/// If it is paused already, outside a runtime, or if the system refuses a thread.
+/// Pauses the clock of the current runtime. A thread moves it after nothing has run for the `grace`.
 #[track_caller]
 pub(super) fn pause(grace: Duration) {
     let watch = Watch::of(&Handle::current());
@@ -210,7 +206,7 @@ pub(super) fn pause(grace: Duration) {
 
 /// Moves the clock to the next deadline when the runtime is idle.
 struct MoveOn {
-    /// There as long as the clock is paused.
+    /// Alive while the clock is paused.
     pause: Weak<()>,
     _no_alarm: Wanted,
 }
@@ -236,15 +232,12 @@ impl Action for MoveOn {
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         let _entered = watch.runtime.enter();
         let report = when_idle::report(patience, watch, &watch.places(Want::Hold), &pending());
-        Some(report + "  a clock that has a grace moves to timers of this crate only, not to tokio's own\n")
+        Some(report + "  with a grace, the clock moves only to timers of this crate, not to tokio's own\n")
     }
 }
 
-/// Moves the clock to the next deadline of this crate's timers that is no later than `target`, and fires what is due
-/// there. Returns `false` if there is none.
-///
-/// # Panics
-/// If the clock is not paused.
+/// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
+/// `false` if there is none.
 pub(super) fn move_to_next(target: Tick) -> bool {
     fire_next(target, |by| {
         move_by(by);
@@ -252,7 +245,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
     })
 }
 
-/// The same, if the clock `moves`.
+/// The same, if `moves` moves the clock.
 fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
     while let Some((held, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
         if held.lease().fire_at(next, usize::MAX).0 > 0 {
@@ -271,29 +264,23 @@ fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
 }
 
 /// Moves the clock, and lets other tasks run.
-///
-/// # Panics
-/// If the clock is not paused.
 pub(super) async fn move_to(target: Tick) {
     look_at_the_clock();
     tokio::time::advance(instant_of(target) - Instant::now()).await;
 }
 
 /// Moves the clock without letting other tasks run.
-///
-/// # Panics
-/// If it is not paused.
 fn move_by(by: Ticks) {
     // The first poll moves the clock. Later polls would let other tasks run.
     let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// Wakes the driver, because its clock is paused, resumed or moved by hand.
+/// Wakes the driver, because its clock was paused, resumed or moved by hand.
 pub(super) fn look_at_the_clock() {
     timer().inspect(|held| held.lease().schedule.wake_driver());
 }
 
-/// The timer of the current runtime, if it has one that goes by tokio's clock.
+/// The timer of the current runtime, if it has one that follows tokio's clock.
 fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
     held::existing(runtime.id()).filter(|held| !held.lease().schedule.clock.is_shown())

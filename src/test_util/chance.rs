@@ -1,4 +1,4 @@
-//! The order in which timers of one instant fire: that of their registration, unless a test leaves it to chance.
+//! The order in which timers due at the same instant fire: that of registration, unless a test randomizes it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,27 +8,27 @@ use crate::core::shards::Shards;
 use crate::test_util::lock;
 use crate::wheel::Tick;
 
-/// The chance that tests asked for, by the address of the shard.
+/// Random orders that tests asked for, by the address of the shard.
 static CHANCES: LazyLock<Mutex<HashMap<usize, Chance>>> = LazyLock::new(Mutex::default);
 
-/// Whether a test of this process has asked.
+/// Whether a test of this process asked for one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 struct Chance {
     random: Random,
-    /// The deadlines of what fires now.
+    /// The deadlines of the timers that are firing.
     deadlines: Vec<Tick>,
 }
 
 impl Shards {
-    /// From now on timers of one instant fire in an order that comes from a seed.
+    /// From now on, a seed decides the order of timers due at the same instant.
     pub(super) fn leave_order_to_chance(&self, seed: u64) {
         for (number, shard) in (0..).zip(self.all()) {
             leave_to_chance(shard.address(), seed.wrapping_add(number));
         }
     }
 
-    /// For the next timer in this memory nothing is left to chance.
+    /// Restores the order for the next timer in this memory.
     pub(super) fn leave_nothing_to_chance(&self) {
         if ANY.load(Relaxed) {
             let mut chances = lock(&CHANCES);
@@ -50,7 +50,7 @@ pub(crate) fn fires(shard: usize, deadline: Tick) {
     }
 }
 
-/// Puts the wakers of what fires in order.
+/// Orders the wakers of the timers that fired.
 #[inline]
 pub(crate) fn arrange<T>(shard: usize, wakers: &mut [T]) {
     if ANY.load(Relaxed) {
@@ -59,7 +59,7 @@ pub(crate) fn arrange<T>(shard: usize, wakers: &mut [T]) {
 }
 
 impl Chance {
-    /// Shuffles those of each instant, which stay before those of later ones.
+    /// Shuffles the wakers of each instant, and keeps the order of instants.
     fn shuffle<T>(&mut self, wakers: &mut [T]) {
         let mut rest = wakers;
         for instant in self.deadlines.chunk_by(|one, next| one == next) {
@@ -71,7 +71,7 @@ impl Chance {
     }
 }
 
-/// Random numbers that a seed repeats. This is `SplitMix64`: its whole state is one number.
+/// `SplitMix64`: random numbers that a seed repeats, with a state of one number.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_timers_of_one_instant_change_places() {
-        // The address of no shard.
+        // No shard has this address.
         leave_to_chance(1, 7);
         let mut changed = 0;
         for _ in 0..100 {

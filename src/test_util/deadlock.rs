@@ -1,9 +1,9 @@
-//! Whether anything can still happen in a bubble, and what waits in it if not.
+//! Detects a bubble in which nothing can happen any more, and describes what waits in it.
 //
 // Invariants
-// 1. A bubble is given up only if it was quiet for its patience, and then found idle while its clock did not move and
-//    nothing held it. On tokio's clock the look itself makes tokio move time if a timer is left. So no timer was, and
-//    nothing ran that could make one.
+// 1. A bubble is given up only if nothing ran for its patience, and it was then found idle while its clock did not move
+//    and nothing held it. On tokio's clock, checking makes tokio move time if a timer is left; so none was, and nothing
+//    ran that could register one.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -23,11 +23,8 @@ use crate::test_util::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 use crate::wheel::Tick;
 
-/// Gives the current runtime up, once nothing has run for `patience` and nothing can run any more. What is returned comes
-/// when it does. The thread that looks ends when that is dropped.
-///
-/// # Panics
-/// If the system refuses a thread.
+/// Gives up the current runtime once nothing has run for `patience` and nothing can run any more. The receiver then
+/// gets a message. The checking thread ends when the receiver is dropped.
 pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
     let watch = Watch::of(&Handle::current());
     let (sender, given_up) = oneshot::channel();
@@ -38,7 +35,6 @@ pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Rec
 
 struct GiveUp {
     given_up: Option<oneshot::Sender<()>>,
-    /// The time before the look.
     now: Option<Tick>,
 }
 
@@ -57,14 +53,14 @@ impl Action for GiveUp {
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        // Timers on tokio's clock have moved it when the runtime is idle.
+        // If timers on tokio's clock were left, tokio has moved it by now.
         let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
         let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;
         is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
-        // A clock of ours says so itself.
+        // A clock of ours reports itself.
         let _entered = watch.runtime.enter();
         watch.is_one_thread().then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
     }
@@ -74,7 +70,7 @@ fn is_held(watch: &Watch) -> bool {
     watch.any(Want::Hold) || watch.clock().is_some_and(|clock| !clock.holds().is_empty())
 }
 
-/// `None` if time goes on because a test has resumed it.
+/// `None` if a test has resumed the clock.
 fn now(watch: &Watch) -> Option<Tick> {
     if watch.is_one_thread() {
         let _entered = watch.runtime.enter();
@@ -83,7 +79,7 @@ fn now(watch: &Watch) -> Option<Tick> {
     watch.clock().map(|clock| clock.tick())
 }
 
-/// How many tasks a bubble has that have not ended, but for this crate's own, and what waits in it: such as
+/// The number of tasks of a bubble, without this crate's own, and a description of everything that waits in it:
 /// `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
 pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
     let runtime = Handle::current();
@@ -100,10 +96,10 @@ pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
     (tasks, text + &pending::list(&timers))
 }
 
-/// This crate's tasks that have begun and not ended, each with its runtime.
+/// This crate's own live tasks, each with its runtime.
 static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
 
-/// A task of this crate's own, listed so that a test can tell it from its own.
+/// Wraps a task of this crate, so that tests can tell it from their own.
 pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
     struct Listed(runtime::Id, task::Id);
     impl Drop for Listed {

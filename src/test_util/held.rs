@@ -1,7 +1,6 @@
-//! What a test does to a timer whose clock it holds: it shows the time, fires what is due when it moves that time, and
-//! lets the clock run again.
+//! Timers whose clock a test controls: they show its time, fire when it moves, and return to the system's clock.
 //!
-//! A registration with such a timer wakes nobody.
+//! Registering with such a timer wakes nobody.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -31,13 +30,13 @@ pub(crate) fn opens(timer: &Shards) {
     schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
 }
 
-/// A runtime's timer, if it has one already. Held, as the runtime may end while a thread of ours uses it.
+/// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
 pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
     registry::live(&registry::timers(), runtime)?.timer().try_hold()
 }
 
-/// Wakes the drivers that may run on a runtime, to look at their clocks: not those of the own timers of other runtimes. To
-/// wake these would change the order of tasks in other tests.
+/// Wakes the drivers that may run on a runtime, to check their clocks. It skips the timers of other runtimes: waking
+/// those would change the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
     let elsewhere: HashSet<BookerId> = registry::timers()
         .iter()
@@ -60,13 +59,13 @@ impl Course {
 }
 
 impl Schedule {
-    /// Begins a timer whose time a test shows, at first `now`.
+    /// Opens a timer whose time a test controls, starting at `now`.
     pub(crate) fn open_shown(&self, now: Tick) {
         self.clock.shown.store(now.0, SeqCst);
         drop(self.begin(false, Ticks(0)));
     }
 
-    /// From now on a test shows the time. Returns `false` if the timer has ended.
+    /// From now on a test controls the time. Returns `false` if the timer has ended.
     pub(crate) fn show(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
         if plan.is_open {
@@ -82,7 +81,7 @@ impl Schedule {
         if plan.is_open {
             self.clock.course.store(course.0.0, SeqCst);
             self.clock.shown.store(RUNS, SeqCst);
-            if plan.look_again() {
+            if plan.scan_again() {
                 plan.driver_is_wanted = true;
             } else {
                 self.call(plan, false);
@@ -92,7 +91,6 @@ impl Schedule {
 }
 
 impl Shard {
-    /// Reads the wheel.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Wheel<Waker>) -> T) -> T {
         read(&self.lock().wheel)
     }

@@ -7,8 +7,10 @@ use tokio::runtime::Handle;
 use crate::test_util::idle::{Want, Wanted, Watch};
 use crate::test_util::manual::ManualClock;
 
-/// Keeps a clock from advancing by itself as long as it lives. Made by [`ManualClock::hold`] and
+/// Keeps a clock from advancing by itself while it lives. Returned by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -20,8 +22,8 @@ use crate::test_util::manual::ManualClock;
 /// let timer = Timer::builder().clock(&clock).build().unwrap();
 /// let (start, hold) = (clock.now(), clock.hold());
 /// let sleep = tokio::spawn(timer.sleep(Duration::from_secs(60)));
-/// hairspring::sleep(Duration::from_millis(5)).await; // on the runtime's own clock
-/// assert_eq!(clock.now(), start, "it is held");
+/// hairspring::sleep(Duration::from_millis(5)).await; // in real time
+/// assert_eq!(clock.now(), start);
 /// drop(hold);
 /// sleep.await.unwrap();
 /// assert_eq!(clock.now() - start, Duration::from_secs(60));
@@ -42,8 +44,10 @@ impl ManualClock {
     /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
     /// hand.
     ///
-    /// Use this for work that [`auto_advance`](Self::auto_advance) and [`pause`](crate::pause()) cannot see from
-    /// outside the runtime: a thread of your own, or another process that will answer.
+    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): a thread of your own,
+    /// or another process that will answer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::test_util::ManualClock;

@@ -1,7 +1,7 @@
-//! [`set_wall`] and [`suspend`]: what a test does to the clocks that jump.
+//! [`set_wall`] and [`suspend`]: how a test moves the clocks that jump.
 //
 // Invariants
-// 1. What a test does on one runtime moves no clock of another, nor outside all runtimes.
+// 1. A test on one runtime moves no clock of another runtime, nor of code outside runtimes.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -13,16 +13,19 @@ use crate::core::jumps;
 use crate::test_util::idle::Watch;
 use crate::test_util::lock;
 
-/// How far the clocks are ahead for code outside all runtimes, in nanoseconds. The watch over a runtime has its own.
+/// How far the clocks are ahead for code outside all runtimes, in nanoseconds. Each `Watch` has its own for its
+/// runtime.
 static OUTSIDE: RwLock<[i128; 2]> = RwLock::new([0; 2]);
 
-/// Sets the wall clock of the current runtime, forward or back. [`wall::now`](crate::wall::now) shows `time`, and goes
-/// on from there with the runtime's clock.
+/// Sets the wall clock of the current runtime, forward or back. [`wall::now`](crate::wall::now) then continues from
+/// `time` with the runtime's clock.
 ///
-/// Everything that waits on the wall clock looks at it again: its tasks are woken. This is for a runtime whose clock is
-/// paused, or whose timers are on a [`ManualClock`](crate::test_util::ManualClock). On any other it works as well, but
-/// the clock does not stand still. Outside a runtime it sets the clock for code outside all runtimes. Neither the
-/// system's clock nor any other runtime's is touched.
+/// This wakes all tasks that wait on the wall clock, so they check it again. Use it while the runtime's clock is
+/// paused, or with timers on a [`ManualClock`](crate::test_util::ManualClock); on other runtimes the clock keeps
+/// running. Outside a runtime it sets the clock of code outside all runtimes. It never affects the system's clock or
+/// another runtime.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, test_util, wall};
@@ -32,19 +35,22 @@ static OUTSIDE: RwLock<[i128; 2]> = RwLock::new([0; 2]);
 /// let now = wall::now();
 /// let alarm = wall::sleep_until(now + Duration::from_secs(3_600));
 /// test_util::set_wall(now + Duration::from_secs(7_200));
-/// alarm.await; // at once
+/// alarm.await; // returns immediately
 /// # }
 /// ```
+#[doc(alias = "mock time")]
 pub fn set_wall(time: SystemTime) {
     let ahead = time.reading().0 - Jumping::Wall.now().0;
     shift(&[Jumping::Wall], ahead);
 }
 
-/// Suspends the machine for `duration`, as the current runtime sees it: [`boot`](crate::boot) and
-/// [`wall`](crate::wall) go on, and the monotonic clock of all other timers stands still.
+/// Pretends that the machine is suspended for `duration`: [`boot`](crate::boot) and [`wall`](crate::wall) move on, and
+/// the monotonic clock of all other timers stands still.
 ///
-/// When this returns the machine has woken up: what fell due on these clocks is ready, and all tasks that wait on them
-/// have been woken to look. Like [`set_wall`], it is for a paused clock, and concerns the current runtime only.
+/// When this returns, timers that are due on these clocks are ready, and all tasks that wait on them have been woken.
+/// Like [`set_wall`], it is meant for a paused clock, and affects the current runtime only.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, boot, test_util};
@@ -57,6 +63,8 @@ pub fn set_wall(time: SystemTime) {
 /// assert_eq!(uptime.elapsed(), Duration::ZERO);
 /// # }
 /// ```
+#[doc(alias = "hibernate")]
+#[doc(alias = "standby")]
 pub fn suspend(duration: Duration) {
     shift(&[Jumping::Boot, Jumping::Wall], nanos_in(duration));
 }
@@ -77,7 +85,7 @@ fn shift(clocks: &[Jumping], by: i128) {
     jumps::wake(|runtime| runtime == id);
 }
 
-/// How far a test has put a clock ahead on the current runtime, in nanoseconds.
+/// How far a test has moved a clock ahead on the current runtime, in nanoseconds.
 pub(crate) fn ahead(clock: Jumping) -> i128 {
     match jumps::here() {
         Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),

@@ -1,7 +1,7 @@
 //! [`ManualClock`]: a clock that a test moves by hand.
 //
 // Invariants
-// 1. A clock's time never goes back. Its timers fire in the order of their deadlines, while it shows those deadlines.
+// 1. A clock's time never goes back. Its timers fire in deadline order, while it shows their deadlines.
 // 2. No lock of the clock is held while timers fire: their wakers may use the clock.
 // 3. Dropping a clock ends its timers.
 
@@ -26,12 +26,17 @@ use crate::timer;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
-/// A clock that stands still until a test advances it, for timers built on it. Needs the feature `test-util`.
+/// A clock that stands still until a test advances it, for the timers built on it.
 ///
-/// A process can have any number of them. They are independent of each other and of the runtime's clock. A
-/// [`Timer`](crate::Timer) built on one works on any runtime, or on none: poll its sleeps by hand and advance the
-/// clock. A clone is another handle on the same clock. When the last handle is dropped, the clock's timers are shut
-/// down.
+/// A process can have any number of them, independent of each other and of the runtime's clock. A
+/// [`Timer`](crate::Timer) [built on one](crate::timer::Builder::clock) works on any runtime, or on none: poll its
+/// sleeps by hand and advance the clock. [`auto_advance`](ManualClock::auto_advance) moves the clock when a runtime is
+/// idle, and [`rate`](ManualClock::rate) makes it run fast or slow. To test nodes whose clocks disagree, give each a
+/// clock.
+///
+/// Clones are handles to the same clock. Dropping the last handle shuts down the clock's timers.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -48,6 +53,9 @@ use crate::wheel::{Tick, Wheel};
 /// assert!(sleep.is_woken());
 /// assert_ready!(sleep.poll());
 /// ```
+#[doc(alias = "mock clock")]
+#[doc(alias = "fake clock")]
+#[doc(alias = "FakeClock")]
 #[derive(Clone)]
 pub struct ManualClock {
     inner: Arc<Inner>,
@@ -73,13 +81,13 @@ impl Inner {
 struct State {
     now: Tick,
     timers: Vec<TimerHold>,
-    /// Where tests took hold of it.
+    /// Where tests called `hold`.
     holds: Vec<&'static Location<'static>>,
-    /// Whether a thread is to advance it.
+    /// Whether a thread advances it when a runtime is idle.
     auto_advances: bool,
-    /// How often it was given a rate.
+    /// How often its rate was set.
     rate: u64,
-    /// The real time from which on it is to move by its rate.
+    /// The real time since which it moves at its rate.
     runs_since: std::time::Instant,
 }
 
@@ -87,9 +95,9 @@ struct State {
 #[derive(Clone, Copy)]
 pub(super) enum By<'watch> {
     Test,
-    /// A thread of ours, when a runtime is idle.
+    /// One of our threads, when a runtime is idle.
     Itself(&'watch Watch),
-    /// The same, since it was given a rate with this number.
+    /// One of our threads, at the rate with this number.
     Rate(u64),
 }
 
@@ -102,7 +110,7 @@ impl State {
         }
     }
 
-    /// The live timers, held so that no other timer reuses their memory meanwhile. Unlocks.
+    /// The live timers, held so that no other timer reuses their memory. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
         state.timers.clone_from(&live);
@@ -113,7 +121,9 @@ impl State {
 }
 
 impl ManualClock {
-    /// Creates a clock that shows the present time and stands still.
+    /// Creates a clock that shows the current time and stands still.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, test_util::ManualClock};
@@ -136,7 +146,9 @@ impl ManualClock {
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
 
-    /// Returns what the clock shows.
+    /// Returns the time that the clock shows.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, test_util::ManualClock};
@@ -150,11 +162,12 @@ impl ManualClock {
         clock::instant_of(self.inner.lock().now)
     }
 
-    /// Advances the clock by exactly `duration`, and fires every timer that is due by then, in the order of their
-    /// deadlines. The clock shows each deadline while its timers fire. When this returns, their tasks have been woken
-    /// but not polled.
+    /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
+    /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// A clock goes no further than about 530 years from now.
+    /// A clock stops about 530 years from now.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -172,8 +185,10 @@ impl ManualClock {
         self.advance_by(duration, By::Test);
     }
 
-    /// Advances the clock to the next deadline and fires what is due there. Returns what the clock then shows. If no
-    /// timer waits for a deadline that this clock can reach, returns `None` and does not move the clock.
+    /// Advances the clock to the next deadline, fires the timers due there, and returns the new time. Returns `None`
+    /// and does not move the clock if no timer waits for a deadline that it can reach.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{Duration, Timer, test_util::ManualClock};
@@ -190,7 +205,9 @@ impl ManualClock {
         self.move_to_next(LAST, By::Test).then(|| self.now())
     }
 
-    /// Returns how many sleeps wait for this clock.
+    /// Returns the number of sleeps that wait for this clock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::test_util::ManualClock;
@@ -201,7 +218,6 @@ impl ManualClock {
         self.inner.pending()
     }
 
-    /// Whether a thread is to advance this.
     pub(super) fn auto_advances(&self) -> bool {
         self.inner.lock().auto_advances
     }
@@ -210,7 +226,7 @@ impl ManualClock {
         self.inner.lock().auto_advances = auto_advances;
     }
 
-    /// It is given a rate. Returns the number of that.
+    /// Called when the rate is set. Returns its number.
     pub(super) fn next_rate(&self) -> u64 {
         let mut state = self.inner.lock();
         state.rate += 1;
@@ -218,7 +234,7 @@ impl ManualClock {
         state.rate
     }
 
-    /// How much real time has passed in which it was to move by a rate; `None` if it was given another since.
+    /// The real time since the last call, in which the clock should move at its rate; `None` if a newer rate was set.
     pub(super) fn passed(&self, rate: u64) -> Option<Duration> {
         let mut state = self.inner.lock();
         if state.rate != rate {
@@ -241,7 +257,6 @@ impl ManualClock {
         }
     }
 
-    /// Where tests took hold of it.
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
         self.inner.lock().holds.clone()
     }
@@ -256,7 +271,6 @@ impl ManualClock {
         self.inner.lock().now = now;
     }
 
-    /// What the clock shows.
     pub(crate) fn tick(&self) -> Tick {
         self.inner.lock().now
     }
@@ -267,7 +281,7 @@ impl ManualClock {
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
-        // Hold it first, so that no other timer has this memory now.
+        // Hold it first, so that no other timer can get its memory.
         let Some(held) = timer.try_hold() else { return };
         if timer.schedule.show(state.now) {
             timer.publish_removals();
@@ -275,29 +289,28 @@ impl ManualClock {
         }
     }
 
-    /// All that waits for this clock.
+    /// All timers that wait for this clock.
     pub(crate) fn waiting(&self) -> Vec<Pending> {
         pending::of(State::timers(self.inner.lock()).iter().map(TimerHold::lease), self.tick())
     }
 
-    /// What it shows when `duration` has passed.
+    /// The time that it shows once `duration` has passed.
     pub(crate) fn after(&self, duration: Duration) -> Tick {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
 
-    /// Advances the clock, and fires all that is due on the way.
     pub(super) fn advance_by(&self, duration: Duration, by: By) {
         let target = self.after(duration);
         while self.move_to_next(target, by) {}
         self.move_to(target, by);
     }
 
-    /// Moves to the next deadline that is no later than `target`, and fires what is due there. Returns `false` if there
-    /// is none, or if it may not move.
+    /// Moves to the next deadline up to `target`, and fires the timers due there. Returns `false` if there is none, or
+    /// if it may not move.
     pub(super) fn move_to_next(&self, target: Tick, by: By) -> bool {
         while let Some(next) = self.next_deadline(target) {
             match self.move_to(next, by) {
-                // The deadline that was found was cancelled.
+                // The timer was cancelled.
                 Some(0) => {}
                 Some(_) => return true,
                 None => return false,
@@ -306,22 +319,21 @@ impl ManualClock {
         false
     }
 
-    /// Gives all timers away, to a clock that shows the same time. No thread is to advance this one any more.
+    /// Hands over all timers, to a clock that shows the same time, and stops auto-advance.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.inner.lock();
         state.auto_advances = false;
         (state.now, std::mem::take(&mut state.timers))
     }
 
-    /// Moves the clock to a tick and fires what is due there. Returns how many timers that were; `None` if it may not
-    /// move.
+    /// Moves the clock to a tick and fires the timers due there. Returns how many fired; `None` if it may not move.
     fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
         let mut state = self.inner.lock();
         if !state.may_move(by) {
             return None;
         }
         state.now = state.now.max(tick);
-        // All timers in one go, so that a timer released meanwhile fires by the time shown to it, or not at all.
+        // Under one lock, so that a timer released concurrently fires by the time shown to it, or not at all.
         for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
@@ -338,9 +350,9 @@ impl ManualClock {
         self.first(Shards::earliest).filter(|&next| next <= LAST)
     }
 
-    /// The next deadline, if it is no later than `limit`.
+    /// The next deadline, up to `limit`.
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
-        // First the cheap bound. The exact search then runs over the same entries only once, as time passes them.
+        // The cheap bound first. The exact search then visits the same entries only once, as time passes them.
         self.first(Shards::earliest).filter(|&next| next <= limit)?;
         self.first(Shards::first_deadline).filter(|&next| next <= limit)
     }
@@ -362,14 +374,16 @@ impl ShowsTime for Inner {
 }
 
 impl timer::Builder {
-    /// Builds the timer on a clock that a test moves by hand. Needs the feature `test-util`.
+    /// Builds the timer on a [`ManualClock`]. Needs the feature `test-util`.
     ///
-    /// Such a timer has one shard by default. It needs neither a runtime nor a driver: advancing the clock fires what
-    /// is due. [`alarm`](timer::Builder::alarm) has no effect on it.
+    /// Such a timer has one shard by default. It needs neither a runtime nor a driver, because advancing the clock
+    /// fires its timers, and ignores [`alarm`](timer::Builder::alarm).
     ///
-    /// If you [install](timer::Builder::install) it, [`sleep`](crate::sleep()) and the like wait on it as well, but count
-    /// from [`Instant::now`], which shows the runtime's clock. Call the timer's own methods, or compute deadlines from
-    /// [`ManualClock::now`].
+    /// If you [install](timer::Builder::install) it, [`sleep`](crate::sleep()) and the like wait on it, but count from
+    /// [`Instant::now`], which shows the runtime's clock. Call the timer's own methods instead, or compute deadlines
+    /// from [`ManualClock::now`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Timer, test_util::ManualClock};
@@ -383,7 +397,6 @@ impl timer::Builder {
     }
 }
 
-/// A clock that may have been dropped.
 #[derive(Debug)]
 pub(crate) struct WeakClock(Weak<Inner>);
 

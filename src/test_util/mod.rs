@@ -1,15 +1,130 @@
-//! Control over time in tests. Needs the feature `test-util`, as do `pause`, `resume` and `advance` in the root, and
-//! [`timer::Builder::clock`](crate::timer::Builder::clock).
-#![doc = include_str!("../../docs/testing.md")]
+//! Control over time in tests: a test that controls the clock finishes in milliseconds, however long its code sleeps.
 //!
-//! # See also
-//! - [`pause`](crate::pause()), [`resume`](crate::resume()) and [`advance`](crate::advance()), for the runtime's clock;
-//!   [`pause_with_grace`], [`hold`](hold()) and [`spawn_blocking`](spawn_blocking()), for work that it cannot see.
-//! - [`settle`](settle()) and [`advance_and_settle`], to wait until all is quiet.
-//! - [`pending`](pending()) and [`assert_no_timers_left`], for what waits; [`bubble`](bubble()) and [`Bubble`], for a
-//!   test that must come to an end.
-//! - [`ManualClock`], [`ManualClock::auto_advance`] and [`ManualClock::rate`], for clocks of your own.
-//! - [`set_wall`] and [`suspend`], for [`wall`](crate::wall) and [`boot`](crate::boot).
+//! This module needs the feature `test-util`, as do [`pause`](crate::pause()), [`resume`](crate::resume()),
+//! [`advance`](crate::advance()) and [`timer::Builder::clock`](crate::timer::Builder::clock).
+//!
+//! # Examples
+//!
+//! ```
+//! use hairspring::{Duration, Instant, sleep, test_util::bubble};
+//!
+//! bubble(|| async {
+//!     let start = Instant::now();
+//!     sleep(Duration::from_secs(3_600)).await; // returns immediately
+//!     assert_eq!(start.elapsed(), Duration::from_secs(3_600));
+//! });
+//! ```
+//!
+//! # Which item?
+//!
+//! | to | use |
+//! |---|---|
+//! | run a test on virtual time, and fail if it hangs or leaves tasks behind | [`bubble`](bubble()), [`Bubble`] |
+//! | pause the clock of a runtime that you have | [`pause`](crate::pause()), [`resume`](crate::resume()), or `#[tokio::test(start_paused = true)]` |
+//! | move a paused clock by hand | [`advance`](crate::advance()), [`advance_and_settle`] |
+//! | wait until everything that can happen now has happened | [`settle`](settle()) |
+//! | hold a paused clock during work that it cannot see | [`spawn_blocking`], [`hold`](hold()), [`pause_with_grace`] |
+//! | list the timers that wait, or find one that leaks | [`pending`](pending()), [`assert_no_timers_left`] |
+//! | run several clocks in one process, or a fast or slow one | [`ManualClock`] |
+//! | set the time of day, or suspend the machine | [`set_wall`], [`suspend`] |
+//!
+//! # How a paused clock moves
+//!
+//! A paused clock stands still while anything in its runtime can make progress. When nothing can, the runtime is
+//! *idle*: the clock jumps to the next deadline, fires the timers that are due there, and waits until the runtime is
+//! idle again. Deadlines are therefore met exactly and in order, with any number of workers. Timers due in the same
+//! nanosecond are woken together, in the order of registration; on several workers their tasks then run in parallel.
+//! Cancelled and postponed timers do not move the clock.
+//!
+//! | | current-thread runtime | multi-thread runtime |
+//! |---|---|---|
+//! | pause it with | `start_paused`, [`pause`](crate::pause()) | [`pause`](crate::pause()) |
+//! | the clock is | tokio's | this crate's |
+//! | this crate's timers are | exact to the nanosecond | exact to the nanosecond |
+//! | tokio's timers | follow the clock, less than 3 ms late | take real time |
+//! | the runtime must have | `enable_time` | nothing |
+//! | if the clock is stuck for 5 s of real time | a message only in a bubble, or with a grace | a message on standard error |
+//!
+//! `#[tokio::test(flavor = "multi_thread", start_paused = true)]` does not compile, because tokio cannot pause such a
+//! runtime. Leave `start_paused` out and call [`pause`](crate::pause()) first, or use a bubble with
+//! [`workers`](Bubble::workers).
+//!
+//! [`boot`](crate::boot) and [`wall`](crate::wall) move with the paused clock.
+//!
+//! # What holds a paused clock
+//!
+//! | | in a bubble | in a runtime that you built |
+//! |---|---|---|
+//! | tasks that run or are ready to run | yes | yes |
+//! | sockets with data on the way to the same runtime | yes | yes |
+//! | the future in `block_on` | yes | yes, see below |
+//! | `spawn_blocking`, `block_in_place`, `tokio::fs`, name lookups, standard input | yes | only with this module's [`spawn_blocking`], or under [`hold`](hold()) |
+//! | other threads, processes and runtimes | only under [`hold`](hold()) | only under [`hold`](hold()) |
+//!
+//! If you do not know when something arrives from outside, use [`pause_with_grace`]. With the crate `turmoil`, which
+//! simulates a network of hosts, do not pause the clock at all.
+//!
+//! ```
+//! use hairspring::{Duration, Instant, pause, test_util, timeout};
+//! use tokio::process::Command;
+//!
+//! # #[tokio::main]
+//! # async fn main() {
+//! pause();
+//! let start = Instant::now();
+//! let hold = test_util::hold(); // the clock does not see the process
+//! let answer = timeout(Duration::from_secs(60), Command::new("whoami").output()).await;
+//! assert!(answer.is_ok());
+//! drop(hold);
+//! assert_eq!(start.elapsed(), Duration::ZERO);
+//! # }
+//! ```
+//!
+//! Blocking work that holds the clock must not wait for time to pass: it would wait forever.
+//!
+//! The table is the same on every system, with one exception: the thread in `block_on` of a multi-thread runtime that
+//! you built. To avoid it, use a bubble, or spawn the body of the test and await it.
+//!
+//! - On Linux, the clock asks the system what that thread is doing. While it computes, time stands still. If it blocks
+//!   in a system call, time stands still for up to 100 ms; for a lock or a channel, sometimes less.
+//! - Other systems do not tell. There, the clock moves if nothing has run for 2 ms as far as it can see.
+//! - Tokio does not report that a thread has left `block_on`. If yours then computes for long without using a timer,
+//!   the clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone until it
+//!   uses one of the former runtime again.
+//!
+//! # Limits of tokio's clock
+//!
+//! The clock of a current-thread runtime is tokio's, which moves in whole milliseconds. This crate corrects that for
+//! its own timers. These limits remain:
+//!
+//! - `tokio::time::advance` by a fraction of a millisecond may move the clock up to a millisecond past the next
+//!   deadline. [`advance`](crate::advance()) does not.
+//! - With two timers built on one runtime, one may move the clock up to a millisecond past a deadline of the other.
+//! - On a very busy machine, tokio sleeps of a few milliseconds may keep the clock from stopping at a fraction of a
+//!   millisecond. After half a second of real time it then rounds up.
+//! - A hold, a grace and each step of less than a millisecond occupy a thread of tokio's blocking pool. With
+//!   `max_blocking_threads(1)`, blocking work and these wait for each other.
+//! - A task that blocks on its own inner runtime should build that one without `start_paused`, and call
+//!   [`pause`](crate::pause()) inside. Otherwise the inner sleeps may wait on the outer runtime's timer.
+//!
+//! # Tests that hang
+//!
+//! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
+//! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
+//! which timers wait. Nothing watches a current-thread runtime that you built, unless its clock has a grace. A bubble
+//! also detects deadlocks.
+//!
+//! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
+//! with it.
+//!
+//! # Runtimes without `enable_time` or `enable_io`
+//!
+//! Tokio does not say whether a runtime has these drivers, and panics if a missing one is used. This module makes such
+//! a call anyway and catches the panic. It installs a panic hook that hides the message and passes all other panics on.
+//!
+//! A program built with `panic = "abort"` cannot do that. There, call [`pause`](crate::pause()) rather than tokio's, or
+//! pause the clock before the first timer. If another runtime has `enable_io`, give it to the multi-thread runtime that
+//! you pause.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -46,16 +161,21 @@ pub use settle::{advance_and_settle, settle};
 
 pub use crate::seam::TimerKind;
 
-/// Pauses the clock of the current runtime: this crate's, and on a current-thread runtime tokio's too.
+/// Pauses the clock of the current runtime.
 ///
-/// It then moves by [`advance`], and advances by itself to the next deadline when the runtime is idle. The
-/// [module](self) says when that is, and what it cannot see. On a current-thread runtime tokio's clock moves to the
-/// next deadline of either crate, and to this crate's exactly. On a multi-thread runtime, where tokio's clock cannot be
-/// paused, this crate's timers on that runtime follow, and [`Instant::now`](crate::Instant::now) there.
+/// From then on the clock moves with [`advance`], and by itself to the next deadline whenever the runtime is idle. See
+/// [how a paused clock moves](self#how-a-paused-clock-moves) and [what holds it](self#what-holds-a-paused-clock).
+///
+/// On a current-thread runtime this pauses tokio's clock, so tokio's timers follow too. On a multi-thread runtime only
+/// this crate's timers and [`Instant::now`](crate::Instant::now) do.
 ///
 /// # Panics
-/// If the clock is already paused, outside a runtime, or if the system refuses the thread that advances the clock of a
-/// multi-thread runtime. The [module](self) says what happens on a runtime without `enable_time` or `enable_io`.
+///
+/// If the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock of a
+/// multi-thread runtime. For a runtime without `enable_time` or `enable_io`, see
+/// [there](self#runtimes-without-enable_time-or-enable_io).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep};
@@ -64,19 +184,25 @@ pub use crate::seam::TimerKind;
 /// # async fn main() {
 /// pause();
 /// let start = Instant::now();
-/// sleep(Duration::from_secs(86_400)).await; // returns at once
+/// sleep(Duration::from_secs(86_400)).await; // returns immediately
 /// assert!(start.elapsed() >= Duration::from_secs(86_400));
 /// # }
 /// ```
+#[doc(alias = "autojump")]
+#[doc(alias = "fast-forward")]
+#[doc(alias = "start_paused")]
 #[track_caller]
 pub fn pause() {
     pause_with_grace(Duration::ZERO);
 }
 
-/// Lets the clock of the current runtime run again, from what it shows.
+/// Resumes the clock of the current runtime: it continues from the time it shows.
 ///
 /// # Panics
+///
 /// If the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -94,22 +220,25 @@ pub fn resume() {
     }
 }
 
-/// Advances the paused clock of the current runtime by exactly `duration`. More than 500 years are treated as 500
-/// years.
+/// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
-/// Timers that are due by then fire on the way, in the order of their deadlines, and the clock shows each deadline
-/// while its timers fire. This concerns the runtime's own timer, and on a multi-thread runtime every timer that follows
-/// its clock. When this returns, their tasks have been woken; some may have run before this task ran again. Tokio's own
-/// timers fire as with [`tokio::time::advance`], all at the end.
+/// Timers due by then fire in deadline order, while the clock shows their deadlines. When this returns, their tasks
+/// have been woken, but may not have run; [`advance_and_settle`] also lets them run at each deadline. Tokio's own
+/// timers all fire at the end, as with [`tokio::time::advance`].
 ///
-/// Time ends about 530 years from now: a clock moves no further, and later deadlines never come.
+/// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
+/// clock stops about 530 years from now, and later deadlines are never reached.
 ///
 /// # Cancel safety
+///
 /// The first poll moves the clock all the way. You can drop the future after that.
 ///
 /// # Panics
-/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
-/// panic has the line that awaits this, or names the line that called it.
+///
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+/// The panic reports the line that awaits this, or names the line that called it.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, advance};
@@ -126,13 +255,17 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
     IfPaused::new("advance", settle::move_by(duration, None))
 }
 
-/// Keeps the paused clock of the current runtime from advancing by itself, as long as the returned [`Hold`] lives.
+/// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.
 ///
-/// Use this for work that the runtime does not show: a thread of your own, or another process. [`advance`] still moves
-/// the clock. On a current-thread runtime this takes a thread of the blocking pool.
+/// Use this for work that the clock [cannot see](self#what-holds-a-paused-clock): a thread of your own, or another
+/// process. [`advance`] still moves the clock. On a current-thread runtime, a hold occupies a thread of tokio's
+/// blocking pool.
 ///
 /// # Panics
+///
 /// On a multi-thread runtime whose clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -161,16 +294,19 @@ pub fn hold() -> Hold {
     }
 }
 
-/// The same as [`tokio::task::spawn_blocking`], but keeps the current runtime's clock, if it is paused, from advancing
-/// by itself until `code` has returned.
+/// Runs blocking code as [`tokio::task::spawn_blocking`] does, and holds the paused clock of the current runtime until
+/// `code` returns.
 ///
-/// Work that was aborted before it began never runs. Work that has begun goes on and holds the clock until it ends, even
-/// if its handle is aborted, which then reports it as cancelled, or dropped.
+/// Work that is aborted before it begins never runs. Work that has begun continues and holds the clock until it ends,
+/// even if its handle is dropped or aborted; an aborted handle reports it as cancelled.
 ///
-/// In a [`bubble`](bubble()) tokio's own function does this too. The work must not wait for time to pass.
+/// The work must not wait for time to pass. In a [`bubble`](bubble()), tokio's own function does the same.
 ///
 /// # Panics
-/// Outside a runtime, as tokio's does.
+///
+/// Outside a runtime, as tokio's function does.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Instant, pause, sleep, test_util};
@@ -208,7 +344,7 @@ where
         code()
     });
     let abort = Abort(blocking.abort_handle());
-    // The work ends in a task, which is seen until it has woken what waits for it.
+    // The work ends in a task, which stays visible until it has woken whatever waits for it.
     tokio::spawn(async move {
         let (_work, _abort) = (work, abort);
         let ended = blocking.await.map_err(JoinError::into_panic);
@@ -216,11 +352,16 @@ where
     })
 }
 
+/// The examples of docs/testing.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes one of those that are equal to `item`.
+/// Removes one item that equals `item`.
 fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
     let at = items.iter().position(|known| known == item);
     at.map(|at| items.swap_remove(at));

@@ -1,12 +1,12 @@
-//! How the clock of a runtime is paused, and runs again. [`IfPaused`]: what moves a clock only if it is.
+//! Pausing and resuming the clock of a runtime. [`IfPaused`] moves a clock only if it is paused.
 //!
-//! Tokio can pause only the clock of a current-thread runtime. The timers of any other that is paused follow a manual
-//! clock, which advances when the runtime is idle, and `Instant::now` shows its time there. After a resume they follow the
-//! system's clock again, with the difference that the two then had.
+//! Tokio can pause only the clock of a current-thread runtime. On any other runtime, paused timers follow a manual
+//! clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow the
+//! system's clock again, offset by the difference at that moment.
 //
 // Invariants
 // 1. A runtime's time never goes back.
-// 2. A timer is given to a runtime's clock, or taken from it, only while that clock cannot change.
+// 2. A timer joins or leaves a runtime's clock only while that clock cannot change.
 
 use std::future::Future;
 use std::panic::Location;
@@ -25,19 +25,22 @@ use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
 
-/// Pauses the clock of the current runtime as [`pause`](crate::pause()) does, but lets nothing run for `grace`, in real
-/// time, before it moves to the next deadline. [`resume`](crate::resume()) ends this.
+/// Pauses the clock of the current runtime as [`pause`](crate::pause()) does, but lets it move only after nothing has
+/// run for `grace` in real time. [`resume`](crate::resume()) ends this.
 ///
-/// In that time something may come that the clock cannot foresee: from another process, a server, a thread of your own.
-/// Each move of the clock takes that long, so a test should have few of them. If you can, hold the clock with
-/// [`hold`](crate::test_util::hold()) while you wait, which costs no time and needs no guess.
+/// Use it if something may arrive at an unknown time from another process, a server or a thread of your own. Each move
+/// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
+/// [`hold`](crate::test_util::hold()), is faster and needs no guess.
 ///
-/// On a current-thread runtime only this crate's timers move a clock with a grace. Tokio's own fire when it comes to the
-/// next deadline of this crate after their own. One that is due within the grace stops the clock: tokio wakes the
-/// runtime for it in real time, again and again.
+/// On a current-thread runtime, such a clock moves only to the deadlines of this crate, and tokio's own timers fire
+/// when it passes theirs. A pending tokio timer that is due within the grace stops the clock, because tokio keeps
+/// waking the runtime for it in real time.
 ///
 /// # Panics
-/// As [`pause`](crate::pause()) does, and on a current-thread runtime if the system refuses a thread.
+///
+/// As [`pause`](crate::pause()) does. It also panics on a current-thread runtime if the system refuses a thread.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::test_util::pause_with_grace;
@@ -47,12 +50,13 @@ use crate::test_util::{auto_advance, by_tokio, held};
 /// # async fn main() {
 /// pause_with_grace(Duration::from_secs(5));
 /// let start = Instant::now();
-/// // Another process, of which the clock knows nothing.
+/// // The clock does not see the other process.
 /// let answer = tokio::process::Command::new("whoami").output();
 /// assert!(timeout(Duration::from_secs(60), answer).await.is_ok());
 /// assert_eq!(start.elapsed(), Duration::ZERO);
 /// # }
 /// ```
+#[doc(alias = "grace period")]
 #[track_caller]
 pub fn pause_with_grace(grace: Duration) {
     let Some(runtime) = here() else {
@@ -61,12 +65,12 @@ pub fn pause_with_grace(grace: Duration) {
         } else {
             by_tokio::pause(grace);
         }
-        // From now on no thread relies on the timer that it remembers, which may be that of a runtime around this.
+        // From now on no thread relies on its cached timer, which may belong to an outer runtime.
         one_is_held();
         by_tokio::look_at_the_clock();
         return;
     };
-    // Before the lock is taken: this is slow, and others read the time meanwhile.
+    // Before taking the lock: this is slow, and others read the time.
     let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
@@ -88,7 +92,7 @@ pub fn pause_with_grace(grace: Duration) {
     held::wake_drivers_on(&runtime);
 }
 
-/// Lets the clock of the current runtime run again, unless that is for tokio to do: then it returns `false`.
+/// Resumes the clock of the current runtime. Returns `false` if tokio has to do that.
 pub(crate) fn resume() -> bool {
     let Some(watch) = Watch::existing() else { return false };
     let mut time = watch.time_to_change();
@@ -113,7 +117,7 @@ pub(crate) fn here() -> Option<Handle> {
     Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
-/// What the current runtime's clock shows, if it was paused once.
+/// The time of the current runtime's clock, if it was ever paused.
 pub(crate) fn now() -> Option<std::time::Instant> {
     let watch = Watch::existing();
     Watch::note_this_thread(watch.as_ref());
@@ -126,12 +130,11 @@ pub(crate) fn now() -> Option<std::time::Instant> {
     Some(clock::instant_of(now).into_std())
 }
 
-/// Whether the clock of the current runtime is paused.
 pub(crate) fn is_paused() -> bool {
     if here().is_some() { Watch::clock_here().is_some() } else { instant::is_paused() }
 }
 
-/// Called for each timer that is made on a runtime: it follows the runtime's clock, if that is paused.
+/// Called for each timer created on a runtime: if the runtime's clock is paused, the timer follows it.
 pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
     if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
         if let Some(Time::Paused(clock)) = &*watch.time() {
@@ -140,14 +143,14 @@ pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
     }
 }
 
-/// Called for each timer whose driver runs on the current runtime, if there is one.
+/// Called for each timer whose driver runs on the current runtime.
 pub(crate) fn timer_here(timer: TimerLease) {
     if let Ok(runtime) = Handle::try_current() {
         timer_made(runtime.id(), timer);
     }
 }
 
-/// What is said to a caller who needs a paused clock. Begins with tokio's words.
+/// The panic message if a paused clock is needed. Begins with tokio's words.
 pub(super) const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
 /// Why the clock of the current runtime cannot be moved or resumed, if it cannot.
@@ -158,7 +161,7 @@ fn refusal() -> Option<&'static str> {
     (!is_paused()).then_some(NOT_PAUSED)
 }
 
-/// Panics if the clock of the current runtime is not paused, or outside a runtime.
+/// Panics outside a runtime, or if its clock is not paused.
 #[track_caller]
 pub(super) fn check() {
     if let Some(why) = refusal() {
@@ -166,13 +169,13 @@ pub(super) fn check() {
     }
 }
 
-/// A future that moves the clock of the current runtime. Its first poll panics, where it is awaited, if the clock is not
-/// paused.
+/// A future that moves the clock of the current runtime. Its first poll panics, where it is awaited, if the clock is
+/// not paused.
 #[pin_project]
 pub(super) struct IfPaused<F> {
     #[pin]
     moves: F,
-    /// The function that made this, and where it was called, until the first poll.
+    /// The function that created this and the place of its call, until the first poll.
     made: Option<(&'static str, &'static Location<'static>)>,
 }
 
@@ -190,7 +193,7 @@ impl<F: Future<Output = ()>> Future for IfPaused<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         if let Some(((name, called), why)) = this.made.take().and_then(|made| Some((made, refusal()?))) {
-            // If not, `block_on` polls it, or the like.
+            // Otherwise `block_on` or the like polls it.
             assert!(called.file() == Location::caller().file(), "{why} (`{name}` was called at {called})");
             panic!("{why}");
         }

@@ -1,4 +1,4 @@
-//! [`pending`]: what waits for a deadline, and where it was made.
+//! [`pending`]: the timers that wait, and where each was created.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -18,10 +18,11 @@ use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
 use crate::wheel::Tick;
 
-/// How many timers a list names.
 const NAMED: usize = 20;
 
-/// A timer that waits, as [`pending`] found it.
+/// A timer that waits, as listed by [`pending`](pending()).
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -41,11 +42,13 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Returns where the code that uses this crate made the timer: the call of `sleep`, `timeout` or `interval`, or for
-    /// a queue or a map the call that made that.
+    /// Returns where your code created the timer: the call of `sleep`, `timeout` or `interval`, or the call that
+    /// created the queue or the map.
     ///
-    /// It is a place in this crate if the timer began to wait before places were recorded (see [`pending`]), or if another
-    /// thread is just beginning to wait.
+    /// This is a place in this crate if the timer was registered before places were recorded (see
+    /// [`pending`](pending())), or if another thread is registering it right now.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -61,7 +64,9 @@ impl Pending {
         self.place.0
     }
 
-    /// Returns what waits.
+    /// Returns what kind of timer waits.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -77,7 +82,9 @@ impl Pending {
         self.place.1
     }
 
-    /// Returns when it fires.
+    /// Returns the deadline.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -94,7 +101,9 @@ impl Pending {
         clock::instant_of(self.deadline)
     }
 
-    /// Returns how long it still waited when it was listed, by its clock.
+    /// Returns the time that was left when the timer was listed, by its clock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -111,30 +120,31 @@ impl Pending {
     }
 }
 
-/// Such as `Timeout made at src/client.rs:31:9, due in 30s`.
+/// For example `Timeout created at src/client.rs:31:9, due in 30s`.
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            (location, _) if location == UNKNOWN => f.write_str("made at an unknown place")?,
-            (location, kind) => write!(f, "{kind:?} made at {location}")?,
+            (location, _) if location == UNKNOWN => f.write_str("created at an unknown place")?,
+            (location, kind) => write!(f, "{kind:?} created at {location}")?,
         }
         write!(f, ", due in {:?}", self.remaining)
     }
 }
 
-/// Returns what waits on the timer of the current runtime, and if its clock is paused on a multi-thread runtime, on all
-/// timers that follow that clock. Sorted by deadline.
+/// Lists the timers that wait on the current runtime, sorted by deadline.
 ///
-/// A timer is there from its first poll until it fires or is dropped. Of a queue or a map only the first entry is.
-/// Tokio's own timers are not there, nor, unless the runtime is a multi-thread one whose clock is paused, those that
-/// you built with [`Builder::build`](crate::timer::Builder::build).
+/// A timer is listed from its first poll until it fires or is dropped. A queue or a map is listed once, for its first
+/// entry. The list contains the timers of the runtime's own timer; on a multi-thread runtime whose clock is paused,
+/// also those of every [`Timer`](crate::Timer) that follows that clock. It does not contain tokio's own timers.
 ///
-/// Where a timer was made is recorded as soon as any clock of the process was paused or is moved by hand. If no test
-/// does that, it is recorded from the first call of this or of [`assert_no_timers_left`] on. Recording takes a lock each
-/// time a timer begins or ends to wait.
+/// Places are recorded once any clock of the process was paused or is moved by hand, or else from the first call of
+/// this or of [`assert_no_timers_left`]. Recording takes a lock each time a timer is registered, fires or is cancelled.
 ///
 /// # Panics
+///
 /// Outside a runtime.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -161,14 +171,17 @@ pub fn pending() -> Vec<Pending> {
     of(iter::once(held.lease()), held.lease().schedule.clock.now())
 }
 
-/// Returns a guard that fails the test if a timer of the current runtime still waits when the guard is dropped. It then
-/// panics with the list of [`pending`].
+/// Returns a guard that fails the test if a timer of the current runtime still waits when it is dropped. It panics with
+/// the list of [`pending`](pending()). Use it to find a timeout that nobody cancels.
 ///
-/// Make it before anything else. As it is dropped when the test ends, tasks that the test has aborted are counted unless
-/// the runtime has dropped them: [`settle`](crate::test_util::settle()) at the end of the test.
+/// Create it first in the test. If the test aborts tasks, call [`settle`](crate::test_util::settle()) at its end: the
+/// timers of an aborted task count until the runtime has dropped it.
 ///
 /// # Panics
-/// Outside a runtime. The drop panics if a timer waits, unless the thread panics already.
+///
+/// Outside a runtime. The drop panics if a timer waits, unless the thread is already panicking.
+///
+/// # Examples
 ///
 /// ```should_panic
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -179,14 +192,15 @@ pub fn pending() -> Vec<Pending> {
 /// test_util::settle().await;
 /// # }
 /// ```
-#[must_use = "it looks for timers when it is dropped"]
+#[doc(alias = "goleak")]
+#[doc(alias = "leak")]
+#[must_use = "it checks for timers when it is dropped"]
 #[track_caller]
 pub fn assert_no_timers_left() -> impl Sized + Send {
     source::one_is_held();
     NoTimersLeft { runtime: Handle::current() }
 }
 
-/// The guard that [`assert_no_timers_left`] returns.
 struct NoTimersLeft {
     runtime: Handle,
 }
@@ -198,13 +212,13 @@ impl Drop for NoTimersLeft {
         }
         let _entered = self.runtime.enter();
         let left = pending();
-        assert!(left.is_empty(), "timers are left: {}\n{}", left.len(), list(&left));
+        assert!(left.is_empty(), "timers still waiting: {}\n{}", left.len(), list(&left));
     }
 }
 
-/// What waits on some timers, by their clock.
+/// The timers that wait on some [`TimerLease`]s, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
-    // Locked before the entries are read, so that one that fires in between keeps its place.
+    // Locked before reading the entries, so that a timer that fires in between keeps its place.
     let places = lock(&WAITING);
     let mut found = Vec::new();
     for timer in timers {
@@ -221,7 +235,6 @@ pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pen
     found
 }
 
-/// A line for each, up to `NAMED`.
 pub(super) fn list(pending: &[Pending]) -> String {
     let mut text = String::new();
     for timer in pending.iter().take(NAMED) {
@@ -233,16 +246,15 @@ pub(super) fn list(pending: &[Pending]) -> String {
     text
 }
 
-/// Where a timer was made, and what waits.
+/// Where a timer was created, and its kind.
 type Place = (&'static Location<'static>, TimerKind);
 
 /// The places of timers that wait, by the address of their shard.
 static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
 
-/// For a timer that began to wait before places were recorded.
+/// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
-/// A timer waits from now on.
 #[inline]
 pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: TimerKind) {
     if any_is_held() {
@@ -250,7 +262,6 @@ pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location
     }
 }
 
-/// A timer waits no more.
 #[inline]
 pub(crate) fn waits_no_more(shard: usize, key: Key) {
     if any_is_held() {

@@ -2,7 +2,7 @@
 //
 // Invariants
 // 1. While anything settles, no paused clock that follows the runtime moves by itself.
-// 2. A thread looks, not a task: a task that looks is itself work.
+// 2. A thread checks, not a task: a task that checks would itself be work.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -21,23 +21,26 @@ use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::IfPaused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
 
-/// Waits until every other task of the current runtime is waiting and nothing is about to wake one. No time passes on a
-/// paused clock meanwhile.
+/// Waits until every other task of the current runtime waits and nothing is about to wake one. It moves no clock, and
+/// the clock need not be paused.
 ///
-/// After this, whatever could happen at the present time has happened: messages have arrived, also through sockets;
-/// tasks that were spawned have run until they wait; timers that are due have fired. How many tasks there are, and how
-/// many steps they take, does not matter. The [module](crate::test_util) says what counts as idle, and what cannot be
-/// seen. The clock need not be paused.
+/// When this returns, everything that can happen at the current time has happened: messages have arrived, also through
+/// sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their steps does
+/// not matter, which makes this safer than a few `yield_now` calls. It waits for
+/// [what holds a paused clock](crate::test_util#what-holds-a-paused-clock), and for nothing else.
 ///
-/// If the runtime is still busy after five seconds of real time, a message on standard error says with what, and names
-/// the workers on which tasks run or that they block. Tasks that wake each other for ever never settle. Several tasks may
-/// settle at the same time: each returns once the others wait.
+/// If the runtime is still busy after five seconds of real time, a message on standard error says with what. Tasks that
+/// keep waking each other never settle. Several tasks may settle at the same time: each returns once the others wait.
 ///
 /// # Cancel safety
+///
 /// Dropping the future changes nothing.
 ///
 /// # Panics
+///
 /// Outside a runtime, or if the system refuses a thread.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::test_util::settle;
@@ -57,33 +60,40 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 /// });
 /// sender.send(()).await.unwrap();
 /// settle().await;
-/// assert_eq!(served.load(Ordering::Relaxed), 1); // it sleeps now
+/// assert_eq!(served.load(Ordering::Relaxed), 1); // it is sleeping now
 /// # }
 /// ```
+#[doc(alias = "run_until_stalled")]
+#[doc(alias = "run_until_idle")]
 pub async fn settle() {
     Settle::begin().wait().await;
 }
 
-/// The same, but no longer than until a test would be told that it takes long.
+/// Like [`settle`], but gives up when `settle` would report that it takes long.
 pub(super) async fn settle_for_a_while() {
     Settle { gives_up: true, ..Settle::begin() }.wait().await;
 }
 
-/// Advances the paused clock of the current runtime by `duration`, and lets the tasks run at each deadline on the way,
-/// as if the time had passed.
+/// Advances the paused clock of the current runtime by `duration`, and lets tasks run at each deadline on the way, as
+/// if the time had passed.
 ///
-/// The clock moves to the next deadline, fires what is due there, and waits until the runtime has
-/// [settled](settle()) before it moves on. [`advance`](crate::advance()) fires everything before it lets any task run.
-/// A [`hold`](crate::test_util::hold()) does not keep this from moving the clock. Tokio's own timers do not stop the
-/// clock: they fire when it comes to the next deadline of this crate after their own, or to the end.
+/// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
+/// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
+///
+/// A [`hold`](crate::test_util::hold()) does not stop this. Tokio's own timers do not stop the clock: they fire when it
+/// reaches the next deadline of this crate after theirs, or the end.
 ///
 /// # Cancel safety
+///
 /// If the future is dropped, the clock stays where it is.
 ///
 /// # Panics
-/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime. The
-/// panic has the line that awaits this, or names the line that called it. A poll also panics if the system refuses a
-/// thread.
+///
+/// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+/// The panic reports the line that awaits this, or names the line that called it. A poll also panics if the system
+/// refuses a thread.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::test_util::advance_and_settle;
@@ -113,7 +123,8 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
     })
 }
 
-/// Advances the paused clock of the current runtime from deadline to deadline, and settles at each if asked to.
+/// Advances the paused clock of the current runtime from deadline to deadline, and settles at each if `settle` is
+/// given.
 pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let duration = duration.min(FAR);
     let clock = Watch::clock_here();
@@ -136,10 +147,10 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     }
 }
 
-/// Keeps the clock of the current runtime where it is, but for what the owner of this does.
+/// Keeps the clock of the current runtime still, except for its owner.
 pub(super) struct Settle {
     settles: Wanted,
-    /// If tokio moves the clock, and not we.
+    /// `Some` if tokio moves the clock.
     held: Option<Wanted>,
     gives_up: bool,
 }
@@ -151,12 +162,11 @@ impl Settle {
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.want(Want::Move));
         let settle = Settle { settles: watch.want(Want::Settle), held, gives_up: false };
-        // Takes the lock of a clock of ours: a move that was decided before is over.
+        // Takes the lock of our clock, if it has one: a move that was already decided is over.
         let _ = Instant::now();
         settle
     }
 
-    /// Waits until the runtime is idle.
     async fn wait(&self) {
         let watch = self.settles.watch.clone();
         let (idle, is_idle) = oneshot::channel();
@@ -167,7 +177,7 @@ impl Settle {
     }
 }
 
-/// Tells a test that the runtime is idle, or if it gives up, that this takes long.
+/// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
     idle: Mutex<Option<oneshot::Sender<()>>>,
     gives_up: bool,
@@ -195,8 +205,8 @@ impl Action for Tell {
             self.tell();
             return None;
         }
-        let what = watch.describe().unwrap_or_else(|| "tasks go on being woken".into());
-        Some(format!("hairspring: the runtime has not settled for {patience:?}: {what}\n"))
+        let what = watch.describe().unwrap_or_else(|| "tasks keep being woken".into());
+        Some(format!("hairspring: the runtime has not settled after {patience:?}: {what}\n"))
     }
 }
 
@@ -208,7 +218,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    /// What is reported after `patience` if a task `runs`, which then is stopped. It reports once.
+    /// The report after `patience` if a task `runs`, which is then stopped. It reports once.
     fn report_while(
         runs: impl Future<Output = ()> + Send + 'static,
         stop: impl FnOnce(),
@@ -249,7 +259,7 @@ mod tests {
             }
         };
         let report = report_while(yields, || stop.store(true, SeqCst), Duration::from_secs(1));
-        assert!(report.contains("has not settled for 1s: a task runs on worker 0, or blocks it"), "{report}");
+        assert!(report.contains("has not settled after 1s: a task is running on worker 0 or blocking it"), "{report}");
     }
 
     #[test]
@@ -259,6 +269,6 @@ mod tests {
             let _ = released.recv();
         };
         let report = report_while(blocks, || drop(release), Duration::from_millis(5));
-        assert!(report.contains("has not settled for 5ms: a task runs on worker 0, or blocks it"), "{report}");
+        assert!(report.contains("has not settled after 5ms: a task is running on worker 0 or blocking it"), "{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Builder`]: makes a timer with settings of your own.
+//! [`Builder`]: builds a timer with custom settings.
 
 use std::fmt;
 use std::io;
@@ -21,9 +21,19 @@ const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Makes a [`Timer`] with settings of your own. [`Timer::builder`] returns one.
+/// Builds a [`Timer`] with custom settings. [`Timer::builder`] returns one.
 ///
-/// If a setting is out of range, the methods that build the timer return a [`BuildError`].
+/// By default each runtime has one timer, with one shard per worker and deadlines to the nanosecond. Most programs need
+/// nothing else. If yours needs more:
+///
+/// - [`install`](Builder::install) builds the timer that all sleeps of the current runtime then use. Call it first in
+///   `main`.
+/// - [`build`](Builder::build) builds a separate timer for one part of a program.
+/// - [`build_with_driver`](Builder::build_with_driver) also returns the driver, a future that you spawn where you like.
+///
+/// Each returns a [`BuildError`] if a setting is out of range.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -44,16 +54,18 @@ pub struct Builder {
     coalesce: Option<Duration>,
     alarm: Alarm,
     name: Option<&'static str>,
-    /// The clock that a test moves, if the timer is on one.
+    /// The clock that a test moves, if any.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
-/// The error of a [`Builder`], or of a map's: a setting is out of range, or nothing can be built here.
+/// The error of this [`Builder`] and of [`deadline_map::Builder`](crate::deadline_map::Builder).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Timer, timer::BuildError};
 /// let error = Timer::builder().shards(0).build_with_driver().unwrap_err();
-/// assert_eq!(error.to_string(), "shards is 0: a timer has from 1 to 1024");
+/// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 1024");
 /// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
 /// assert_eq!(Timer::builder().build().unwrap_err(), BuildError::NoRuntime);
 /// ```
@@ -63,24 +75,24 @@ pub enum BuildError {
     /// A setting has a value that is not allowed.
     #[non_exhaustive]
     OutOfRange {
-        /// The method of the builder that set it.
+        /// The builder's method.
         setting: &'static str,
         /// The value, as `Debug` shows it.
         given: String,
         /// The values that are allowed, in words.
         allowed: String,
     },
-    /// There is no tokio runtime here that could run the driver.
+    /// There is no tokio runtime to spawn the driver on.
     NoRuntime,
-    /// The alarm cannot be made here.
+    /// The alarm is not available here.
     #[non_exhaustive]
     Alarm {
         /// The alarm that was set.
         alarm: Alarm,
-        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs.
-        /// Otherwise the kind of the error with which the system refused it.
+        /// [`Unsupported`](io::ErrorKind::Unsupported) if the system or the runtime lacks what the alarm needs, and
+        /// otherwise the kind of the system's error.
         kind: io::ErrorKind,
-        /// The reason in words.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -93,10 +105,8 @@ impl BuildError {
     fn of_alarm(alarm: Alarm, error: &io::Error) -> BuildError {
         let kind = error.kind();
         let reason = match (kind, alarm) {
-            (io::ErrorKind::Unsupported, Alarm::Timerfd) => {
-                "that needs Linux, and a runtime built with `enable_io`".into()
-            }
-            (io::ErrorKind::Unsupported, _) => "that needs a runtime built with `enable_time`".into(),
+            (io::ErrorKind::Unsupported, Alarm::Timerfd) => "needs Linux, and a runtime built with `enable_io`".into(),
+            (io::ErrorKind::Unsupported, _) => "needs a runtime built with `enable_time`".into(),
             _ => format!("the system refused it: {error}"),
         };
         BuildError::Alarm { alarm, kind, reason }
@@ -104,10 +114,15 @@ impl BuildError {
 }
 
 impl Builder {
-    /// Sets the number of shards, from 1 to 1024. A shard is a wheel behind a lock, and each thread uses one shard.
+    /// Sets the number of shards, from 1 to 1024. A shard is a timing wheel behind a lock, and each thread uses one
+    /// shard.
     ///
-    /// The default is one shard for each worker of the current runtime. It is one shard on a current-thread runtime,
-    /// and for [`build_with_driver`](Builder::build_with_driver) outside a runtime.
+    /// The default is one shard per worker of the current runtime, so workers share no lock. Current-thread runtimes
+    /// and [`build_with_driver`](Builder::build_with_driver) outside a runtime get one shard. Choose more if many
+    /// threads outside the runtime register timers, and 1 for a separate timer with little to do: an empty shard takes
+    /// about 12 kilobytes.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(hairspring::Timer::builder().shards(4).build_with_driver().is_ok());
@@ -117,33 +132,36 @@ impl Builder {
         self
     }
 
-    /// Sets the resolution of deadlines, from 1 us to 1 s.
+    /// Sets the resolution of deadlines, from 1 us to 1 s. The default is not to round.
     ///
-    /// Deadlines are rounded up to whole multiples of the resolution, which count from a fixed origin: the instants at
-    /// which two sleeps end differ by a whole multiple. A coarse resolution therefore fires many timers with one
-    /// wake-up, and none early. By default deadlines are not rounded, and dense timers are
-    /// [coalesced](Builder::coalesce). With a resolution they are not, unless you ask for it.
+    /// Deadlines are rounded up to a multiple of the resolution, counted from a fixed origin in the process. All timers
+    /// that are due at one multiple share a wake-up, so a coarse resolution saves CPU time if many short timers fire.
+    /// It saves nothing for timeouts that are cancelled, as most are. Timers with a resolution are not
+    /// [coalesced](Builder::coalesce) unless you ask for it.
     ///
-    /// A sleep of zero, or one that has passed when it is first polled, also waits for the multiple after its deadline,
-    /// and ends in a turn of the driver. So tasks that are ready run first, as with tokio's sleeps. The first poll is
-    /// ready only if the driver has already gone by that multiple: an [`Interval`](crate::Interval) that is behind
-    /// catches up at once.
+    /// The rounding applies to every sleep, even to one of zero or one whose deadline has passed: it waits for the next
+    /// multiple, so tasks that are ready run first, as with tokio. The first poll is ready only if the driver has
+    /// already processed that multiple, so an [`Interval`](crate::Interval) that is behind catches up immediately.
     ///
-    /// A queue or map on this timer, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks, are woken
-    /// at multiples, but a poll at any time returns what is past its deadline.
+    /// Queues, maps, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks are woken at multiples of
+    /// the resolution, but any poll returns what is past its deadline.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
     /// assert!(Timer::builder().resolution(Duration::from_millis(1)).build_with_driver().is_ok());
     /// ```
+    #[doc(alias = "granularity")]
     pub fn resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
         self
     }
 
-    /// Gives the timer a [name](super::Timer::name): for its reporter, for errors ("the timer `requests` is at
-    /// capacity"), for its `Debug`, and for the spans of the sleeps and intervals that are made on it. The name does
-    /// not have to be unique. It costs nothing while the timer is used.
+    /// Names the timer, as [`Timer::name`](super::Timer::name) returns it. Errors ("the timer `requests` is at
+    /// capacity"), spans, `Debug` and reporters show the name. It need not be unique.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -161,17 +179,21 @@ impl Builder {
         self
     }
 
-    /// Sets how many sleeps may wait on the timer at a time, at least 1. By default only memory limits their number.
+    /// Limits how many sleeps may wait at a time. The limit must be at least 1; by default there is none.
     ///
-    /// A sleep counts from the first poll that finds its deadline ahead until it is fired, dropped or shut down. If the
-    /// timer is full, [`try_sleep`](Timer::try_sleep) resolves to an [error](crate::error::Error::is_at_capacity).
-    /// Futures that cannot return an error panic when polled: a sleep or timeout at its first poll and at its first
-    /// poll after a reset, and an interval at any tick, because each of these needs a new place. A queue or a map
-    /// counts as one sleep while it waits and needs a new place each time. Sleeps that already wait are not affected,
-    /// and a sleep that is ready at its first poll needs no place.
+    /// If the timer is full, [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout),
+    /// [`try_interval`](Timer::try_interval) and any [`Try`](crate::Try) resolve to an
+    /// [error](crate::error::Error::is_at_capacity). Futures that cannot return an error panic. Therefore use a limited
+    /// timer only in one part of a program, and only with fallible futures.
     ///
-    /// The limit applies to all shards together, so threads that register timers share a counter. It costs some
-    /// nanoseconds for each timer.
+    /// A sleep takes a place at the first poll that finds its deadline ahead, and frees it when it fires, is dropped or
+    /// is shut down. It takes a new place at the first poll after a reset, unless it was waiting. An interval takes a
+    /// place for each tick that has to wait. A queue or a map takes one place for each wait, however many entries it
+    /// holds. A full timer does not affect sleeps that already wait.
+    ///
+    /// All shards share one counter, which adds some nanoseconds to each timer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -186,56 +208,71 @@ impl Builder {
     /// }
     /// # }
     /// ```
+    #[doc(alias = "max_timers")]
     pub fn capacity(mut self, sleeps: usize) -> Self {
         self.capacity = Some(sleeps);
         self
     }
 
-    /// Sets how long a due timer may wait for company, at most one second; zero for not at all. The default is 1 ms, or
-    /// zero with a [`resolution`](Builder::resolution).
+    /// Limits how long a due timer may be postponed to share a wake-up with others. The limit is at most 1 s, and zero
+    /// postpones no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
     ///
-    /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. As long as no more
-    /// timers fire than one in each time of length `longest`, apart from some at once after a rest, each fires as it falls
-    /// due. If more do, they share turns: a turn begins half of `longest` after the first deadline that it fires, and
-    /// `longest` after the last turn. So with 1 ms there are a thousand such turns a second at most. After a crowd this
-    /// goes on for 56 times `longest`. Nothing fires early.
+    /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
+    /// timer fires per `longest`, apart from short bursts after a pause, each fires when it is due. Denser timers share
+    /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
+    /// the previous turn. With 1 ms there are at most a thousand such turns a second. After a burst, timers count as
+    /// dense for up to 56 times `longest`. None fires early.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
     /// let precise = Timer::builder().coalesce(Duration::ZERO).build_with_driver();
     /// assert!(precise.is_ok());
     /// let error = Timer::builder().coalesce(Duration::from_secs(2)).build_with_driver().unwrap_err();
-    /// assert_eq!(error.to_string(), "coalesce is 2s: a timer's is at most 1s");
+    /// assert_eq!(error.to_string(), "coalesce is 2s: must be at most 1s");
     /// ```
+    #[doc(alias = "slack")]
     pub fn coalesce(mut self, longest: Duration) -> Self {
         self.coalesce = Some(longest);
         self
     }
 
-    /// Sets what wakes the driver when a deadline is reached. The default is [`Alarm::Auto`].
+    /// Sets what wakes the driver at the earliest deadline. The default is [`Alarm::Auto`].
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use hairspring::{Timer, timer::Alarm};
-    /// assert!(Timer::builder().alarm(Alarm::Thread).build_with_driver().is_ok());
+    /// use hairspring::{Duration, Timer, timer::Alarm};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), hairspring::timer::BuildError> {
+    /// // The cheapest alarm that is available here.
+    /// let timer = Timer::builder().resolution(Duration::from_millis(1));
+    /// let timer = timer.clone().alarm(Alarm::Timerfd).install().or_else(|_| timer.install())?;
+    /// # assert_eq!(Timer::current(), timer);
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn alarm(mut self, alarm: Alarm) -> Self {
         self.alarm = alarm;
         self
     }
 
-    /// Makes the timer and spawns its driver on the current runtime.
+    /// Builds the timer and spawns its driver on the current runtime.
     ///
-    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or once no handle is left and nothing
-    /// waits on it. All that was made on it counts as waiting until it is dropped: sleeps, timeouts, intervals, queues
-    /// and maps.
+    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when the last handle and the last
+    /// sleep, timeout, interval, queue and map created on it are dropped.
     ///
     /// # Errors
-    /// If a setting is out of range, if the runtime lacks something that the alarm needs, if the system refuses the
-    /// alarm (for example because no more files can be opened), or outside a tokio runtime. [`Alarm`] says when tokio
-    /// panics instead.
+    /// If a setting is out of range, if there is no current tokio runtime, or if the runtime lacks what the alarm needs
+    /// or the system refuses it, for example because no more files can be opened. See [`Alarm`] for when tokio panics
+    /// instead.
     ///
     /// # Panics
     /// If this is the process's first timer and the system refuses to start a thread.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Timer, timer::BuildError};
@@ -257,20 +294,21 @@ impl Builder {
         Ok(timer)
     }
 
-    /// Makes the timer and returns it with its driver. The timer fires only while some executor polls the driver.
+    /// Builds the timer and returns it with its driver. The timer fires only while some executor polls the driver.
     ///
-    /// The timer ends when the driver is dropped, and otherwise as for [`build`](Builder::build). The driver then
-    /// completes.
+    /// Dropping the driver ends the timer. The driver completes if the timer is [shut down](Timer::shutdown), or when
+    /// nothing created on it is left.
     ///
-    /// The driver makes its [alarm](Builder::alarm) at its first poll. If the runtime lacks something that the alarm
-    /// needs, or the system refuses the alarm, the driver uses the alarm thread instead. [`Alarm`] says when tokio
-    /// panics then.
+    /// The driver creates its [alarm](Builder::alarm) at its first poll. If the runtime lacks what the alarm needs, or
+    /// the system refuses it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.
     ///
     /// # Errors
     /// If a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
     ///
     /// # Panics
     /// In the same cases as [`build`](Builder::build).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -285,18 +323,19 @@ impl Builder {
         Ok((Timer::built(timer), driver))
     }
 
-    /// Makes the timer and installs it as the default of the current runtime: all sleeps of the runtime use it from now
-    /// on, unless they name another timer. Sleeps that already wait stay on their timer.
+    /// Builds the timer and makes it the default of the current runtime: all sleeps of the runtime use it from now on,
+    /// unless they name another timer. Sleeps that already wait stay on their timer.
     ///
-    /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown) or another is installed in its
-    /// place. Once it is replaced it ends as soon as no handle is left and nothing waits on it, and releases its task and
-    /// its open file, if it has one.
+    /// The timer lives as long as the runtime, unless it is [shut down](Timer::shutdown) or replaced by another
+    /// `install`. A replaced timer ends as soon as no handle is left and nothing waits on it.
     ///
     /// # Errors
     /// In the same cases as [`build`](Builder::build).
     ///
     /// # Panics
     /// In the same cases as [`build`](Builder::build).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -328,9 +367,9 @@ impl Builder {
         Ok(Driver::with_timer(&self.settings()?))
     }
 
-    /// A timer on the manual clock that was given.
+    /// A timer on the given manual clock.
     fn by_hand(&self) -> Result<TimerLease, BuildError> {
-        // Borrowed only: dropping the clock ends its timers, which must not happen before something holds the new one.
+        // Only borrowed: dropping the clock ends its timers, so something has to hold the new one first.
         let clock = self.clock.as_ref().expect("only called with a clock");
         let shards = self.shards.unwrap_or(1);
         Ok(clock.open(&self.clone().shards(shards).settings()?))
@@ -341,26 +380,25 @@ impl Builder {
             Handle::try_current().map_or_else(|_| Settings::with_shards(1), |runtime| Settings::of(&runtime));
         let shards = self.shards.unwrap_or(settings.shards);
         if !(1..=MOST_SHARDS).contains(&shards) {
-            return Err(BuildError::out_of_range("shards", shards, format!("a timer has from 1 to {MOST_SHARDS}")));
+            return Err(BuildError::out_of_range("shards", shards, format!("must be from 1 to {MOST_SHARDS}")));
         }
         settings.shards = shards;
         if let Some(resolution) = self.resolution {
             if !(FINEST..=COARSEST).contains(&resolution) {
-                let allowed = format!("a timer's is from {FINEST:?} to {COARSEST:?}");
+                let allowed = format!("must be from {FINEST:?} to {COARSEST:?}");
                 return Err(BuildError::out_of_range("resolution", resolution, allowed));
             }
-            // Deadlines that are rounded fall together by themselves.
+            // Rounded deadlines already share wake-ups.
             (settings.resolution, settings.coalesce) = (clock::ticks_in(resolution), Ticks(0));
         }
         if self.capacity == Some(0) {
-            let allowed = format!("a timer holds from 1 to {} sleeps", usize::MAX);
-            return Err(BuildError::out_of_range("capacity", 0, allowed));
+            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
         }
         settings.capacity = self.capacity;
         settings.name = self.name;
         if let Some(longest) = self.coalesce {
             if longest > LONGEST_WAIT {
-                let allowed = format!("a timer's is at most {LONGEST_WAIT:?}");
+                let allowed = format!("must be at most {LONGEST_WAIT:?}");
                 return Err(BuildError::out_of_range("coalesce", longest, allowed));
             }
             settings.coalesce = clock::ticks_in(longest);
@@ -377,9 +415,9 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::OutOfRange { setting, given, allowed } => write!(f, "{setting} is {given}: {allowed}"),
-            BuildError::NoRuntime => {
-                f.write_str("no tokio runtime here for the driver: call `build` inside one, or use `build_with_driver`")
-            }
+            BuildError::NoRuntime => f.write_str(
+                "no tokio runtime to spawn the driver on: call `build` inside one, or use `build_with_driver`",
+            ),
             BuildError::Alarm { alarm, reason, .. } => write!(f, "alarm is {alarm:?}: {reason}"),
         }
     }

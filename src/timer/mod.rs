@@ -1,4 +1,5 @@
-//! [`Timer`]: a handle on a timer. [`Metrics`]: what a timer has done so far. [`Builder`]: makes one with settings.
+//! [`Timer`], a handle to a timer; [`Builder`], which builds one with custom settings; [`Metrics`], what a timer has
+//! done.
 //!
 //! ```
 //! use hairspring::{Duration, Timer, timer::Alarm};
@@ -33,12 +34,15 @@ use crate::core::statistics::Snapshot;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-/// A handle on a timer, which you can keep and pass on. The free functions find their timer by themselves.
+/// A handle to a timer, to be kept and passed on. The free functions, such as [`sleep`](crate::sleep()), find their
+/// timer by themselves.
 ///
-/// Each runtime has a default timer, which is made when it is first needed and ends with the runtime. The process has one
-/// too, for everything that waits outside a runtime. You can make more with a [`Builder`]. Such a timer ends when it is
-/// [shut down](Timer::shutdown), or once no handle is left and nothing waits on it. A sleep, a queue or any other future
-/// that was made on it keeps it, so dropping a handle never ends what is under way. Cloning a handle is cheap.
+/// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
+/// has one for everything that waits outside a runtime. [`Timer::builder`] builds more. Those end when they are [shut
+/// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
+/// keeps its timer alive. Cloning a handle is cheap.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -57,7 +61,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The first handle on a timer that was built.
+    /// The first handle to a timer that was built.
     fn built(timer: TimerLease) -> Timer {
         Timer::of(Owner::of(timer))
     }
@@ -66,7 +70,9 @@ impl Timer {
         Timer { lease: owner.timer(), owner }
     }
 
-    /// Returns a builder for a timer with settings of your own.
+    /// Returns a builder for a timer with custom settings.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let (timer, _driver) = hairspring::Timer::builder().shards(1).build_with_driver().unwrap();
@@ -76,11 +82,13 @@ impl Timer {
         Builder::default()
     }
 
-    /// Returns the timer that sleeps created here wait on: the timer of the current runtime. Outside a runtime, and on
-    /// a runtime that has been shut down, it is the process's own timer, which never ends.
+    /// Returns the timer that sleeps use here: the current runtime's, or the process's own timer outside a runtime and
+    /// on a runtime that has been shut down.
     ///
     /// # Panics
-    /// If this makes the process's first timer and the system refuses to start a thread.
+    /// If this creates the process's first timer and the system refuses to start a thread.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::Timer;
@@ -101,10 +109,12 @@ impl Timer {
     /// Returns the timer of the current runtime.
     ///
     /// # Errors
-    /// Outside a tokio runtime, and on a runtime that has been shut down.
+    /// If there is no current tokio runtime, or if it has been shut down.
     ///
     /// # Panics
-    /// If this makes the process's first timer and the system refuses to start a thread.
+    /// In the same case as [`current`](Timer::current).
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
@@ -114,7 +124,9 @@ impl Timer {
         if timer.is_closed() { Err(Error::ended(timer.lease.name())) } else { Ok(timer) }
     }
 
-    /// Returns the name that the timer was [given](Builder::name), if any.
+    /// Returns the timer's [name](Builder::name), if it has one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let (timer, _driver) = hairspring::Timer::builder().name("requests").build_with_driver().unwrap();
@@ -125,7 +137,9 @@ impl Timer {
         self.lease.name()
     }
 
-    /// Returns the time on this timer's clock. Once the timer has ended, this may be the current runtime's time instead.
+    /// Returns the time on this timer's clock. After the timer has ended, this may be the current runtime's time.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -139,12 +153,14 @@ impl Timer {
         clock::instant_of(self.now_tick())
     }
 
-    /// [`now`](Timer::now), as a tick.
+    /// [`now`](Timer::now) as a tick.
     pub(crate) fn now_tick(&self) -> Tick {
         self.lease.now()
     }
 
-    /// Returns a snapshot of what this timer has done so far. Locks each shard for a moment.
+    /// Returns a snapshot of this timer's counts, which are always kept. Briefly locks each shard.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -157,16 +173,18 @@ impl Timer {
         Metrics::of(self.lease)
     }
 
-    /// Ends a timer that you built: wakes the sleeps that wait on it, and accepts no more. Returns how many were waiting,
-    /// or zero if the timer had already ended.
+    /// Shuts down a timer that you built: wakes the sleeps that wait on it and refuses new ones. Returns how many were
+    /// waiting, or zero if the timer had already ended.
     ///
-    /// A sleep that was made on this timer by its handle panics when it is polled before its deadline. A sleep that was
-    /// on it because it was [installed](Builder::install) as the default of its runtime continues to wait, on the timer
-    /// that the runtime makes next.
+    /// After that, a sleep created from a handle on this timer panics if it is polled before its deadline, and a
+    /// [`Try`](crate::Try) returns an error. A sleep that used the timer because it was [installed](Builder::install)
+    /// continues on the runtime's next timer.
     ///
-    /// A default timer that nobody built cannot be shut down: any dependency of the program can get a handle on it, so
-    /// this does nothing and returns zero. The default timer of a runtime ends with the runtime. To end it earlier,
-    /// install another in its place: it then ends once nothing waits on it. The process's own timer does not end.
+    /// On a default timer that nobody built, this does nothing and returns zero, because any dependency of a program
+    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another
+    /// one: the old one then ends once nothing waits on it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,6 +198,7 @@ impl Timer {
     /// # }
     /// ```
     #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
+    #[doc(alias = "close")]
     pub fn shutdown(&self) -> usize {
         if self.owner.is_implicit() { 0 } else { self.lease.close().unwrap_or(0) }
     }
@@ -209,15 +228,16 @@ impl fmt::Debug for Timer {
 
 /// A snapshot of what a timer has done, returned by [`Timer::metrics`](Timer::metrics).
 ///
-/// Each registered timer is either fired or cancelled in the end: `registered() == fired() + cancelled() + pending()`
-/// holds in every snapshot. Timers that a shutdown ended count as cancelled. A sleep that was ready at its first poll
-/// was never registered.
+/// In every snapshot `registered() == fired() + cancelled() + pending()`. Timers that a shutdown ended count as
+/// cancelled. A sleep that is ready at its first poll is never registered.
 ///
-/// The shards are read one after the other. While threads use the timer, the sums may therefore be ones that never
-/// existed, for example with more pending timers than the capacity.
+/// Shards are read one after the other, so while other threads use the timer, a sum may be one that never existed, such
+/// as more pending timers than the capacity.
 ///
-/// You can read the metrics of a timer that you built as long as you have a handle on it, even after a shutdown. The
-/// metrics of a runtime's own timer are all zero once the runtime has ended and another timer has reused its memory.
+/// The metrics of a timer that you built stay readable as long as you have a handle to it. Those of a runtime's own
+/// timer are all zero once the runtime has ended and another timer has reused its memory.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, sleep};
@@ -248,7 +268,9 @@ impl Metrics {
         }
     }
 
-    /// Returns the number of timers that wait now.
+    /// Returns how many timers are waiting. If this only grows, something registers timers and forgets them.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -266,8 +288,10 @@ impl Metrics {
         self.snapshot.pending
     }
 
-    /// Returns the number of timers registered so far. An interval counts once for each tick that it waits for. A sleep
-    /// that is reset while it waits does not count again.
+    /// Returns how many timers were registered. An interval counts once for each tick that has to wait. Resetting a
+    /// waiting sleep does not count.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Instant, Timer};
@@ -285,13 +309,15 @@ impl Metrics {
         self.snapshot.registered
     }
 
-    /// Returns the number of timers fired so far.
+    /// Returns how many timers have fired.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// use hairspring::{Duration, Timer, sleep};
-    /// sleep(Duration::from_secs(60)).await; // on a paused clock, so at once
+    /// sleep(Duration::from_secs(60)).await; // the clock is paused
     /// assert_eq!(Timer::current().metrics().fired(), 1);
     /// # }
     /// ```
@@ -300,8 +326,10 @@ impl Metrics {
         self.lateness().count()
     }
 
-    /// Returns the number of timers cancelled so far: those that were dropped, that a poll or a reset found past their
-    /// deadlines before they were fired, or that a shutdown ended.
+    /// Returns how many timers were cancelled: dropped, found past their deadline by a poll or a reset before they
+    /// fired, or shut down. A program that mostly uses timeouts cancels nearly all of its timers.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{Duration, Timer};
@@ -319,8 +347,10 @@ impl Metrics {
         self.registered() - self.fired() - self.pending()
     }
 
-    /// Returns how often the timer has refused a registration because it was [full](Builder::capacity): zero if it has no
-    /// capacity. A refused timer counts as nothing else. If its future is polled again, it may be refused again.
+    /// Returns how often a registration was refused because the timer was [full](Builder::capacity). A refused timer is
+    /// counted nowhere else, and counts again if its future is polled again.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -340,6 +370,8 @@ impl Metrics {
 
     /// Returns how many timers may wait at a time, or `None` if there is [no limit](Builder::capacity).
     ///
+    /// # Examples
+    ///
     /// ```
     /// let (timer, _driver) = hairspring::Timer::builder().capacity(1_000).build_with_driver().unwrap();
     /// assert_eq!(timer.metrics().capacity(), Some(1_000));
@@ -349,7 +381,9 @@ impl Metrics {
         self.snapshot.capacity
     }
 
-    /// Returns how many turns there were. Each turn looks for due timers and may fire many of them, or none.
+    /// Returns how many turns the driver has taken. A turn checks for due timers, and may fire many or none.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -364,9 +398,10 @@ impl Metrics {
         self.turns
     }
 
-    /// Returns how often waiting timers were moved within the timer's wheels, which is work beside firing them.
+    /// Returns how often waiting timers were moved within the wheels, which is work beside firing them. Timers that are
+    /// registered in the order of their deadlines, such as timers of one length, rarely move.
     ///
-    /// Timers that are registered in the order of their deadlines, such as timers of one length, mostly do not move.
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -381,7 +416,10 @@ impl Metrics {
         self.snapshot.cascaded
     }
 
-    /// Returns how long after their deadlines timers fired.
+    /// Returns how late timers fired. If the 99th percentile is several milliseconds, threads are waiting for a CPU, or
+    /// very many timers fire together.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -392,20 +430,21 @@ impl Metrics {
     /// # }
     /// ```
     #[must_use]
+    #[doc(alias = "latency")]
     pub fn lateness(&self) -> &Lateness {
         &self.snapshot.lateness
     }
 
-    /// Which slots of the wheels are occupied, for each level from the lowest up. Bit `n` is set if slot `n` of the level
-    /// has entries in any of the timer's shards. A slot of level `n` spans 64^`n` ticks of a nanosecond.
+    /// The occupied slots of the wheels, one word per level from the lowest up. Bit `n` is set if slot `n` has entries
+    /// in any shard. A slot of level `n` spans 64^`n` nanoseconds.
     #[must_use]
     #[doc(hidden)] // For the dashboard and the soak.
     pub fn occupancy(&self) -> &[u64] {
         &self.snapshot.occupancy
     }
 
-    /// The tick at which this was read, in nanoseconds from a fixed origin in the process. Its base 64 digits, from the
-    /// last one on, are the current slots of the levels in [`occupancy`](Metrics::occupancy).
+    /// The tick of this snapshot, in nanoseconds from a fixed origin. Its base 64 digits, from the lowest up, are the
+    /// current slots of the levels in [`occupancy`](Metrics::occupancy).
     #[must_use]
     #[doc(hidden)] // For the dashboard.
     pub fn elapsed(&self) -> Tick {
@@ -414,8 +453,10 @@ impl Metrics {
 
     /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
     ///
-    /// It may be earlier than that, but never later: if many timers near the earliest were registered in another order
-    /// than that of their deadlines, or if the earliest was cancelled.
+    /// This is never later than the true value. It may be earlier if many timers near the earliest deadline were
+    /// registered in another order than that of their deadlines, or if the earliest timer was cancelled.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

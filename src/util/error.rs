@@ -1,5 +1,7 @@
 //! The errors of this crate: [`Elapsed`] from a timeout, and [`Error`] from a timer.
 //!
+//! # Examples
+//!
 //! ```
 //! use hairspring::{Duration, Timer, error::Elapsed};
 //!
@@ -16,7 +18,11 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The error of [`timeout`](crate::timeout()): a future did not complete before its deadline.
+/// The error of [`timeout`](crate::timeout()): the deadline passed before the future completed.
+///
+/// Converts to an [`io::Error`](std::io::Error) of the kind [`TimedOut`](std::io::ErrorKind::TimedOut).
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,11 +34,14 @@ use std::num::NonZeroU32;
 /// assert_eq!(std::io::Error::from(late).kind(), std::io::ErrorKind::TimedOut);
 /// # }
 /// ```
+#[doc(alias = "TimeoutError")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// Creates the error, for tests of code that handles it.
+    /// Creates the error, to test code that handles it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::error::Elapsed;
@@ -60,10 +69,13 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// The error of a timer: it was shut down, is at capacity, or there is no runtime for it.
+/// The error of a timer that was shut down or is at capacity, or of [`Timer::try_current`](crate::Timer::try_current)
+/// outside a runtime.
 ///
-/// The methods tell these apart. Two errors are equal if their texts are: the name of the timer counts, and so does the
-/// number of sleeps that were pending.
+/// Use the methods to tell these apart. Two errors are equal if their messages are, including the timer's name and the
+/// number of pending sleeps.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Timer, error::Error};
@@ -74,9 +86,8 @@ impl From<Elapsed> for std::io::Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
-    /// How many sleeps were pending.
+    /// The number of pending sleeps.
     pending: Option<NonZeroU32>,
-    /// The timer's name.
     timer: Option<&'static str>,
 }
 
@@ -95,6 +106,8 @@ impl Error {
 
     /// Creates the error of a timer that was shut down.
     ///
+    /// # Examples
+    ///
     /// ```
     /// assert!(hairspring::error::Error::shutdown().is_shutdown());
     /// ```
@@ -107,7 +120,9 @@ impl Error {
         Error { timer, ..Error::shutdown() }
     }
 
-    /// Returns whether the timer was shut down. Trying again cannot succeed.
+    /// Returns whether the timer was shut down. Retrying cannot succeed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(!hairspring::error::Error::at_capacity().is_shutdown());
@@ -118,6 +133,8 @@ impl Error {
     }
 
     /// Creates the error of a timer that is at capacity.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(hairspring::error::Error::at_capacity().is_at_capacity());
@@ -132,7 +149,9 @@ impl Error {
         Error { pending, timer, ..Error::at_capacity() }
     }
 
-    /// Returns whether the timer is at capacity. Trying again later may succeed.
+    /// Returns whether the timer is at capacity. Retrying later may succeed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(!hairspring::error::Error::shutdown().is_at_capacity());
@@ -142,8 +161,11 @@ impl Error {
         self.kind == Kind::AtCapacity
     }
 
-    /// Creates the error of a deadline that a timer does not accept. The timers of this crate accept every deadline;
-    /// this function exists because tokio has it.
+    /// Creates the error of a timer that does not accept a deadline.
+    ///
+    /// The timers of this crate accept every deadline. This function exists because tokio has it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(hairspring::error::Error::invalid().is_invalid());
@@ -153,7 +175,9 @@ impl Error {
         Error::new(Kind::Invalid)
     }
 
-    /// Returns whether the timer did not accept the deadline.
+    /// Returns whether the timer did not accept the deadline. This crate's timers never return such an error.
+    ///
+    /// # Examples
     ///
     /// ```
     /// assert!(!hairspring::error::Error::shutdown().is_invalid());
@@ -169,6 +193,8 @@ impl Error {
 
     /// Returns whether [`Timer::try_current`](crate::Timer::try_current) was called outside a tokio runtime.
     ///
+    /// # Examples
+    ///
     /// ```
     /// use hairspring::Timer;
     /// assert!(Timer::try_current().is_err_and(|error| error.is_no_runtime()));
@@ -183,7 +209,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kind == Kind::NoRuntime {
             return f.write_str(
-                "no tokio runtime here: `Timer::current` returns the process's own timer outside a runtime",
+                "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
             );
         }
         match self.timer {

@@ -1,4 +1,4 @@
-//! What every other folder may use: locks, atomics and statics, code that may panic, what a thread waits for, and the
+//! The base of all other folders: locks, atomics and statics, code that may panic, what a thread waits for, and the
 //! errors.
 
 pub mod error;

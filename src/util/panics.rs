@@ -1,11 +1,11 @@
-//! Runs code that may panic: that of others, and calls that need `enable_io` or `enable_time` on the current runtime.
+//! Runs code that may panic: foreign code, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
-//! Tokio does not say whether a runtime has them: a call that needs one panics if it is missing. That panic is caught
-//! here, but it prints a message, and it ends a program that aborts on panics. So there is no call if the answer is
-//! known: outside any runtime, and without an epoll instance in the process.
+//! Tokio does not say whether a runtime has these; a call that needs one panics if it is missing. The panic is caught
+//! here, but it prints a message, and it ends a program that aborts on panics. The call is skipped if it would
+//! certainly fail: outside any runtime, and for I/O in a process without an epoll instance.
 //
 // Invariants
-// 1. A call that may panic for want of a driver is made only if the user has said that the runtime has what it needs, if
+// 1. A call that panics without a driver is made only if the user has said that the runtime has what it needs, if
 //    `may_guess` says that a panic does no harm, or for a clock that a test pauses.
 
 use std::cell::Cell;
@@ -18,23 +18,23 @@ use tokio::runtime::Handle;
 use crate::seam;
 
 /// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
-/// reported the panic; this drops only its payload.
+/// reported it.
 pub(crate) fn catch_panic(code: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        // Dropping the payload can panic too. Then that payload leaks.
+        // Dropping the payload may panic too. Leak the second payload.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(payload);
         }
     }
 }
 
-/// Makes something that registers with the I/O driver of the current runtime.
+/// Creates something that registers with the current runtime's I/O driver.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
     if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
 }
 
-/// Makes something that registers with a driver of the current runtime. If that lacks it, or if there is no runtime, the
+/// Creates something that registers with a driver of the current runtime. If the driver or the runtime is missing, the
 /// error is of the kind `Unsupported`.
 pub(crate) fn if_enabled<T>(make: impl FnOnce() -> T) -> io::Result<T> {
     Handle::try_current().map_err(|_| lacking())?;
@@ -45,13 +45,13 @@ fn lacking() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Whether a wrong guess does no harm: in a build for tests the panic is caught, and [`silently`] hides it.
+/// Whether a wrong guess does no harm: in a build for tests, the panic is caught and [`silently`] hides it.
 pub(crate) fn may_guess() -> bool {
     seam::IS_ON && cfg!(panic = "unwind") && !std::thread::panicking()
 }
 
-/// Calls `code` without printing its panic, if it [may guess](may_guess). `code` catches the panic. Only the process's
-/// panic hook can keep a panic from being printed.
+/// Calls `code`, which catches its panic, without printing that if it [may guess](may_guess). Only the process's panic
+/// hook can suppress the message.
 pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
     thread_local! {
         static IS_SILENT: Cell<bool> = const { Cell::new(false) };
@@ -75,8 +75,8 @@ pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Whether no runtime of this process can have an I/O driver, as each has an epoll instance. `false` if the system does
-/// not say.
+/// Whether no runtime of this process can have an I/O driver, because each has an epoll instance. `false` if the system
+/// does not say.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {
     use std::fs::{read_dir, read_link};
@@ -84,11 +84,11 @@ fn has_no_epoll() -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
-    // Those of this thread: `/proc/self` shows the main thread's, which may have ended.
+    // The files of this thread: `/proc/self` shows the main thread's, which may have ended.
     let Ok(mut files) = read_dir("/proc/thread-self/fd") else { return false };
     files.all(|file| match file.and_then(|file| read_link(file.path())) {
         Ok(what) => !what.to_string_lossy().contains("eventpoll"),
-        // The file was closed meanwhile, so no runtime in use has it.
+        // The file has just been closed, so no runtime in use has it.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     })
 }

@@ -1,16 +1,15 @@
-//! The locks, atomics and statics that threads share: the standard library's, or in tests with `--cfg hairspring_loom`
-//! those of [loom](https://docs.rs/loom), which runs a model in every possible order.
+//! Locks, atomics and statics: the standard library's, or in tests with `--cfg hairspring_loom`, those of
+//! [loom](https://docs.rs/loom), which runs a model in every possible order.
 //!
-//! Besides these, [`FairMutex`]: a mutex that a thread which takes it again and again leaves to others in between. And
-//! [`PerProcess`]: a static that has a value of its own in each forked process.
+//! Also [`FairMutex`], which lets other threads in between when one takes it repeatedly, and [`PerProcess`], a static
+//! that has its own value in each forked process.
 //
 // Invariants
-// 1. Without that flag these are the standard library's, with nothing added. If the processor has no 64-bit atomics,
-//    `portable-atomic` replaces them.
-// 2. In tests with it, nothing outlives a run of a model: what is otherwise kept for ever is kept until the run ends.
-// 3. Outside of tests the flag changes nothing: loom is there only for tests, so that no user's lock file names it.
-// 4. `FairMutex::waiting` is not zero as long as somebody is in the slow path of `lock`. Nothing is written to it without
-//    a wait.
+// 1. Without that flag these are the standard library's, unchanged. `portable-atomic` replaces 64-bit atomics where the
+//    processor has none.
+// 2. In tests with the flag, nothing outlives a run of a model, not even values that are otherwise never freed.
+// 3. Outside tests the flag has no effect: loom is a development dependency, and appears in no user's lock file.
+// 4. `FairMutex::waiting` is not zero while any thread is in the slow path of `lock`. Only that path writes to it.
 
 use std::sync::{OnceLock, PoisonError, TryLockError};
 
@@ -18,7 +17,7 @@ use forkguard::Guard;
 
 use self::atomic::{AtomicU32, Ordering};
 
-/// An `AtomicU64` that loom does not see. It may be in a static.
+/// An `AtomicU64` that loom does not track, and that can be in a static.
 #[cfg(not(target_has_atomic = "64"))]
 pub(crate) use portable_atomic::AtomicU64 as Counter;
 #[cfg(target_has_atomic = "64")]
@@ -29,7 +28,6 @@ pub(crate) use modelled::*;
 #[cfg(not(all(test, hairspring_loom)))]
 pub(crate) use plain::*;
 
-/// Whether loom runs this.
 pub(crate) const MODELLED: bool = cfg!(all(test, hairspring_loom));
 
 #[cfg(not(all(test, hairspring_loom)))]
@@ -44,14 +42,13 @@ mod plain {
         pub(crate) use crate::util::sync::Counter as AtomicU64;
     }
 
-    /// The system's clock.
     #[inline]
     pub(crate) fn now() -> Instant {
         Instant::now()
     }
 
-    /// Defines a function that returns a static. A forked process has its own, made by the first call, from the
-    /// parent's if there is one.
+    /// Defines a function that returns a static with its own value in each forked process. The first call there creates
+    /// it, from the parent's value if that exists.
     macro_rules! per_process {
         ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
@@ -62,7 +59,6 @@ mod plain {
         };
     }
 
-    /// A value that is never freed.
     macro_rules! keep {
         ($of:ty, $value:expr) => {{
             let kept: &'static $of = Box::leak(Box::new($value));
@@ -85,8 +81,8 @@ mod modelled {
         use std::ops::Deref;
         pub(crate) use std::sync::atomic::Ordering;
 
-        /// Loom lets a load see an atomic's initial value after another was stored, even if all accesses are
-        /// sequentially consistent. So the initial value is stored once more.
+        /// Loom lets a load see an atomic's initial value after another was stored, even with sequential consistency.
+        /// Storing the initial value again prevents that.
         macro_rules! atomic {
             ($name:ident of $value:ty) => {
                 #[derive(Debug)]
@@ -117,22 +113,21 @@ mod modelled {
     }
 
     thread_local! {
-        // Loom runs all threads of a model on one of the system's.
+        // Loom runs all threads of a model on one system thread.
         static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    /// A clock that only [`pass`] moves, so that every run goes the same way.
+    /// A clock that only [`pass`] moves, which makes runs repeatable.
     pub(crate) fn now() -> Instant {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         *START + PASSED.get()
     }
 
-    /// Lets time pass.
     pub(crate) fn pass(time: Duration) {
         PASSED.set(PASSED.get() + time);
     }
 
-    /// Defines a function that returns a static, which each run of a model makes anew.
+    /// Defines a function that returns a static, which each run of a model creates again.
     macro_rules! per_process {
         ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
@@ -148,7 +143,7 @@ mod modelled {
         };
     }
 
-    /// A value that is freed when the run of the model ends.
+    /// Keeps a value until the run of the model ends.
     macro_rules! keep {
         ($of:ty, $value:expr) => {{
             loom::lazy_static! {
@@ -160,7 +155,7 @@ mod modelled {
 
     pub(crate) use {keep, per_process};
 
-    /// Room for a few values that stay where they are.
+    /// Room for a few values, which never move.
     pub(crate) struct Kept<T>([OnceLock<Box<T>>; 8]);
 
     impl<T> Default for Kept<T> {
@@ -177,18 +172,18 @@ mod modelled {
     }
 }
 
-/// How many times [`FairMutex::give_way`] lets other threads run. Waking one takes some tens of microseconds.
+/// How often [`FairMutex::give_way`] yields at most. Waking a thread takes tens of microseconds.
 const YIELDS: u32 = 256;
 
-/// A mutex that a thread which takes it again and again leaves to others in between.
+/// A mutex that a thread can take repeatedly without starving others.
 ///
-/// The standard mutex goes to whoever asks first. A thread that unlocks it and locks it again at once nearly always
-/// wins against one that has to wake up first, so that may wait for a long time.
+/// The standard mutex goes to the first thread that asks. A thread that unlocks it and immediately locks it again
+/// nearly always wins against one that has to wake up first.
 #[derive(Debug)]
 pub(crate) struct FairMutex<T> {
     mutex: Mutex<T>,
     waiting: AtomicU32,
-    /// How many have got it after a wait.
+    /// How many threads have locked it after a wait.
     served: AtomicU32,
 }
 
@@ -197,7 +192,6 @@ impl<T> FairMutex<T> {
         FairMutex { mutex: Mutex::new(value), waiting: AtomicU32::new(0), served: AtomicU32::new(0) }
     }
 
-    /// Locks it. A panic of another thread that had it is ignored.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         match self.mutex.try_lock() {
@@ -216,7 +210,7 @@ impl<T> FairMutex<T> {
         guard
     }
 
-    /// To be called before the mutex is locked again and again: lets one of those have it that wait for it.
+    /// Lets one of the waiting threads lock it. Call this before locking it repeatedly.
     #[inline]
     pub(crate) fn give_way(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -236,20 +230,19 @@ impl<T> FairMutex<T> {
     }
 }
 
-/// A static that has a value of its own in each forked process.
+/// A static with its own value in each forked process.
 ///
-/// A forked process has the memory of its parent, but only one of its threads. The other threads do not run in it, and
-/// a lock that one of them held stays locked. So it needs values of its own.
+/// A forked process has its parent's memory but only one of its threads, so a lock that another thread held stays
+/// locked in it.
 ///
-/// The C library tells of a fork, through a handler that it calls in the child (`pthread_atfork`). So to ask takes no
-/// system call, and a process that has the number of a dead ancestor is not taken for that. A process made without the
-/// C library's `fork`, by a bare system call or `_Fork`, is not recognised.
+/// The C library reports the fork through `pthread_atfork`. Unlike asking for the process id, that takes no system call
+/// and cannot be fooled by a reused id. A process created by a bare system call or `_Fork` is not recognised.
 pub(crate) struct PerProcess<T: 'static> {
     first: OnceLock<Of<T>>,
 }
 
 struct Of<T: 'static> {
-    /// Says whether this is a descendant of the process that made the value.
+    /// Tells whether this process is a descendant of the one that created the value.
     made_in: Guard,
     value: T,
     child: OnceLock<&'static Of<T>>,
@@ -266,10 +259,9 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of this process. The first call makes it, from the value of the last ancestor that has one. If two threads
-    /// make one at the same time, one of them is kept.
+    /// The value of this process. The first call creates it, from the value of the nearest ancestor that has one.
     pub(crate) fn get(&'static self, make: impl Fn(Option<&'static T>) -> T) -> &'static T {
-        // Made before the cell is locked: if this process is forked meanwhile, the lock stays locked in the child.
+        // Create the value before locking the cell, which a fork in between would leave locked in the child.
         let mut of = self.first.get().unwrap_or_else(|| {
             let first = Of::new(make(None));
             self.first.get_or_init(|| first)
@@ -284,7 +276,7 @@ impl<T> PerProcess<T> {
     }
 }
 
-/// A number that no ancestor of this process had.
+/// A number that no ancestor of this process has.
 #[inline]
 pub(crate) fn generation() -> u32 {
     static GENERATION: PerProcess<u32> = PerProcess::new();
@@ -298,8 +290,8 @@ mod tests {
 
     use super::*;
 
-    /// A bug that this crate had: whoever registered or cancelled while a crowd fired waited for milliseconds: the turn
-    /// took the shard's lock again at once.
+    /// A bug that this crate had: during a burst, registering and cancelling waited for milliseconds, because the turn
+    /// took the shard's lock again immediately.
     #[test]
     fn whoever_waits_gets_it_from_one_that_takes_it_again_and_again() {
         let mutex = Arc::new(FairMutex::new(0));

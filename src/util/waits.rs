@@ -1,15 +1,15 @@
-//! What a thread of this process waits for: how often a worker of tokio's has parked and unparked, and for any thread the
-//! system call that it is in, as Linux says in `/proc/self/task/N/syscall`.
+//! What a thread of this process waits for: how often a tokio worker has parked and unparked, and for any thread the
+//! system call that it is in, from Linux's `/proc/self/task/N/syscall`.
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::*;
 
 use tokio::runtime::RuntimeMetrics;
 
-/// Whether tokio counts how often a worker parks: not on processors without 64-bit atomics.
+/// Whether tokio counts how often a worker parks. It does not on processors without 64-bit atomics.
 pub(crate) const PARKS_ARE_COUNTED: bool = cfg!(target_has_atomic = "64");
 
-/// How often a worker that is parked has parked and unparked so far; `None` if it is not, or if tokio does not count.
+/// How often a parked worker has parked and unparked so far. `None` if it is not parked, or tokio does not count.
 pub(crate) fn while_parked(metrics: &RuntimeMetrics, worker: usize) -> Option<u64> {
     Some(parks(metrics, worker)).filter(|parks| parks % 2 == 1)
 }
@@ -25,7 +25,7 @@ pub(crate) fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
     0
 }
 
-/// Other systems do not say.
+/// Only Linux says what a thread waits for.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn current_number() -> u32 {
     0
@@ -44,13 +44,13 @@ mod linux {
 
     use libc::{SYS_epoll_pwait, SYS_read, c_long};
 
-    /// The system call in which threads wait to be woken by another thread.
+    /// The system call in which threads wait for other threads.
     #[cfg(not(target_arch = "riscv32"))]
     const FUTEX: c_long = libc::SYS_futex;
     #[cfg(target_arch = "riscv32")]
     const FUTEX: c_long = libc::SYS_futex_time64;
 
-    /// The older of the two calls in which a thread waits for many files. Newer architectures have only the other one.
+    /// The older of the two system calls that wait for many files. Newer architectures have only the other.
     #[cfg(not(any(
         target_arch = "aarch64",
         target_arch = "loongarch64",
@@ -61,60 +61,57 @@ mod linux {
     #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
     const EPOLL_WAIT: c_long = SYS_epoll_pwait;
 
-    /// Where a thread waits in the system.
+    /// Where in the system a thread waits.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Wait {
-        /// To be woken by another of the process's threads, through the word in memory at this address.
+        /// For another thread of the process, on the futex at this address.
         ForWord(u64),
         ForFiles,
-        /// In any other call, by its number and where its stack ends.
+        /// In any other system call: its number, and the thread's stack pointer.
         In(c_long, u64),
     }
 
-    /// The number of the calling thread.
     pub(crate) fn current_number() -> u32 {
         rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Whether the thread with that number waits for files.
     pub(crate) fn is_for_files(thread: u32) -> bool {
         are_known() && doing(&file_of(thread), |doing| wait(doing) == Some(Wait::ForFiles))
     }
 
-    /// The file that says what the thread with that number is doing.
+    /// The file that shows the system call of the thread with this number.
     pub(crate) fn file_of(thread: u32) -> String {
         format!("/proc/self/task/{thread}/syscall")
     }
 
-    /// Whether the system numbers its calls as this architecture does. An emulator of another processor shows its own calls.
+    /// Whether the system uses this architecture's numbers. An emulator of another processor shows its host's.
     pub(crate) fn are_known() -> bool {
         static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
         *ARE_KNOWN.get_or_init(|| doing("/proc/thread-self/syscall", is_reading))
     }
 
-    /// Whether such a file can be read, and says so.
+    /// Whether the file can be read and its contents satisfy `says_so`.
     fn doing(file: &str, says_so: impl Fn(&[u8]) -> bool) -> bool {
-        // Large enough for one read.
         let mut text = [0; 192];
         let read = File::open(file).and_then(|mut file| file.read(&mut text));
         read.is_ok_and(|length| says_so(&text[..length]))
     }
 
-    /// Whether a thread reads a file, as it does while it reads its own.
+    /// Whether a thread is reading a file, as any thread is that reads its own.
     fn is_reading(doing: &[u8]) -> bool {
         call(doing).is_some_and(|(call, _)| call == SYS_read)
     }
 
-    /// The number of the system call that a thread is in, and the words that follow it in its file.
+    /// The number of a thread's system call, and the words after it in its file.
     fn call(doing: &[u8]) -> Option<(c_long, impl Iterator<Item = &str>)> {
         let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
         Some((words.next()?.parse().ok()?, words))
     }
 
-    /// That a futex is the process's own. That of a thread that ends, for one, is not.
+    /// The flag of a futex that is private to the process. The futex of an ending thread is not, for one.
     const PRIVATE: u64 = 128;
 
-    /// Where a thread waits, by the contents of its file; `None` if it is in no call.
+    /// Where a thread waits, from the contents of its file; `None` if it is in no system call.
     pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
         let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
         let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
@@ -144,7 +141,7 @@ mod linux {
             assert_eq!(wait_in("-1 0x007f_fd10 0x7f22\n".into()), None);
         }
 
-        /// Under an emulator a clock waited for ever: each thread seemed to run.
+        /// Under an emulator, a test clock waited forever because each thread seemed to run.
         #[test]
         fn numbers_of_another_architecture_are_not_taken_for_ours() {
             assert!(is_reading(format!("{SYS_read} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n").as_bytes()));

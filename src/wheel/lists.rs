@@ -1,15 +1,14 @@
-//! The entries of each slot, first in, first out, by index.
+//! The list of each slot's entries, first in, first out.
 //!
-//! A list of one names its entry itself. A longer one has its indices side by side in blocks, so that the processor can
-//! fetch many entries from memory at once. If each entry named the next, it would wait for one after the other: 150 ns
-//! each among a million, in place of 6.
+//! A list of one names its entry. A longer list stores indices side by side in blocks, which lets the processor fetch
+//! many entries from memory in parallel: 6 ns each among a million, instead of 150 ns in a linked list.
 //
 // Invariants
-// 1. A list is empty if `tail` is `NIL`. It has a single entry, `tail`, if only `head` is `NIL`. Else both are blocks.
-// 2. Neighbouring blocks name each other, and each has an entry. Only the last may have none, if there are others, so
-//    that a list that goes on growing and shrinking by one entry keeps its blocks.
-// 3. Within a block entries are in order. One that is taken out leaves a gap, unless it is the last.
-// 4. Each entry knows where it is in its list: [`At`]. One that is alone knows its slot, and so does a first block.
+// 1. A list is empty if `tail` is `NIL`. If only `head` is `NIL`, `tail` is its one entry. Otherwise both are blocks.
+// 2. Neighbouring blocks link to each other, and each has an entry. Only the last of several may be empty: a list that
+//    keeps growing and shrinking by one entry keeps its blocks.
+// 3. Entries are in order within a block. An entry that is removed leaves a gap, unless it is the last.
+// 4. Each entry knows its position in its list: [`At`]. A single entry knows its slot, and so does a first block.
 // 5. The lists of the rows ahead take no memory until a slot is spread.
 //
 // Must not know: levels, time.
@@ -18,7 +17,6 @@ use super::Tick;
 use super::slots::{AHEAD, AHEADS, At, NIL, Place, SLOTS, bits};
 use super::store::{Cells, Pages};
 
-/// How many entries a block has room for.
 pub(super) const BLOCK: usize = u32::BITS as usize;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,16 +27,15 @@ struct List {
 
 const EMPTY: List = List { head: NIL, tail: NIL };
 
-/// Some entries of a list side by side.
+/// Entries of one list, side by side.
 #[derive(Debug, Clone)]
 struct Block {
     prev: u32,
     next: u32,
-    /// The deadline of the entry that came last, even if it has left.
+    /// The deadline of the last entry that was added, even if that was removed.
     latest: Tick,
-    /// The slot, if this is the first block there.
+    /// The slot, if this is its first block.
     place: Place,
-    /// One bit a position: is there an entry?
     occupied: u32,
     entries: [u32; BLOCK],
 }
@@ -51,12 +48,11 @@ impl Block {
 
 #[derive(Clone)]
 pub(super) struct Lists {
-    /// Of the levels, and of what is due.
+    /// The lists of the levels, and the due list.
     levels: [List; AHEAD * SLOTS],
-    /// Of the rows ahead.
     ahead: Vec<List>,
     blocks: Pages<Block, 4>,
-    /// A block that no list has, for the next that needs one.
+    /// An unused block, for the next list that needs one.
     spare: u32,
 }
 
@@ -65,7 +61,7 @@ impl Lists {
         Lists { levels: [EMPTY; AHEAD * SLOTS], ahead: Vec::new(), blocks: Pages::new(), spare: NIL }
     }
 
-    /// Makes the rows ahead, if there are none yet.
+    /// Allocates the rows ahead, unless that was done before.
     pub(super) fn make_ahead(&mut self) {
         self.ahead.resize(AHEADS * SLOTS, EMPTY);
     }
@@ -91,7 +87,7 @@ impl Lists {
         self.list(place).tail == NIL
     }
 
-    /// The first entry of a slot that has some, and where it is.
+    /// The first entry of a non-empty list, and its position.
     #[inline]
     pub(super) fn first(&self, place: Place) -> (At, u32) {
         let List { head, tail } = self.list(place);
@@ -103,20 +99,19 @@ impl Lists {
         (At { block: head, position }, block.entries[position as usize % BLOCK])
     }
 
-    /// Adds an entry to a list that has none, and returns where.
+    /// Adds an entry to an empty list, and returns its position.
     #[inline]
     pub(super) fn push_first(&mut self, place: Place, index: u32) -> At {
         self.list_mut(place).tail = index;
         At::alone(place)
     }
 
-    /// Adds an entry to a list that has some. Returns where, and the deadline of the one before it, which may have left.
+    /// Adds an entry to a non-empty list. Returns its position, and the deadline of the entry added before it.
     #[inline]
     pub(super) fn push<T>(&mut self, cells: &mut Cells<T>, place: Place, index: u32, deadline: Tick) -> (At, Tick) {
         let List { head, tail } = self.list(place);
         if head != NIL {
             let block = &mut self.blocks[tail];
-            // Behind the last entry.
             let position = u32::BITS - block.occupied.leading_zeros();
             if (position as usize) < BLOCK {
                 block.entries[position as usize % BLOCK] = index;
@@ -159,27 +154,26 @@ impl Lists {
         number
     }
 
-    /// The only entry of a slot leaves it.
+    /// Removes the only entry of a list.
     #[inline]
     pub(super) fn clear(&mut self, place: Place) {
         *self.list_mut(place) = EMPTY;
     }
 
-    /// An entry leaves its block. Returns its slot if that has no more.
+    /// Removes an entry from its block. Returns the slot if its list is now empty.
     #[inline]
     pub(super) fn leave_block(&mut self, at: At) -> Option<Place> {
         let block = &mut self.blocks[at.block];
         block.occupied &= !(1 << at.position);
-        // The last of several stays.
+        // The last of several blocks stays.
         if block.occupied == 0 && (block.next != NIL || block.prev == NIL) { self.drop_block(at.block) } else { None }
     }
 
-    /// Takes a block out that has no entries left, and is the first or has another behind it. Returns its slot if that
-    /// has no more.
+    /// Removes an empty block that is the first or has another behind it. Returns the slot if its list is now empty.
     #[inline(never)]
     fn drop_block(&mut self, number: u32) -> Option<Place> {
         let Block { prev, next, place, .. } = self.blocks[number];
-        // One is kept, so that a list that grows and shrinks by one entry does not ask for memory each time.
+        // Keep one spare: a list that grows and shrinks by one entry does not allocate each time.
         if self.spare == NIL {
             self.spare = number;
         } else {
@@ -200,8 +194,7 @@ impl Lists {
         if first.occupied == 0 { self.drop_block(next) } else { None }
     }
 
-    /// Takes the first block out, or the only entry. Returns how many entries there were, and puts their indices and
-    /// deadlines into `entries`.
+    /// Removes the first block, or the only entry. Writes indices and deadlines to `entries`, and returns their number.
     pub(super) fn take_block<T>(
         &mut self,
         cells: &Cells<T>,
@@ -223,7 +216,7 @@ impl Lists {
         count
     }
 
-    /// Puts the entries of a slot, all of those that are here, in another order.
+    /// Puts all entries of a slot into the given order.
     pub(super) fn rearrange<T>(&mut self, cells: &mut Cells<T>, place: Place, mut entries: impl Iterator<Item = u32>) {
         let mut number = self.list(place).head;
         while number != NIL {
@@ -242,7 +235,7 @@ impl Lists {
         }
     }
 
-    /// Moves all entries of a slot to one that has none.
+    /// Moves all entries of a slot to an empty one.
     pub(super) fn rename<T>(&mut self, cells: &mut Cells<T>, from: Place, to: Place) {
         let list = std::mem::replace(self.list_mut(from), EMPTY);
         match list.head {
@@ -257,7 +250,7 @@ impl Lists {
         std::iter::successors(some(self.list(place).head), move |block| some(block.next))
     }
 
-    /// Whether there are more than so many entries. Looks at the blocks, not at the entries.
+    /// Whether there are more than `most` entries. Reads the blocks, not the entries.
     pub(super) fn has_more_than(&self, most: usize, place: Place) -> bool {
         let mut count = 0;
         self.blocks(place).any(|block| {
@@ -266,7 +259,6 @@ impl Lists {
         })
     }
 
-    /// The entries of a slot from first to last.
     pub(super) fn iter(&self, place: Place) -> impl Iterator<Item = u32> {
         let List { head, tail } = self.list(place);
         let alone = (head == NIL && tail != NIL).then_some(tail);
@@ -285,7 +277,6 @@ mod tests {
             (0..self.levels.len() + self.ahead.len()).map(Place::from_index)
         }
 
-        /// Panics if the links do not agree.
         pub(in crate::wheel) fn check<T>(&self, cells: &Cells<T>) {
             let mut blocks = usize::from(self.spare != NIL);
             for place in self.places() {
@@ -314,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Of one entry, of a block, of two blocks, and of two of which the last is empty.
+    /// With one entry, one block, two blocks, and two blocks of which the last is empty.
     #[test]
     fn what_moved_to_another_slot_with_its_list_leaves_that_one() {
         for (count, removed) in [(1, 0), (5, 0), (40, 0), (33, 1)] {

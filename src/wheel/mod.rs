@@ -1,51 +1,84 @@
-//! A hierarchical timing wheel: pure data, with time as an argument.
+//! A hierarchical timing wheel: stores values until their deadlines, without a clock, a lock or `async`.
 //!
-//! [`Wheel`] holds values that fall due at a [`Tick`]. It has no clock, no lock, no waker and no `async`, so it serves
-//! other runtimes, simulators and programs without tokio as well as it serves this crate. Inserting and removing cost
-//! the same few nanoseconds whatever the population and however far away the deadline.
+//! [`Wheel`] is the data structure behind this crate's timers. Operations that depend on the time take it as an
+//! argument, which makes the wheel usable in other runtimes, in simulators and in programs without tokio.
 //!
-//! Entries come out in the order of their deadlines, and first in, first out within a tick. The scheme is number 7 of G.
-//! Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987). The [guide](crate::guide) shows a wheel
-//! tick by tick.
+//! # Time
+//!
+//! Time is counted in [`Tick`]s; you choose their length and origin. Nothing is rounded: an entry is due at exactly its
+//! deadline, and every `u64` is a valid deadline. Entries come out in deadline order, and first in, first out within a
+//! tick.
+//!
+//! # Cost
+//!
+//! - Inserting and removing take a few nanoseconds, regardless of the number of entries and the distance of the
+//!   deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
+//! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
+//!   [`Wheel::pop`] repeats that until an entry is due or there is nothing left to do.
+//! - Time that passes without entries costs nothing, however long.
+//! - An empty wheel takes about 7 KB and no heap memory. Memory grows and shrinks with the number of entries, in small
+//!   pieces and without copying.
+//!
+//! The algorithm is scheme 7 of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987).
+//!
+//! # Examples
+//!
+//! Sleep until [`Wheel::next_expiration`], then take out what is due:
 //!
 //! ```
+//! use std::time::{Duration, Instant};
+//!
 //! use hairspring::wheel::{Tick, Wheel};
 //!
+//! let start = Instant::now();
+//! let now = || Tick(start.elapsed().as_micros() as u64); // a tick is a microsecond
+//!
 //! let mut wheel = Wheel::new();
-//! wheel.insert(Tick(3), "soon");
-//! wheel.insert(Tick(130), "later");
-//! assert_eq!(wheel.pop(Tick(2)), None);
-//! assert_eq!(wheel.pop(Tick(3)), Some("soon"));
-//! assert_eq!(wheel.next_expiration(), Some(Tick(130)));
-//! assert_eq!(wheel.pop(Tick(1_000)), Some("later"));
+//! wheel.insert(Tick(2_000), "second");
+//! wheel.insert(Tick(1_000), "first");
+//! let cancelled = wheel.insert(Tick(1_500), "cancelled");
+//! wheel.remove(cancelled);
+//!
+//! let mut fired = Vec::new();
+//! while let Some(next) = wheel.next_expiration() {
+//!     std::thread::sleep(Duration::from_micros((next - now()).0));
+//!     while let Some(value) = wheel.pop(now()) {
+//!         fired.push(value);
+//!     }
+//! }
+//! assert_eq!(fired, ["first", "second"]);
 //! ```
 //
-// Level `n` has 64 slots of `64^n` ticks each; eleven levels cover all of `u64`, so no deadline is too far. Write a
-// deadline in base 64: the highest digit in which it differs from `elapsed` says the level, and the digit itself the
-// slot. When `elapsed` reaches the start of a slot, the slot is handed out from its first entry on, if its entries are
-// in the order of their deadlines. Up to 1,024 that are not are sorted first. A larger slot *cascades*: its entries now
-// agree with `elapsed` in that digit too, so each moves to the level of its next differing digit, or is due. Crowds are
-// moved ahead of time, some at a time, so that little is left to do when time comes to their slot.
+// Level `n` has 64 slots of `64^n` ticks each, and eleven levels cover all of `u64`. To place an entry, write its
+// deadline and `elapsed` in base 64: the highest digit in which they differ is the level, and the deadline's digit
+// there is the slot. `slots.rs` has an example.
+//
+// When `elapsed` reaches the start of a slot, the slot becomes *current*. If its entries are in deadline order, they
+// are handed out directly from there. If not, up to 1,024 are sorted first. A larger slot *cascades*: its entries now
+// agree with `elapsed` in one more digit, and each moves to the level of its next differing digit, or is due. Crowded
+// slots are spread ahead of time, a few entries at a time (`spread.rs`); little is left to do when `elapsed` reaches
+// them.
 //
 // Invariants
-// 1. An entry on level `n`, slot `s`, has a deadline later than `elapsed`, agrees with it in every digit above `n`, has
-//    digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit `n`; unless that slot is current (3). Slots never
-//    wrap round.
-// 2. Hence all entries of one tick are in one list, in the order in which they came: first in, first out.
-// 3. While `elapsed` is in the span of a slot that still has entries, that slot is *current*: digit `n` of `elapsed`
-//    names it, so each level has one at most. Its entries are in order, and then what is inserted with a deadline in
-//    its span goes to a level below, where a slot may become current in its turn. Of two entries of one tick, the one
-//    on the higher level came first. Or the slot cascades, which only the innermost does, and what is inserted goes to
-//    its end.
-// 4. The list of what is due holds entries whose deadline is at or before `elapsed`. `elapsed` never goes back while
-//    there are any.
-// 5. A bit of `occupied` is set exactly when its slot has an entry, a bit of `rows_occupied` when its row has one. If a
-//    current slot has entries, its level's bit of `entered` is set.
-// 6. A bit of `sorted` is set only if the list is in the order of its deadlines. It always is on level 0, and on other
-//    levels if timers of one length are inserted one after another.
+// 1. Unless its slot is current (3), an entry on level `n`, slot `s`, has a deadline later than `elapsed` that agrees
+//    with `elapsed` in every digit above `n` and has digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit
+//    `n`. Slots never wrap around.
+// 2. Hence all entries of one tick are in one list, in insertion order. Current slots (3) and spread slots
+//    (`spread.rs`) divide them between lists; all entries of one list are then older than those of the next.
+// 3. A slot is *current* while `elapsed` is within its span and it has entries. Digit `n` of `elapsed` names it, so
+//    each level has at most one. A current slot is either sorted or cascading. If it is sorted, new entries with
+//    deadlines in its span go to a lower level, where a slot may become current in turn; of two entries of one tick,
+//    the one on the higher level is the older. Only the innermost current slot cascades, and new entries with deadlines
+//    in its span are appended to it.
+// 4. The due list holds entries whose deadlines are at or before `elapsed`. `elapsed` never goes back while there are
+//    any.
+// 5. A bit of `occupied` is set exactly if its slot has an entry, and a bit of `rows_occupied` exactly if its row has
+//    one. If a current slot has entries, its level's bit of `entered` is set.
+// 6. A bit of `sorted` is set only if the slot's list is in deadline order. Level 0 always is; other levels are if
+//    timers of equal length are inserted one after another.
 // 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
 //
-// Must not know: anything else of this crate but the tick.
+// Must not know: anything of this crate but the tick.
 
 mod lists;
 mod slots;
@@ -70,9 +103,11 @@ use store::{Cell, Cells};
 
 pub use tick::{Tick, Ticks};
 
-/// Holds values until their deadline, in slots that make inserting and removing cheap. See the [module](self).
+/// A hierarchical timing wheel: returns values at their deadlines. See the [module](self) for cost and order.
 ///
-/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) take the time.
+/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) take the time as an argument.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Wheel};
@@ -82,39 +117,40 @@ pub use tick::{Tick, Ticks};
 /// assert_eq!(wheel.remove(key), Some("timeout"));
 /// assert_eq!(wheel.remove(key), None, "a stale key is refused");
 /// ```
+#[doc(alias = "HashedWheelTimer")]
+#[doc(alias = "TimerWheel")]
 #[derive(Clone)]
 pub struct Wheel<T> {
     elapsed: Tick,
-    /// One bit a row: has it an occupied slot?
+    /// One bit per row: whether it has an occupied slot.
     rows_occupied: u32,
-    /// One bit a slot, for each row.
+    /// One bit per slot, for each row.
     occupied: [u64; ROWS],
-    /// One bit a slot: are its entries surely in the order of their deadlines?
+    /// One bit per slot: whether its list is known to be in deadline order.
     sorted: [u64; ROWS],
     lists: Lists,
     cells: Cells<T>,
     len: usize,
-    /// The next entry's generation.
     inserted: u64,
-    /// One bit a level: may its current slot have entries?
+    /// One bit per level: whether its current slot may have entries.
     entered: u32,
-    /// The current slot that cascades, as long as it has entries.
+    /// The current slot that cascades, until it is empty.
     cascading: Option<Place>,
-    /// Memory to sort in, kept from one slot to the next.
     sorter: Vec<u128>,
-    /// The slots that are spread ahead, if their row ahead has entries.
+    /// The slots that are being spread; each is valid while its row ahead has entries.
     spread: [Place; AHEADS],
-    /// At what time entries were spread last, and how many blocks may still be.
+    /// The time of the last spreading, and how many more blocks may be spread at that time.
     spread_at: Tick,
     spread_left: u32,
     cascaded: u64,
 }
 
 impl<T> Wheel<T> {
-    /// How many entries there may be.
     pub(crate) const MOST: usize = Cells::<T>::MOST;
 
-    /// An empty wheel at tick 0. It asks for memory when it gets its first entry.
+    /// Creates an empty wheel whose time starts at tick 0. It allocates nothing before the first insert.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -129,10 +165,13 @@ impl<T> Wheel<T> {
         Wheel::starting_at(Tick::ZERO)
     }
 
-    /// An empty wheel whose time begins at `elapsed`: what is due at or before that is due at once.
+    /// Creates an empty wheel whose time starts at `elapsed`. Entries with deadlines at or before `elapsed` are due
+    /// immediately.
     ///
-    /// If ticks are large, as those of a clock since 1970 are, begin at the present one: the further a deadline is ahead
-    /// of the wheel's time, the more work its entry makes.
+    /// If your ticks are large, such as nanoseconds since 1970, start at the present: the further a deadline lies ahead
+    /// of the wheel's time, the more often its entry is moved.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -161,24 +200,25 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Counts entries as [inserted](Wheel::inserted) that never were, until the count is `first`, and returns how many
-    /// they are. The keys of wheels that count apart differ.
+    /// Raises the count of [inserted](Wheel::inserted) entries to `first`, and returns by how many. Wheels that count
+    /// from different numbers give out different keys.
     pub(crate) fn number_from(&mut self, first: u64) -> u64 {
         let skipped = first.checked_sub(self.inserted).expect("a generation is given once");
         self.inserted = first;
         skipped
     }
 
-    /// Sets an empty wheel's time back to tick 0. Keys from before stay stale.
+    /// Sets an empty wheel's time back to tick 0. Earlier keys stay stale.
     pub(crate) fn restart(&mut self) {
-        assert!(self.is_empty(), "time goes back only if nothing waits");
+        assert!(self.is_empty(), "the time of a wheel with entries cannot go back");
         (self.elapsed, self.spread_at) = (Tick::ZERO, Tick::ZERO);
     }
 
-    /// The last tick that was processed; it never goes back.
+    /// Returns the last tick that was processed. It never goes back.
     ///
-    /// It reaches the time that [`step`](Wheel::step) is given when that says [`Step::Done`], and may be behind until
-    /// then.
+    /// It lags behind the time given to [`step`](Wheel::step) until that returns [`Step::Done`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -194,7 +234,9 @@ impl<T> Wheel<T> {
         self.elapsed
     }
 
-    /// How many entries are in the wheel: those that were inserted, and not yet handed out or removed.
+    /// Returns the number of entries that were inserted and neither handed out nor removed.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -209,7 +251,9 @@ impl<T> Wheel<T> {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the wheel has no entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -224,35 +268,40 @@ impl<T> Wheel<T> {
         self.len() == 0
     }
 
-    /// How many entries the memory held now has room for. It grows by room for 128, copies nothing, and shrinks by itself
-    /// as the population does.
+    /// Returns how many entries fit into the memory allocated so far. It grows by 128 entries at a time, without
+    /// copying, and shrinks with the population.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn capacity(&self) -> usize {
         self.cells.capacity()
     }
 
-    /// How many entries were inserted since the wheel was made. A [`reset`](Wheel::reset) inserts none.
+    /// Returns how many entries were inserted so far. A [`reset`](Wheel::reset) does not count.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn inserted(&self) -> u64 {
         self.inserted
     }
 
-    /// How many times an entry was moved since the wheel was made: to a lower level, or to its place in the order of its
-    /// slot. The entries of a slot that is in order already are not moved.
+    /// Returns how often entries were moved so far: to a lower level, or into order within their slot. Entries of a
+    /// slot that is in order are not moved.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn cascaded(&self) -> u64 {
         self.cascaded
     }
 
-    /// Puts `value` in, due at `deadline`. A deadline at or before [`elapsed`](Wheel::elapsed) is due at the next step.
+    /// Inserts `value`, due at `deadline`, and returns its key. A deadline at or before [`elapsed`](Wheel::elapsed) is
+    /// due at the next step.
     ///
-    /// Nothing is rounded, and no deadline is too far. Takes a few nanoseconds, whatever the population.
+    /// The deadline is not rounded, and may be as far away as [`Tick::MAX`]. Takes a few nanoseconds; see [the
+    /// module](self#cost).
     ///
     /// # Panics
-    /// If the wheel would hold more than 2^32 - 128 entries.
+    ///
+    /// Panics if the wheel already holds 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -263,6 +312,7 @@ impl<T> Wheel<T> {
     /// let due: Vec<_> = std::iter::from_fn(|| wheel.pop(Tick(5))).collect();
     /// assert_eq!(due, ["first", "second"]);
     /// ```
+    #[doc(alias = "schedule")]
     #[inline]
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let index = self.cells.next_index();
@@ -272,14 +322,17 @@ impl<T> Wheel<T> {
         self.cells.insert(cell);
         self.len += 1;
         self.inserted += 1;
-        // One insert in many does some of the work that a crowd makes.
+        // Every so often, an insert does some of the work that crowded slots need.
         if self.inserted % OFTEN == 0 {
             self.spread_some();
         }
         key
     }
 
-    /// Takes an entry out before it fires; `None` if `key` is stale.
+    /// Removes an entry and returns its value, or `None` if `key` is stale. Takes a few nanoseconds and leaves nothing
+    /// behind.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -290,12 +343,13 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.remove(key), Some('b'), "it is due, and was not handed out yet");
     /// assert_eq!(wheel.pop(Tick(5)), None);
     /// ```
+    #[doc(alias = "cancel")]
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.take(key).map(|(_, value)| value)
     }
 
-    /// [`remove`](Wheel::remove), with the deadline that the entry had.
+    /// [`remove`](Wheel::remove) that also returns the deadline.
     #[inline]
     pub(crate) fn take(&mut self, key: Key) -> Option<(Tick, T)> {
         let cell = self.cells.take_if(key.index, |cell| cell.is(key))?;
@@ -304,9 +358,11 @@ impl<T> Wheel<T> {
         Some((cell.deadline, cell.value))
     }
 
-    /// Gives an entry another deadline and keeps its key; `false` if `key` is stale.
+    /// Changes an entry's deadline and keeps its key. Returns `false` if `key` is stale.
     ///
-    /// The entry goes behind those that are already at its new tick.
+    /// The entry fires after those that already wait for its new tick.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -317,11 +373,12 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.pop(Tick(9)), Some('x'));
     /// assert!(!wheel.reset(key, Tick(20)));
     /// ```
+    #[doc(alias = "reschedule")]
     pub fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         self.replace_deadline(key, deadline).is_some()
     }
 
-    /// [`reset`](Wheel::reset), with the deadline that the entry had.
+    /// [`reset`](Wheel::reset) that returns the old deadline.
     #[inline]
     pub(crate) fn replace_deadline(&mut self, key: Key, deadline: Tick) -> Option<Tick> {
         let cell = self.cells.get_mut(key.index).filter(|cell| cell.is(key))?;
@@ -332,7 +389,9 @@ impl<T> Wheel<T> {
         Some(before)
     }
 
-    /// The deadline of an entry, as it was given; `None` if `key` is stale.
+    /// Returns an entry's deadline as it was given, or `None` if `key` is stale.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -347,7 +406,9 @@ impl<T> Wheel<T> {
         self.cell(key).map(|cell| cell.deadline)
     }
 
-    /// What was inserted under `key`; `None` if that is stale.
+    /// Returns an entry's value, or `None` if `key` is stale.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -366,20 +427,21 @@ impl<T> Wheel<T> {
         self.cells.get(key.index).filter(|cell| cell.is(key))
     }
 
-    /// What was inserted under `key`, to change it; `None` if that is stale.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.cells.get_mut(key.index).filter(|cell| cell.is(key)).map(|cell| &mut cell.value)
     }
 
-    /// Which slots of each of the eleven levels hold entries, from level 0 up: bit `n` stands for slot `n`. What is due and
-    /// not handed out yet is in no slot.
+    /// Returns which slots have entries, for each of the eleven levels from level 0 up: bit `n` stands for slot `n`.
+    /// Due entries that were not handed out yet are in no slot.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn occupancy(&self) -> &[u64] {
         &self.occupied[..LEVELS]
     }
 
-    /// Drops all entries and gives their memory back. Their keys are stale.
+    /// Drops all entries and releases their memory. Their keys become stale.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -390,18 +452,16 @@ impl<T> Wheel<T> {
     /// ```
     pub fn clear(&mut self) {
         let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
-        // Whole again before the first value is dropped, which is not our code.
+        // Restore the invariants before foreign code drops the values.
         drop(std::mem::replace(self, fresh));
     }
 
-    /// All entries, in no order.
     #[cfg(feature = "test-util")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Tick)> {
         self.cells.iter().map(|(index, cell)| (cell.key(index), cell.deadline))
     }
 
-    /// Hands every entry to `take`, in the order in which they would fire, and leaves the wheel empty at the same time
-    /// as before.
+    /// Empties the wheel into `take`, in deadline order, and leaves its time unchanged.
     pub(crate) fn empty_into(&mut self, mut take: impl FnMut(Key, Tick, T)) {
         let elapsed = self.elapsed;
         loop {

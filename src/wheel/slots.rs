@@ -1,26 +1,45 @@
-//! Levels and their slots: which of them an entry goes to, and which have entries.
+//! Levels and slots: where an entry goes, and which slots have entries.
+//
+// The slots of each level, with a tick of a nanosecond:
+//
+// | level | a slot spans | | level | a slot spans |
+// |---|---|---|---|---|
+// | 0 | 1 ns | | 6 | 69 s |
+// | 1 | 64 ns | | 7 | 73 min |
+// | 2 | 4.1 us | | 8 | 3.3 days |
+// | 3 | 262 us | | 9 | 208 days |
+// | 4 | 17 ms | | 10 | 37 years |
+// | 5 | 1.07 s | | | |
+//
+// An example, with `elapsed` at 0:
+//
+// | deadline | in base 64 | goes to |
+// |---|---|---|
+// | 3 | 3 | level 0, slot 3 |
+// | 70 | 1 6 | level 1, slot 1 |
+// | 140, then 130 | 2 12, then 2 2 | level 1, slot 2; sorted at tick 128, as they are out of order |
+// | 5,000 | 1 14 8 | level 2, slot 1 |
 //
 // Must not know: more than the rest of the wheel does.
 
 use super::{Tick, Wheel};
 
-/// "None", where an index is expected.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Bits in a digit: a level has `1 << DIGIT` slots.
 const DIGIT: u32 = 6;
 pub(super) const SLOTS: usize = 1 << DIGIT;
 pub(crate) const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT as usize);
-/// The row of lists behind those of the levels. Its first list holds what is due.
+/// The row of lists behind the levels. Its first list is the due list.
 const DUE: usize = LEVELS;
-/// The lowest level that is spread ahead, into slots of level 3, which span a quarter of a millisecond.
+/// The lowest level that is spread ahead. Its slots are spread into slots of level 3, which span a quarter of a
+/// millisecond.
 pub(super) const LOWEST: usize = 4;
-/// The first of the rows into which slots are spread ahead: one for each of these levels.
+/// The first of the rows ahead, into which slots are spread: one row for each level from `LOWEST` up.
 pub(super) const AHEAD: usize = DUE + 1;
 pub(super) const AHEADS: usize = LEVELS - LOWEST;
 pub(super) const ROWS: usize = AHEAD + AHEADS;
 
-/// A slot of a level, one in a row ahead, or the list of what is due, as an index into all lists.
+/// A slot of a level or of a row ahead, or the due list, as an index into all lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u16);
 
@@ -34,7 +53,6 @@ impl Place {
 
     #[inline]
     pub(super) const fn from_index(index: usize) -> Place {
-        // There are few.
         #[allow(clippy::cast_possible_truncation)]
         let place = Place(index as u16);
         place
@@ -55,7 +73,7 @@ impl Place {
         self.index() % SLOTS
     }
 
-    /// The level, or the one that a row ahead is for.
+    /// The level of a slot. For a row ahead, the level that its lists will move to.
     #[inline]
     pub(super) fn level(self) -> usize {
         if self.row() < AHEAD { self.row() } else { self.row() - AHEAD + LOWEST - 1 }
@@ -68,12 +86,12 @@ impl Place {
     }
 }
 
-/// Where an entry is in its slot.
+/// The position of an entry in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct At {
-    /// `NIL` if it is the only one, in no block.
+    /// `NIL` if the entry is alone, in no block.
     pub(super) block: u32,
-    /// In the block. The slot, if it is in none.
+    /// The position in the block, or the slot if the entry is alone.
     pub(super) position: u32,
 }
 
@@ -83,7 +101,6 @@ impl At {
         At { block: NIL, position: place.0.into() }
     }
 
-    /// Its slot, if it is the only one there.
     #[inline]
     pub(super) fn place_if_alone(self) -> Option<Place> {
         (self.block == NIL).then_some(Place::from_index(self.position as usize))
@@ -93,13 +110,11 @@ impl At {
 /// The digit of a tick that names its slot on a level.
 #[inline]
 pub(super) fn digit(tick: Tick, level: usize) -> usize {
-    // Six bits.
     #[allow(clippy::cast_possible_truncation)]
     let digit = (tick.0 >> (level * DIGIT as usize)) as usize % SLOTS;
     digit
 }
 
-/// The positions of the bits that are set, from the lowest up.
 #[inline]
 pub(super) fn bits(mut rest: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -110,7 +125,7 @@ pub(super) fn bits(mut rest: u32) -> impl Iterator<Item = usize> {
 }
 
 impl<T> Wheel<T> {
-    /// The slot of a deadline, if none cascades and none is spread.
+    /// The slot of a deadline, ignoring slots that cascade or are spread.
     #[inline]
     pub(super) fn place_of(&self, deadline: Tick) -> Place {
         if deadline <= self.elapsed {
@@ -121,7 +136,7 @@ impl<T> Wheel<T> {
         Place::new(level, digit(deadline, level))
     }
 
-    /// Puts a new entry behind the others of its tick. Returns where it is in its list.
+    /// Adds a new entry behind the others of its tick. Returns its position.
     #[inline]
     pub(super) fn push_new(&mut self, index: u32, deadline: Tick) -> At {
         let place = match self.cascading {
@@ -131,7 +146,7 @@ impl<T> Wheel<T> {
         self.push(place, index, deadline)
     }
 
-    /// Adds an entry to a slot, or to where that is spread. Returns where it is there.
+    /// Adds an entry to a slot, or to the row ahead if the slot is spread. Returns its position.
     #[inline]
     fn push(&mut self, place: Place, index: u32, deadline: Tick) -> At {
         if self.lists.is_empty(place) {
@@ -155,20 +170,20 @@ impl<T> Wheel<T> {
         self.lists.push_first(place, index)
     }
 
-    /// All that the slot has is ahead.
+    /// For a slot whose entries are all ahead.
     #[inline(never)]
     fn push_ahead(&mut self, place: Place, index: u32, deadline: Tick) -> At {
         let ahead = self.ahead_of(place, deadline).expect("what has entries, but no list, is spread");
         self.push(ahead, index, deadline)
     }
 
-    /// Moves an entry to a slot from one that it has left.
+    /// Adds an entry that was taken out of another slot.
     pub(super) fn link(&mut self, place: Place, index: u32, deadline: Tick) {
         let at = self.push(place, index, deadline);
         self.cells[index].at = at;
     }
 
-    /// Takes an entry out of its slot, given what its cell says of it.
+    /// Removes the entry at a position from its slot.
     #[inline]
     pub(super) fn unlink(&mut self, at: At) {
         if let Some(place) = at.place_if_alone() {
@@ -179,18 +194,18 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The list of a slot has no more entries.
+    /// Called when the list of a slot has become empty.
     #[inline]
     pub(super) fn vacate(&mut self, place: Place) {
-        // What cascades or is spread is not in order.
+        // A slot that cascades or is spread is not sorted.
         if place.row() >= AHEAD || !self.is_sorted(place) {
-            return self.vacate_in_crowd(place);
+            return self.vacate_unsorted(place);
         }
         self.mark_empty(place);
     }
 
     #[inline(never)]
-    fn vacate_in_crowd(&mut self, place: Place) {
+    fn vacate_unsorted(&mut self, place: Place) {
         if self.cascading == Some(place) {
             self.cascading = None;
         }
@@ -221,7 +236,7 @@ impl<T> Wheel<T> {
         self.rows_occupied & (1 << DUE) != 0
     }
 
-    /// The slots with entries that `elapsed` is in, from the innermost out: each is in order or the one that cascades.
+    /// The current slots, innermost first: each is sorted, or the one that cascades.
     #[inline]
     pub(super) fn current(&self) -> impl Iterator<Item = Place> {
         let places = bits(self.entered & self.rows_occupied).map(|level| self.current_of(level));
@@ -232,8 +247,8 @@ impl<T> Wheel<T> {
         Place::new(level, digit(self.elapsed, level))
     }
 
-    /// The first slot with entries that begins after `elapsed`. Lower levels come first: their entries share more of
-    /// `elapsed`'s digits.
+    /// The first occupied slot that begins after `elapsed`. Lower levels come first: their entries share more digits
+    /// with `elapsed`.
     #[inline]
     pub(super) fn next_slot(&self) -> Option<Place> {
         bits(self.rows_occupied & ((1 << LEVELS) - 1)).find_map(|level| self.next_slot_of(level))
@@ -245,7 +260,6 @@ impl<T> Wheel<T> {
         (later != 0).then(|| Place::new(level, later.trailing_zeros() as usize))
     }
 
-    /// The first tick of a slot on a level.
     #[inline]
     pub(super) fn start_of(&self, place: Place) -> Tick {
         // The highest level has no digits above its own.

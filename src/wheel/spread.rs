@@ -1,15 +1,15 @@
-//! Crowded slots are spread before time comes to them.
+//! Spreads crowded slots over the level below, before time reaches them.
 //!
-//! A slot of level 5 spans a second, one of level 7 more than an hour, and if a wheel's time is far behind, all that
-//! comes is in one slot further out. If time came to one with a million entries, all of them would have to move before
-//! the first could fire. So the next crowded slot of each level is spread ahead, a block at a time, by every 64th insert
-//! and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists for the level below, and from
-//! there to that level when time comes to the slot.
+//! A slot of level 5 spans a second, one of level 7 more than an hour, and if a wheel's time is far behind, all new
+//! entries go to one slot further out. If time reached a slot with a million entries, all would have to move before the
+//! first could fire. Therefore the next crowded slot of each level is spread ahead, a block at a time, by every 64th
+//! insert and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists, the *row ahead*, and
+//! from there to the level below when time reaches the slot.
 //
 // Invariants
-// 1. The entries in row `AHEAD + n` are of the slot `spread[n]`: one of level `LOWEST + n`, or one in the row ahead for
-//    that level. A slot is spread exactly as long as that row has entries, and so long it is occupied, and not sorted.
-// 2. They came before those that are still in the slot's list. Once that is empty, new entries go ahead, too.
+// 1. The entries in row `AHEAD + n` belong to the slot `spread[n]`, which is on level `LOWEST + n`, or in the row ahead
+//    for that level. A slot is spread exactly while that row has entries; it is then occupied and not sorted.
+// 2. The entries ahead are older than those in the slot's list. Once that list is empty, new entries go ahead too.
 //
 // Must not know: more than the rest of the wheel does.
 
@@ -18,28 +18,28 @@ use super::slots::{AHEAD, AHEADS, LOWEST, Place, SLOTS, digit};
 use super::step::MOST_SORTED;
 use super::{Tick, Wheel};
 
-/// How many blocks are spread at any one time: for about a tenth of a millisecond.
+/// How many blocks are spread at one point in time; this takes about a tenth of a millisecond.
 const AT_A_TIME: u32 = 128;
 
-/// How many blocks are spread by one insert in [`OFTEN`]: twice as many entries as have come since.
+/// How many blocks are spread by one insert in [`OFTEN`]: twice as many entries as were inserted in between.
 const BLOCKS: u32 = 4;
 pub(super) const OFTEN: u64 = 64;
 
-/// How many entries in no order are so many that their slot is spread.
-const CROWD: usize = 256;
+/// A slot that has more unordered entries than this is spread.
+const CROWDED: usize = 256;
 
 impl<T> Wheel<T> {
     fn is_spread(&self, n: usize) -> bool {
         self.rows_occupied & (1 << (AHEAD + n)) != 0
     }
 
-    /// The number of a slot among those that are spread.
+    /// The index of a slot in `spread`, if it is spread.
     #[inline]
     pub(super) fn spread_of(&self, place: Place) -> Option<usize> {
         place.level().checked_sub(LOWEST).filter(|&n| self.is_spread(n) && self.spread[n] == place)
     }
 
-    /// The earliest list ahead that has entries of a slot.
+    /// The earliest non-empty list ahead of a slot.
     pub(super) fn first_ahead(&self, place: Place) -> Option<Place> {
         self.spread_of(place).map(|n| self.first_in_row(AHEAD + n))
     }
@@ -48,17 +48,17 @@ impl<T> Wheel<T> {
         Place::new(row, self.occupied[row].trailing_zeros() as usize)
     }
 
-    /// Where entries of this deadline go that are spread from a slot.
+    /// The list ahead for entries of this deadline, if the slot is spread.
     pub(super) fn ahead_of(&self, place: Place, deadline: Tick) -> Option<Place> {
         self.spread_of(place).map(|n| place_ahead(n, deadline))
     }
 
-    /// Spreads a block of a crowded slot, if some are left to spread at `now`.
+    /// Spreads a block of a crowded slot. Returns `false` if nothing is left to spread at `now`.
     pub(super) fn spread_ahead(&mut self, now: Tick) -> bool {
         if self.len() <= MOST_SORTED {
             return false;
         }
-        // Whoever turns beside another may be at an earlier time.
+        // Two threads may process the wheel with different clock readings.
         if now > self.spread_at {
             (self.spread_at, self.spread_left) = (now, AT_A_TIME);
         }
@@ -69,7 +69,7 @@ impl<T> Wheel<T> {
         self.spread_next()
     }
 
-    /// Spreads some of a crowd while it comes, as time may stay where it is until the first of it is due.
+    /// Spreads some entries during inserts: time may not advance until the first of a burst is due.
     #[cold]
     pub(super) fn spread_some(&mut self) {
         let mut blocks = 0..BLOCKS;
@@ -87,16 +87,16 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// The next slot of a level, if it has so many entries in no order that it is to be spread.
+    /// The next slot of a level, if it is crowded.
     fn crowded_slot(&self, n: usize) -> Option<Place> {
-        // If the level has none, all that is left is in a slot of the level above, and ahead once that is spread.
+        // If the level has none, the next entries are in a slot of the level above, and ahead if that is spread.
         let is_ahead = || self.is_spread(n + 1) && self.lists.is_empty(self.spread[n + 1]);
         let next = self.next_slot_of(LOWEST + n);
         let next = next.or_else(|| is_ahead().then(|| self.first_in_row(AHEAD + n + 1)));
-        next.filter(|&place| !self.is_sorted(place) && self.lists.has_more_than(CROWD, place))
+        next.filter(|&place| !self.is_sorted(place) && self.lists.has_more_than(CROWDED, place))
     }
 
-    /// Moves the first block of a slot that is spread. Returns `false` if there is none.
+    /// Moves the first block of a spread slot. Returns `false` if there is none.
     fn spread_block(&mut self, n: usize) -> bool {
         let place = self.spread[n];
         let is_any = !self.lists.is_empty(place);
@@ -106,7 +106,7 @@ impl<T> Wheel<T> {
         is_any
     }
 
-    /// Moves the first block of a slot to where `to` says.
+    /// Moves each entry of a slot's first block to the slot that `to` returns.
     pub(super) fn move_block(&mut self, place: Place, to: impl Fn(&Self, Tick) -> Place) {
         let mut entries = [(0, Tick::ZERO); BLOCK];
         let count = self.lists.take_block(&self.cells, place, &mut entries);
@@ -116,8 +116,8 @@ impl<T> Wheel<T> {
         self.cascaded += count as u64;
     }
 
-    /// Before time comes to a slot: spreads what is left of it, and of those in it that begin at the same tick. Returns
-    /// whether there was something left.
+    /// Spreads a block of what is left in a slot that time is about to reach, or in a slot ahead that begins at the
+    /// same tick. Returns whether there was one.
     pub(super) fn spread_rest(&mut self, place: Place) -> bool {
         let mut next = self.spread_of(place);
         while let Some(n) = next {
@@ -129,14 +129,14 @@ impl<T> Wheel<T> {
         false
     }
 
-    /// Time has come to a slot that is spread: what is ahead goes to the level below. Returns the first slot there, if
-    /// that has entries: time has come to it, too.
+    /// Called when time reaches a spread slot: moves the lists ahead to the level below. Returns the first slot there
+    /// if it has entries, as time has reached it too.
     pub(super) fn unfold(&mut self, n: usize) -> Option<Place> {
         self.mark_empty(self.spread[n]);
         let (ahead, level) = (AHEAD + n, LOWEST + n - 1);
         debug_assert_eq!(self.occupied[level], 0, "what is on lower levels comes first");
         for (from, to) in (0..SLOTS).map(|slot| (Place::new(ahead, slot), Place::new(level, slot))) {
-            // One may be spread, and have entries ahead only.
+            // A slot ahead may itself be spread, with all of its entries further ahead.
             if !self.lists.is_empty(from) {
                 self.lists.rename(&mut self.cells, from, to);
             }
@@ -152,14 +152,13 @@ impl<T> Wheel<T> {
         Some(Place::new(level, 0)).filter(|&first| self.is_occupied(first))
     }
 
-    /// A list has become empty: that of a slot that is spread, or one ahead.
+    /// Called when a list has become empty that is ahead, or whose slot may be spread.
     pub(super) fn vacate_spread(&mut self, place: Place) {
         if self.spread_of(place).is_some() {
             return;
         }
         self.mark_empty(place);
         if place.row() >= AHEAD && self.occupied[place.row()] == 0 {
-            // The last one ahead.
             let slot = self.spread[place.row() - AHEAD];
             if self.lists.is_empty(slot) {
                 self.vacate(slot);
@@ -168,7 +167,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Where entries of this deadline go that are spread from level `LOWEST + n`.
+/// The list ahead for entries that are spread from level `LOWEST + n`.
 #[inline]
 fn place_ahead(n: usize, deadline: Tick) -> Place {
     Place::new(AHEAD + n, digit(deadline, LOWEST + n - 1))
@@ -179,7 +178,8 @@ mod tests {
     use super::*;
     use crate::wheel::Step;
 
-    /// Of five entries one is taken out at once, one as time goes on, one reset to where it is; the others stay.
+    /// Of each five entries, one is removed immediately, one is removed later, one is reset to its own deadline, and
+    /// two stay.
     #[test]
     fn what_was_spread_leaves_its_list_before_and_after_time_comes_to_its_slot() {
         const COUNT: usize = 4_000;

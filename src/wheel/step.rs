@@ -1,17 +1,19 @@
-//! Time goes on: what is due is handed out, and what is on too high a level moves down.
+//! Advances time: hands out due entries, and moves entries to lower levels.
 //
 // Must not know: more than the rest of the wheel does.
 
 use super::slots::{At, Place};
 use super::{Key, Tick, Wheel};
 
-/// How many entries of one slot [`Wheel::next_expiration`] looks at before it answers with the slot's start.
+/// [`Wheel::next_expiration`] searches a slot for its earliest entry only if the slot has at most this many.
 const EXACT: usize = 16;
 
-/// The most entries that are sorted, in one step: larger slots cascade.
+/// The maximum number of entries sorted in one step. Larger slots cascade.
 pub(super) const MOST_SORTED: usize = 1_024;
 
-/// What one [`Wheel::step`] did. If it is neither `Fired` nor `Done`, call `step` again.
+/// The result of one [`Wheel::step`]. Call `step` again until it is [`Done`](Step::Done).
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Step, Tick, Wheel};
@@ -24,27 +26,29 @@ pub(super) const MOST_SORTED: usize = 1_024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step<T> {
-    /// An entry fell due and is handed out.
+    /// An entry was due and is handed out.
     Fired {
-        /// The entry's key, now stale.
+        /// The entry's key, which is stale now.
         key: Key,
-        /// The tick it was inserted for, at or before the time given to `step`.
+        /// The entry's deadline as it was given: at or before the time passed to `step`.
         deadline: Tick,
-        /// What was inserted.
+        /// The entry's value.
         value: T,
     },
-    /// Entries moved within the wheel, closer to being handed out. There may be more to do.
+    /// Entries were moved within the wheel. There may be more to do.
     Cascaded,
-    /// Nothing more is due at the time given: [`elapsed`](Wheel::elapsed) has reached it.
+    /// Nothing more is due: [`elapsed`](Wheel::elapsed) has reached the given time.
     Done,
 }
 
 impl<T> Wheel<T> {
-    /// When [`step`](Wheel::step) next has work: never later than the earliest deadline, and often exactly it.
+    /// Returns the tick at which [`step`](Wheel::step) next has work, or `None` if the wheel is empty.
     ///
-    /// It is exact if few entries are near the earliest, or if they were inserted in the order of their deadlines.
-    /// Otherwise it may be earlier, and `step` then moves entries. If something is due already it may be
-    /// [`elapsed`](Wheel::elapsed). `None` if the wheel is empty.
+    /// If an entry is already due, that is [`elapsed`](Wheel::elapsed). Otherwise it is never later than the earliest
+    /// deadline, and exactly that if few entries are due near it, or if they were inserted in deadline order. If it is
+    /// earlier, `step` moves entries, and the next call returns a later tick.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
@@ -53,6 +57,7 @@ impl<T> Wheel<T> {
     /// wheel.insert(Tick(1_000), 'x');
     /// assert_eq!(wheel.next_expiration(), Some(Tick(1_000)), "until then there is nothing to do");
     /// ```
+    #[doc(alias = "next_deadline")]
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         if self.has_due() {
@@ -67,12 +72,14 @@ impl<T> Wheel<T> {
         next.map(|next| next.max(self.elapsed))
     }
 
-    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves some of those that come
-    /// next, at most 1,024.
+    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves or sorts up to 1,024 that
+    /// are due next.
     ///
-    /// Call it until it says [`Step::Done`], and stop in between as often as you like. Entries come in the order of
-    /// their deadlines, and first in first out within a tick. A `now` before [`elapsed`](Wheel::elapsed) fires only what
-    /// was overdue already.
+    /// Call it until it returns [`Step::Done`]; you may pause in between, for example to release a lock. Entries come
+    /// out in deadline order, and first in, first out within a tick. If `now` is before [`elapsed`](Wheel::elapsed),
+    /// only entries that were already due are handed out.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Step, Tick, Wheel};
@@ -103,7 +110,7 @@ impl<T> Wheel<T> {
                 self.cascade_some(place);
                 return Step::Cascaded;
             }
-            // What is in the next slot may come before the first of those that are current.
+            // Entries of the next slot may precede the first of the current slots.
             let next = self.next_slot().map(|place| (self.start_of(place), place)).filter(|&(start, _)| start <= now);
             match (first, next) {
                 (_, Some((start, place))) if first.is_none_or(|(deadline, ..)| start <= deadline) => {
@@ -129,16 +136,18 @@ impl<T> Wheel<T> {
         Step::Done
     }
 
-    /// Hands out the next entry due at `now`, and moves as many entries as that takes. `None` if no more is due.
+    /// Hands out the next entry that is due at `now`, or returns `None` if no more is due.
     ///
-    /// [`step`](Wheel::step) does a bounded piece of that work at a time.
+    /// Moves as many entries as that takes. Use [`step`](Wheel::step) to bound the work per call.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Wheel};
     /// let mut wheel = Wheel::new();
     /// wheel.insert(Tick(900), "later");
-    /// wheel.insert(Tick(100), "sooner");
-    /// assert_eq!(wheel.pop(Tick(900)), Some("sooner"));
+    /// wheel.insert(Tick(100), "earlier");
+    /// assert_eq!(wheel.pop(Tick(900)), Some("earlier"));
     /// assert_eq!(wheel.pop(Tick(900)), Some("later"));
     /// assert_eq!(wheel.pop(Tick(900)), None);
     /// ```
@@ -152,9 +161,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Moves time to `tick`, before which nothing may be due, unless a slot is current. If nothing was due for long,
-    /// entries are on levels much higher than they need be. They then move from there at once, and not through all the
-    /// levels that they share.
+    /// Advances time to `tick`, before which nothing may be due, unless a slot is current. After a long time with
+    /// nothing due, entries are on much higher levels than they need to be. This moves them down directly instead of
+    /// through each level in between.
     pub(crate) fn skip_to(&mut self, tick: Tick) {
         if tick <= self.elapsed || self.has_due() || self.current().next().is_some() {
             return;
@@ -168,7 +177,7 @@ impl<T> Wheel<T> {
         self.elapsed = tick;
     }
 
-    /// Time comes to a slot. Returns whether entries have moved.
+    /// Called when time reaches a slot. Returns whether entries were moved.
     fn enter(&mut self, mut place: Place, start: Tick) -> bool {
         self.elapsed = start;
         while let Some(n) = self.spread_of(place) {
@@ -178,8 +187,7 @@ impl<T> Wheel<T> {
         self.put_in_order(place)
     }
 
-    /// Sorts a slot that becomes current, if need be, or has it cascade if it has too many entries. Returns whether
-    /// entries have moved.
+    /// Sorts a slot that becomes current, or makes it cascade if it is too large. Returns whether entries were moved.
     fn put_in_order(&mut self, place: Place) -> bool {
         self.entered |= 1 << place.level();
         if self.is_sorted(place) {
@@ -189,7 +197,6 @@ impl<T> Wheel<T> {
             self.cascading = Some(place);
             return false;
         }
-        // By deadline, and by position among those of one.
         let entries = (0..).zip(self.lists.iter(place));
         let ranks = entries.map(|(position, index): (u32, u32)| {
             u128::from(self.cells[index].deadline.0) << 64 | u128::from(position) << 32 | u128::from(index)
@@ -198,7 +205,6 @@ impl<T> Wheel<T> {
         self.sorter.extend(ranks);
         self.sorter.sort_unstable();
         self.cascaded += self.sorter.len() as u64;
-        // The index is in the lowest 32 bits.
         #[allow(clippy::cast_possible_truncation)]
         let in_order = self.sorter.iter().map(|&rank| rank as u32);
         self.lists.rearrange(&mut self.cells, place, in_order);
@@ -206,7 +212,7 @@ impl<T> Wheel<T> {
         true
     }
 
-    /// The earliest entry of the current slots that are in order. Of two with one deadline the outer was inserted first.
+    /// The earliest entry of the sorted current slots. If two share a deadline, the outer slot has the older.
     #[inline]
     fn first_of_current(&self) -> Option<(Tick, At, u32)> {
         let mut first: Option<(Tick, At, u32)> = None;
@@ -220,8 +226,8 @@ impl<T> Wheel<T> {
         first
     }
 
-    /// Hands out an entry. If the entry itself were asked where it is, each firing would wait until the entry before it
-    /// has come from memory.
+    /// Hands out an entry. Takes `at` as an argument: to read it from the entry would stall each firing on a memory
+    /// access.
     #[inline]
     fn fire(&mut self, at: At, index: u32) -> Step<T> {
         let cell = self.cells.take_if(index, |_| true).expect("what a list names is here");
@@ -230,8 +236,7 @@ impl<T> Wheel<T> {
         Step::Fired { key: cell.key(index), deadline: cell.deadline, value: cell.value }
     }
 
-    /// Moves the entries of a slot's first block. A slot that gets one more entry after each step still ends, as a block
-    /// has more.
+    /// Moves a block at a time: a slot that receives one entry per step still empties.
     fn cascade_some(&mut self, place: Place) {
         self.move_block(place, Wheel::place_of);
         if self.lists.is_empty(place) {
@@ -239,9 +244,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The entry that is handed out next; `None` if the wheel is empty.
+    /// Returns the key of the entry that is handed out next, or `None` if the wheel is empty.
     ///
-    /// Moves nothing. If the slot with the earliest entries has them out of order, this looks at all of them.
+    /// Moves nothing, but searches all entries of the earliest slot if they are out of order.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn first(&self) -> Option<Key> {
@@ -249,8 +254,9 @@ impl<T> Wheel<T> {
         let first = match current.filter(|&(deadline, _)| deadline <= self.elapsed) {
             None if self.has_due() => Some(self.lists.first(Place::DUE).1),
             None => {
-                // Of two entries of one tick, one in a slot that cascades came after those that have moved down from it,
-                // and one in the next slot after those of current slots in order. `min_by_key` takes the first it meets.
+                // Within a tick, entries of a cascading slot are newer than those that have moved down from it, and
+                // entries of the next slot are newer than those of sorted current slots. `min_by_key` returns the first
+                // minimum.
                 let others = [self.next_slot(), self.cascading].into_iter().flatten();
                 let firsts = current.into_iter().chain(others.filter_map(|place| self.first_of(place, usize::MAX)));
                 firsts.min_by_key(|&(deadline, _)| deadline).map(|(_, index)| index)
@@ -260,8 +266,8 @@ impl<T> Wheel<T> {
         first.map(|index| self.cells[index].key(index))
     }
 
-    /// The entry of a slot that is handed out first, and when that is. `None` if that would take a look at more than so
-    /// many of a list.
+    /// The first entry that a slot hands out, and when that is. `None` if that would mean searching more than `most`
+    /// entries of a list.
     fn first_of(&self, place: Place, most: usize) -> Option<(Tick, u32)> {
         let due = |index| (self.cells[index].deadline.max(self.elapsed), index);
         if self.is_sorted(place) {
@@ -281,7 +287,7 @@ impl<T> Wheel<T> {
 mod tests {
     use super::*;
 
-    /// What a wheel hands out until `step` says that it is done.
+    /// All entries that a wheel hands out until `step` returns `Done`.
     fn all(wheel: &mut Wheel<u64>, mut step: impl FnMut(&mut Wheel<u64>) -> Step<u64>) -> Vec<(Tick, u64)> {
         let mut fired = Vec::new();
         loop {
@@ -298,7 +304,6 @@ mod tests {
         }
     }
 
-    /// Numbers in no order, of all sizes up to so many bits.
     fn numbers(seed: u64, bits: u32) -> impl Iterator<Item = u64> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         std::iter::repeat_with(move || {
@@ -326,7 +331,7 @@ mod tests {
                     skips.skip_to(next);
                     skips.check();
                 }
-                // In the midst of a turn, and nothing that one of them has gone by.
+                // As during a turn: nothing that either wheel has passed.
                 for deadline in [now.0, now.0.saturating_add(number()), now.0.saturating_sub(number())].map(Tick) {
                     let deadline = deadline.max(skips.elapsed());
                     skips.insert(deadline, count);
@@ -340,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Deadlines in no order with many alike, near and far from where the wheel is.
+    /// Unordered deadlines with many duplicates, near the wheel's time and far from it.
     fn scattered(count: u64, start: u64, span: u64) -> Wheel<u64> {
         let mut wheel = Wheel::starting_at(Tick(start));
         for n in 0..count {

@@ -1,15 +1,15 @@
-//! Where a wheel's entries live: each in a cell, which its key names, and the cells in pages of memory.
+//! Memory for a wheel's entries: cells that keys name, in pages.
 //!
-//! A page is a `slab::Slab` of fixed capacity, so what grows and shrinks is never copied.
+//! A page is a `slab::Slab` of fixed capacity, which avoids copying when the population grows or shrinks.
 //
 // Invariants
-// 1. A generation is given out once in the life of a wheel, so a stale [`Key`] matches no later entry.
-// 2. An index names page `index / PAGE`, cell `index % PAGE`. What is in a cell never moves.
-// 3. A page is made for all that it ever holds, so it is never copied to grow, except in a clone of its wheel, where it
-//    has just what it needs. Its memory is not written before it is used.
-// 4. `open` has every page with room but `current`, once, and else only pages that are not in the table any more.
-// 5. No page but `current` and the first is both empty and allocated: memory is given back as a population shrinks.
-// 6. Growing and shrinking touch one page, and so many places in the table of pages at most, never the whole population.
+// 1. A generation is used once in the life of a wheel, so a stale [`Key`] matches no later entry.
+// 2. An index names page `index / PAGE`, cell `index % PAGE`. The contents of a cell never move.
+// 3. A page is allocated at its full size, so it never grows; in a clone of a wheel it has just the size it needs. Its
+//    memory is not written before it is used.
+// 4. `open` lists every page with room except `current`, once. Other pages that it lists are no longer in the table.
+// 5. No page except `current` and the first is both empty and allocated: memory is released as the population shrinks.
+// 6. Growing and shrinking touch one page and the page table, never the entries of other pages.
 //
 // Must not know: levels, slots, time.
 
@@ -22,16 +22,18 @@ use slab::Slab;
 use super::Tick;
 use super::slots::{At, NIL};
 
-/// How many places of the page table are given back at a time.
+/// How many entries of the page table are released at a time.
 const TRIMMED: usize = 1_024;
 
-/// Names one entry of a [`Wheel`](super::Wheel), for as long as that entry is in it.
+/// Names one entry of a [`Wheel`](super::Wheel).
 ///
-/// A key of an entry that has fired or was removed is refused by every operation: it never names a newer entry, however
-/// often the cell behind it was used again.
+/// Once the entry has fired or was removed, its key is stale: every operation refuses it, and it never names a newer
+/// entry.
 ///
-/// A key means nothing in another wheel, where it may be refused or name whatever is there. In a clone of its wheel it
-/// names the copy of its entry.
+/// Use a key only with the wheel that returned it: another wheel may refuse it, or take it for one of its own entries.
+/// In a clone of the wheel, it names the copy of its entry.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Wheel};
@@ -43,7 +45,7 @@ const TRIMMED: usize = 1_024;
 /// assert_eq!(wheel.clone().remove(new), Some("new"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-// Twelve bytes, so that a sleep takes 40.
+// Twelve bytes keep a sleep at 40.
 #[repr(C, packed(4))]
 pub struct Key {
     generation: u64,
@@ -51,13 +53,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// The place of the entry: a number that no other entry of its wheel has.
+    /// A number that no other entry of the wheel has at the same time.
     #[inline]
     pub(crate) fn place(self) -> u32 {
         self.index
     }
 
-    /// A key for what does a wheel's work and numbers its entries.
+    /// A key for a substitute for a wheel, which numbers its entries itself.
     pub(crate) fn numbered(number: usize) -> Key {
         Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }
     }
@@ -67,7 +69,6 @@ impl Key {
 pub(super) struct Cell<T> {
     pub(super) deadline: Tick,
     generation: u64,
-    /// Where in its list.
     pub(super) at: At,
     pub(super) value: T,
 }
@@ -77,13 +78,11 @@ impl<T> Cell<T> {
         Cell { deadline, generation, at, value }
     }
 
-    /// The key of the entry, which is in the cell at `index`.
     #[inline]
     pub(super) fn key(&self, index: u32) -> Key {
         Key { generation: self.generation, index }
     }
 
-    /// Whether the entry is the one that a key names.
     #[inline]
     pub(super) fn is(&self, key: Key) -> bool {
         self.generation == key.generation
@@ -92,21 +91,21 @@ impl<T> Cell<T> {
 
 pub(super) type Cells<T> = Pages<Cell<T>, 128>;
 
-/// One without memory has a capacity of 0.
+/// Has a capacity of 0 if it is not allocated.
 type Page<T> = Slab<T>;
 
-/// Pages of `PAGE` cells each. A small page is short work under a lock when it comes and when it goes.
+/// Pages of `PAGE` cells each. Small pages take little time under a lock to allocate and to free.
 #[derive(Debug, Clone)]
 pub(super) struct Pages<T, const PAGE: usize> {
     table: Vec<Page<T>>,
-    /// The other pages with room, the lowest first.
+    /// The other pages with room, lowest first.
     open: BinaryHeap<Reverse<usize>>,
-    /// The page that takes inserts until it is full.
+    /// The page for inserts, until it is full.
     current: usize,
 }
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
-    /// How many cells there may be: all indices but those of the page that `NIL` would be in.
+    /// The maximum number of cells: all indices except those of the page that would contain `NIL`.
     pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
@@ -117,7 +116,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.table.iter().map(Slab::capacity).sum()
     }
 
-    /// The index of what is inserted next.
+    /// The index that the next insert will use.
     #[inline]
     pub(super) fn next_index(&mut self) -> u32 {
         let cell = match self.table.get(self.current) {
@@ -130,13 +129,13 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         index
     }
 
-    /// Puts a value in, at [`next_index`](Self::next_index), which has to be asked for before.
+    /// Inserts a value at [`next_index`](Self::next_index), which must have been called before.
     #[inline]
     pub(super) fn insert(&mut self, value: T) {
         self.table[self.current].insert(value);
     }
 
-    /// Takes out what is at `index`, if there is something and it is the one that is meant.
+    /// Removes the value at `index` if there is one and it `is_meant`.
     #[inline]
     pub(super) fn take_if(&mut self, index: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
         let (number, cell) = split::<PAGE>(index);
@@ -145,7 +144,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
             return None;
         }
         let taken = page.try_remove(cell)?;
-        // The page was full before, or has nothing left.
+        // The page was full before, or is empty now.
         if page.len() == PAGE - 1 {
             self.mark_open(number);
         } else if page.is_empty() && number > 0 {
@@ -166,7 +165,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.table.get_mut(page)?.get_mut(cell)
     }
 
-    // The rare paths are apart so that the compiler keeps the common one short.
+    // Rare paths are separate functions; this keeps the common ones small.
     #[cold]
     fn next_page(&mut self) -> usize {
         let lowest = self.open.pop().filter(|open| open.0 < self.table.len());
@@ -189,13 +188,13 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         let page = self.table.len();
         assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
         self.table.push(Page::new());
-        // Those that are left were given back.
+        // Any left were released.
         self.open.clear();
         page
     }
 
-    /// Gives an empty page's memory back, and the current one's if that is empty too. The lowest with room becomes, or
-    /// stays, the current, and keeps its memory.
+    /// Releases the memory of an empty page, and of the current page if that is empty too. The lowest page with room is
+    /// current afterwards, and keeps its memory.
     #[cold]
     fn release(&mut self, page: usize) {
         let before = self.current;
@@ -211,7 +210,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.trim();
     }
 
-    /// Drops some released pages at the end, so that the page table shrinks too.
+    /// Drops some released pages at the end of the table, and shrinks the table.
     fn trim(&mut self) {
         let trailing = self.table.iter().rev().take_while(|page| page.capacity() == 0).take(TRIMMED).count();
         let len = (self.table.len() - trailing).max(self.current + 1);
@@ -224,7 +223,6 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         }
     }
 
-    /// What is here, with its index.
     #[cfg(any(test, feature = "test-util"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let of_page = |(number, page): (usize, _)| {
@@ -254,7 +252,6 @@ impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
     }
 }
 
-/// A page's number, and that of a cell in it.
 #[inline]
 fn split<const PAGE: usize>(index: u32) -> (usize, usize) {
     (index as usize / PAGE, index as usize % PAGE)
@@ -270,7 +267,6 @@ mod tests {
     type Pages = super::Pages<(), PAGE>;
 
     impl<T, const PAGE: usize> super::Pages<T, PAGE> {
-        /// Panics if the pages and their bookkeeping disagree.
         pub(in crate::wheel) fn check(&self, len: usize) {
             assert_eq!(len, self.table.iter().map(Slab::len).sum::<usize>(), "each cell is counted");
             for (number, page) in self.table.iter().enumerate() {
@@ -320,7 +316,7 @@ mod tests {
     fn low_pages_are_filled_first_so_that_high_ones_empty() {
         let mut pages = Pages::new();
         let mut live: std::collections::VecDeque<u32> = (0..20_000).map(|_| insert(&mut pages)).collect();
-        // A steady trickle at a tenth of the peak: every page but the lowest empties.
+        // A steady trickle at a tenth of the peak empties every page except the lowest.
         for _ in 0..18_000 {
             take(&mut pages, live.pop_front().unwrap());
         }
@@ -332,7 +328,6 @@ mod tests {
         assert!(pages.capacity() <= 2_000 + 3 * PAGE, "{} cells for 2000 entries", pages.capacity());
     }
 
-    /// `count` pages, all full.
     fn full(count: usize) -> (Pages, Vec<u32>) {
         let mut pages = Pages::new();
         let keys = (0..count * PAGE).map(|_| insert(&mut pages)).collect();

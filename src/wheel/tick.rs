@@ -1,16 +1,13 @@
-//! The units of the wheel: an absolute tick and a number of ticks, as types of their own.
-//
-// Invariants
-// 1. A [`Tick`] is never used as a length and a [`Ticks`] never as a position; only the arithmetic below mixes them.
-// 2. All arithmetic saturates.
-//
-// Knows nothing of clocks, nanoseconds or the wheel.
+//! The units of the wheel: [`Tick`], a point in time, and [`Ticks`], a length.
 
 use std::ops::{Add, Sub};
 
-/// An absolute position in time, counted in ticks from whatever origin the owner of a wheel has chosen.
+/// A point in time, in ticks since an origin.
 ///
-/// How long a tick lasts is not the wheel's business. Sums saturate at [`Tick::MAX`].
+/// The user of a [`Wheel`](super::Wheel) chooses the origin and the length of a tick. Sums saturate at [`Tick::MAX`],
+/// and differences at zero.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Ticks};
@@ -20,11 +17,13 @@ use std::ops::{Add, Sub};
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(
-    /// How many ticks after the origin.
+    /// The number of ticks since the origin.
     pub u64,
 );
 
 /// A number of ticks: the distance between two [`Tick`]s.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::wheel::{Tick, Ticks};
@@ -32,19 +31,23 @@ pub struct Tick(
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(
-    /// How many.
+    /// The number of ticks.
     pub u64,
 );
 
 impl Tick {
-    /// The first tick.
+    /// The origin.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Ticks};
     /// assert_eq!(Tick::ZERO + Ticks(3), Tick(3));
     /// ```
     pub const ZERO: Tick = Tick(0);
-    /// The last tick there is; deadlines further away are held here.
+    /// The last tick. A deadline that would be further away saturates here.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::wheel::{Tick, Ticks};
@@ -52,7 +55,8 @@ impl Tick {
     /// ```
     pub const MAX: Tick = Tick(u64::MAX);
 
-    /// The first multiple of a length at or after this, or the last tick if there is none. The length must not be zero.
+    /// The first multiple of `length` at or after this tick, or the last tick if there is none. `length` must not be
+    /// zero.
     #[cold] // Rarely asked for, and a division.
     pub(crate) fn next_multiple_of(self, length: Ticks) -> Tick {
         self.0.checked_next_multiple_of(length.0).map_or(Tick::MAX, Tick)
@@ -60,7 +64,6 @@ impl Tick {
 }
 
 impl Ticks {
-    /// The shortest length.
     pub(crate) const ONE: Ticks = Ticks(1);
 }
 

@@ -354,7 +354,7 @@ fn text_that_is_not_grpcs_is_refused_and_shown() {
     let texts = ["", "n", "5", "5s", "5h", "+5S", "-5S", " 5S", "5 S", "5S ", "123456789n", "1.5S", "1_0S", "0x1S"];
     for text in texts.into_iter().chain(["٣S", "5µ", "SS", "5SS", "5ms", "\n5S"]) {
         let error = Deadline::from_grpc_timeout(text).unwrap_err();
-        let shown = format!("{text:?} is no grpc-timeout; allowed: 1 to 8 digits, then one of H, M, S, m, u, n");
+        let shown = format!("{text:?} is not a grpc-timeout: expected 1 to 8 digits and one of H, M, S, m, u, n");
         assert_eq!(error.to_string(), shown);
     }
 }

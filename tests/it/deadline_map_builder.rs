@@ -149,18 +149,11 @@ fn a_builder_refuses_what_is_out_of_range() {
         assert!(matches!(error, BuildError::OutOfRange { .. }));
         error.to_string()
     }
-    assert_eq!(error(DeadlineMap::builder().shards(65)), "shards is 65: a map has from 1 to 64");
-    let most = usize::MAX;
-    assert_eq!(
-        error(DeadlineMap::builder().capacity(0)),
-        format!("capacity is 0: a map has room for 1 to {most} entries")
-    );
-    assert_eq!(
-        error(DeadlineMap::builder().max_lifetime(Duration::ZERO)),
-        "max_lifetime is 0ns: an entry lives for 1ns to 500 years"
-    );
+    assert_eq!(error(DeadlineMap::builder().shards(65)), "shards is 65: must be from 1 to 64");
+    assert_eq!(error(DeadlineMap::builder().capacity(0)), "capacity is 0: must be at least 1");
+    assert_eq!(error(DeadlineMap::builder().max_lifetime(Duration::ZERO)), "max_lifetime is 0ns: must be at least 1ns");
     assert!(DeadlineMap::<u8, u8>::builder().max_lifetime(Duration::MAX).build().is_ok());
-    assert!(DeadlineMap::<u8, u8>::builder().capacity(most).clone().build().is_ok());
+    assert!(DeadlineMap::<u8, u8>::builder().capacity(usize::MAX).clone().build().is_ok());
 }
 
 const IDLE: Duration = Duration::from_secs(30 * 60);

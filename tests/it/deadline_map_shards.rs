@@ -8,7 +8,7 @@ use hairspring::DeadlineMap;
 fn a_number_of_shards_out_of_the_range_is_refused_by_name() {
     for shards in [0, 65, usize::MAX] {
         let error = DeadlineMap::<u64, ()>::builder().shards(shards).build().unwrap_err();
-        assert_eq!(error.to_string(), format!("shards is {shards}: a map has from 1 to 64"));
+        assert_eq!(error.to_string(), format!("shards is {shards}: must be from 1 to 64"));
     }
 }
 

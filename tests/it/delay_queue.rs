@@ -317,7 +317,7 @@ fn a_try_to_reset_an_entry_that_is_there_resets_it() {
 }
 
 /// What a queue says to a key that names no entry of it.
-const REFUSAL: &str = "invalid key: its entry has been handed out or removed, or is in another queue";
+const REFUSAL: &str = "invalid key: its entry was already returned or removed, or belongs to another queue";
 
 /// A bug that this crate had: a `DelayQueue` removed an entry by the key of another queue.
 #[test]

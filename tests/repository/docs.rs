@@ -32,13 +32,16 @@ fn anchors(document: &str) -> Vec<String> {
     anchors.collect()
 }
 
-/// The targets of a document's links and images.
+/// The targets of a document's links and images, those that are defined on a line of their own too.
 fn links(document: &str) -> Vec<String> {
     // What is between backticks is code.
     let prose: Vec<String> =
         outside_of_blocks(document).iter().map(|line| line.split('`').step_by(2).collect()).collect();
     let targets = prose.join("\n");
-    targets.split("](").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect()
+    let inline = targets.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let defined =
+        targets.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ")).map(|(_, target)| target);
+    inline.chain(defined).map(str::to_owned).collect()
 }
 
 /// Each relative link names an existing file and a heading in that file.
@@ -158,4 +161,36 @@ fn the_design_says_what_each_folder_holds() {
     let rows: BTreeSet<_> =
         design.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(folder, _)| folder).collect();
     assert_eq!(rows, folders);
+}
+
+/// The file that a path such as `it::sleep::a_test` or `core::models::timer` leads to, and the name that is left.
+fn file_of(root: &Path, path: &str) -> Option<(PathBuf, Option<String>)> {
+    let names: Vec<&str> = path.split("::").collect();
+    (1..=names.len()).rev().find_map(|length| {
+        let module = names[..length].join("/");
+        let files = ["tests", "src"].map(|folder| root.join(folder).join(&module));
+        let files =
+            files.iter().flat_map(|file| [file.with_extension("rs"), file.join("mod.rs"), file.join("main.rs")]);
+        let name = names.get(length..).and_then(|rest| rest.last()).map(|name| (*name).to_owned());
+        files.into_iter().find(|file| file.exists()).map(|file| (file, name))
+    })
+}
+
+/// TESTING.md names tests by their paths.
+#[test]
+fn the_tests_that_the_documents_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let testing = fs::read_to_string(root.join("TESTING.md")).unwrap();
+    let prose = outside_of_blocks(&testing).join("\n");
+    let named: Vec<&str> = prose.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+    let is_path = |name: &&str| name.chars().all(|c| c.is_lowercase() || c.is_numeric() || "_:".contains(c));
+    let paths: Vec<&str> = named.into_iter().filter(is_path).filter(|path| !path.ends_with("::x")).collect();
+    assert!(paths.len() > 15, "{} paths", paths.len());
+    for path in paths {
+        let (file, test) = file_of(root, path.trim_end_matches("::")).unwrap_or_else(|| panic!("no file for {path}"));
+        let source = fs::read_to_string(&file).unwrap();
+        let is_there =
+            |name: &String| source.contains(&format!("fn {name}(")) || source.contains(&format!("mod {name}"));
+        assert!(test.as_ref().is_none_or(is_there), "{} has no {path}", file.display());
+    }
 }

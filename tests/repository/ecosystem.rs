@@ -55,7 +55,7 @@ fn each_part_of_a_snippet_is_in_a_program() {
             parts += 1;
         }
     }
-    assert!(parts > 25, "{parts} parts");
+    assert!(parts >= 10, "{parts} parts");
 }
 
 /// The versions that are built, as far as the page names them in full.

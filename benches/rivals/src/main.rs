@@ -106,7 +106,7 @@ fn all(options: &Options) -> Result<(), Box<dyn Error>> {
     // Only a whole run is worth keeping.
     let name = if options.quick || !options.only.is_empty() { "quick" } else { "rivals" };
     record.save(&results(name))?;
-    println!("\nresults/{name}.csv and .svg written, after {:.0} s", begun.elapsed().as_secs_f64());
+    println!("\nresults/{name}.csv written, after {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -132,11 +132,6 @@ fn save_from(machine: &str, name: &str, columns: &[&str], rows: &[Vec<String>]) 
 /// Where a run is made, with what, and when.
 fn machine_line() -> String {
     format!("{}; {}; {}", machine::system(), versions(), machine::today())
-}
-
-/// The same for a chart, which names the versions that it needs.
-fn chart_line(versions: &[&str]) -> String {
-    format!("{}; {}; {}", machine::system(), machine::versions(versions), machine::today())
 }
 
 fn versions() -> String {

@@ -4,11 +4,11 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use tools::{chart, quantile, table};
+use tools::{quantile, table};
 
+use crate::machine_line;
 use crate::rival::Rival;
-use crate::rivals::{Hairspring, Pingora, Tokio};
-use crate::{arm_cancel, chart_line, machine_line};
+use crate::rivals::{Hairspring, Tokio};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
@@ -120,7 +120,7 @@ impl Record {
         format!("{median:.0} ({p25:.0}..{p75:.0}) {:.2}x", median / ours)
     }
 
-    /// Writes everything as CSV, with a line on the machine in front, and a chart of arming and cancelling.
+    /// Writes everything as CSV, below a line on the machine.
     pub fn save(&self, path: &Path) -> Result<(), Box<dyn Error>> {
         let mut csv = csv::Writer::from_writer(format!("# {}\n", machine_line()).into_bytes());
         let names = ["workload", "rival", "runtime", "tasks", "earlier timer", "population"];
@@ -134,23 +134,6 @@ impl Record {
             csv.write_record(cells.into_iter().chain([*unit, &median, &p25, &p75, &rounds]))?;
         }
         fs::write(path.with_extension("csv"), csv.into_inner()?)?;
-        fs::write(path.with_extension("svg"), self.chart())?;
         Ok(())
-    }
-
-    /// What was measured without any population, of us, of tokio and of the nearest rival among the others.
-    fn chart(&self) -> String {
-        let panels =
-            [("an earlier timer stands (usual)", true), ("no earlier timer", false)].map(|(title, standing)| {
-                let cases = [1, 2].map(|tasks| arm_cancel::case(RuntimeKind::Workers, tasks, standing, 0));
-                let bars = |rival: &str| {
-                    (rival.to_owned(), cases.map(|case| self.median(case, rival).unwrap_or(0.0)).to_vec())
-                };
-                let drawn = [Hairspring::NAME, Tokio::NAME, Pingora::NAME];
-                let measured = self.rivals(&cases);
-                (title, drawn.into_iter().filter(|rival| measured.contains(rival)).map(bars).collect())
-            });
-        let note = chart_line(&["tokio", "pingora-timeout"]);
-        chart::bars(["Arming and cancelling a timer, in nanoseconds", &note], &["1 task", "2 tasks at once"], &panels)
     }
 }

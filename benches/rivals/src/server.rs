@@ -235,19 +235,14 @@ fn serve<U: Until>(contender: &Contender, runtime: &Runtime) -> Result<(), Box<d
             tokio::spawn(answer::<U>(stream));
         }
     });
-    let mut meter = None;
-    for line in io::stdin().lines() {
-        line?;
-        let (now, before) = ((Meter::start().ok_or("Linux tells of a process's threads")?, switches()?), meter.take());
-        match before {
-            None => println!(),
-            Some((meter, switched)) => {
-                let meter: &Meter = &meter;
-                let used = meter.used().ok_or("Linux tells of a process's threads")?;
-                println!("{} {}", used.as_nanos(), now.1.saturating_sub(switched));
-            }
-        }
-        meter = Some(now);
+    // The client says when it begins to measure, and when it ends.
+    let (mut lines, unknown) = (io::stdin().lines(), "this system does not report CPU time per thread");
+    while let Some(begin) = lines.next() {
+        begin?;
+        let (meter, switched) = (Meter::start().ok_or(unknown)?, switches()?);
+        println!();
+        lines.next().ok_or("the client has gone")??;
+        println!("{} {}", meter.used().ok_or(unknown)?.as_nanos(), switches()?.saturating_sub(switched));
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -22,9 +21,6 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(208, 86, 159),
     RGBColor(229, 72, 77),
 ];
-
-/// Some values by name: a row of bars.
-pub type Bars = (String, Vec<f64>);
 
 /// What all panels have in common.
 #[derive(Debug, Clone)]
@@ -85,37 +81,6 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2], fill: bool) {
     }
 }
 
-/// Panels of bars side by side, with a row for each name and a bar in it for each of `names`.
-pub fn bars(head: [&str; 2], names: &[&str], panels: &[(&str, Vec<Bars>)]) -> String {
-    const LABELS: i32 = 210;
-    let rows = panels.first().map_or(0, |(_, rows)| rows.len()) as i32;
-    let bar = 15;
-    let row_height = bar * names.len() as i32 + 8;
-    let values = panels.iter().flat_map(|(_, rows)| rows).flat_map(|(_, values)| values);
-    let longest = values.copied().fold(1.0, f64::max);
-    svg((1_000, (120 + rows * row_height) as u32), head, names, |area| {
-        let width = (1_000 - LABELS) / panels.len() as i32;
-        for (place, (title, rows)) in (0..).zip(panels) {
-            let left = LABELS + place * width;
-            write(area, (left, 10), 14, TEXT, title);
-            for (row, (name, values)) in (0..).zip(rows) {
-                let top = 30 + row * row_height;
-                if place == 0 {
-                    let style = font(13).color(&TEXT).pos(Pos::new(HPos::Right, VPos::Top));
-                    area.draw_text(name, &style, (left - 8, top + 6)).expect("it is in memory");
-                }
-                for (number, value) in values.iter().enumerate() {
-                    let top = top + bar * number as i32;
-                    let right = left + (value / longest * f64::from(width - 60)) as i32;
-                    let corners = [(left, top), (right.max(left + 1), top + bar - 1)];
-                    area.draw(&Rectangle::new(corners, colour(number).filled())).expect("it is in memory");
-                    write(area, (right + 5, top + 2), 11, TEXT, &format!("{value:.0}"));
-                }
-            }
-        }
-    })
-}
-
 /// A picture with a title, a note at the foot and a legend.
 fn svg(size: (u32, u32), [title, note]: [&str; 2], names: &[&str], draw: impl FnOnce(&Area<'_>)) -> String {
     let mut svg = String::new();
@@ -169,14 +134,5 @@ mod tests {
             assert!(["How late", "a note", "ours", "p50 1", "1 ms"].iter().all(|text| svg.contains(text)), "{svg}");
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
-    }
-
-    #[test]
-    fn a_chart_of_bars_has_one_for_each_value() {
-        let rows = vec![("ours".to_owned(), vec![1.0, 40.0]), ("theirs".to_owned(), vec![2.0, 0.0])];
-        let svg = bars(["Arming", "a note"], &["1 task", "2 tasks"], &[("standing", rows.clone()), ("none", rows)]);
-        // And two for the legend.
-        assert_eq!(svg.matches("<rect").count(), 2 * 4 + 2);
-        assert!(!svg.contains("NaN"), "{svg}");
     }
 }

@@ -9,24 +9,16 @@ use hairspring_migrate::rewrite;
 const HELP: &str = "\
 Usage: hairspring-migrate [--check] PATH..
 
-Rewrites paths and imports of tokio::time, also where actix and Rocket re-export it, of tokio_util::time and
-tokio_util::future::FutureExt, and of tokio-stream's IntervalStream, in files or in all .rs files of folders (but for
-those called `target`, and hidden ones). Strings, comments and formatting stay as they are: look at the diff, and run
-cargo fmt. Prints what else may be a timer of tokio's. Numbers of lines are those before.
+Rewrites paths and imports of tokio::time (also as re-exported by actix and Rocket), tokio_util::time,
+tokio_util::future::FutureExt and tokio-stream's IntervalStream. PATH is a file, or a folder with .rs files; folders
+called `target` and hidden ones are skipped. Strings, comments and formatting stay as they are. Prints what may be
+another timer of tokio's, with line numbers of the old file. Look at the diff afterwards, and run cargo fmt.
 
-  --check   changes nothing; says what it would change
-  --help    prints this
+  --check   change nothing; print what would change
+  --help    print this help
 
-Exits with 1 if --check finds something to change, with 2 on bad arguments or if a file was left alone.
+Exits with 1 if --check finds something to change, with 2 on bad arguments or if it left a file alone.
 ";
-
-/// What came of all files.
-#[derive(Default)]
-struct Sum {
-    files: usize,
-    changed: usize,
-    left_alone: usize,
-}
 
 fn main() -> ExitCode {
     let mut check = false;
@@ -46,60 +38,58 @@ fn main() -> ExitCode {
         }
     }
     if paths.is_empty() {
-        eprintln!("error: name files or folders, as `src`; see --help");
+        eprintln!("error: name files or folders, such as `src`; see --help");
         return ExitCode::from(2);
     }
-    let mut sum = Sum::default();
-    for path in paths {
-        sum.visit(&path, check);
+    let (mut files, mut changed, mut left_alone) = (Vec::new(), 0, 0);
+    let mut leave_alone = |path: &Path, error: io::Error| {
+        eprintln!("{}: left alone: {error}", path.display());
+        left_alone += 1;
+    };
+    for path in &paths {
+        find_sources(path, &mut files).unwrap_or_else(|error| leave_alone(path, error));
     }
-    let Sum { files, changed, left_alone } = sum;
-    println!("{changed} of {files} files {}", if check { "to change" } else { "changed" });
-    match (left_alone, check && changed > 0) {
-        (1.., _) => ExitCode::from(2),
-        (0, true) => ExitCode::FAILURE,
-        (0, false) => ExitCode::SUCCESS,
+    for file in &files {
+        match rewrite_file(file, check) {
+            Ok(is_changed) => changed += u32::from(is_changed),
+            Err(error) => leave_alone(file, error),
+        }
     }
+    println!("{changed} of {} files {}", files.len(), if check { "to change" } else { "changed" });
+    ExitCode::from(if left_alone > 0 { 2 } else { u8::from(check && changed > 0) })
 }
 
-impl Sum {
-    fn visit(&mut self, path: &Path, check: bool) {
-        let done = if path.is_dir() { self.folder(path, check) } else { self.file(path, check) };
-        if let Err(error) = done {
-            eprintln!("{}: left alone: {error}", path.display());
-            self.left_alone += 1;
+fn find_sources(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let is_skipped = entry.file_name().to_str().is_some_and(|name| name == "target" || name.starts_with('.'));
+        let is_source = path.extension().is_some_and(|extension| extension == "rs") && path.is_file();
+        // Does not follow links to folders, because they may form a cycle.
+        if !is_skipped && (is_source || entry.file_type()?.is_dir()) {
+            find_sources(&path, files)?;
         }
     }
+    Ok(())
+}
 
-    fn folder(&mut self, folder: &Path, check: bool) -> io::Result<()> {
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let path = entry.path();
-            let is_apart = entry.file_name().to_str().is_some_and(|name| name == "target" || name.starts_with('.'));
-            let is_source = path.extension().is_some_and(|extension| extension == "rs");
-            // Links to folders are not followed: they may lead round in a circle.
-            if !is_apart && (entry.file_type()?.is_dir() || is_source && path.is_file()) {
-                self.visit(&path, check);
-            }
-        }
-        Ok(())
+/// Rewrites a file, or only checks it. Returns whether there is anything to change.
+fn rewrite_file(file: &Path, check: bool) -> io::Result<bool> {
+    let new = rewrite(&fs::read_to_string(file)?).map_err(io::Error::other)?;
+    for (line, note) in &new.notes {
+        println!("{}:{line}: {note}", file.display());
     }
-
-    fn file(&mut self, file: &Path, check: bool) -> io::Result<()> {
-        self.files += 1;
-        let old = fs::read_to_string(file)?;
-        let new = rewrite(&old).map_err(io::Error::other)?;
-        for note in &new.notes {
-            println!("{}:{}: {}", file.display(), note.line, note.text);
-        }
-        if new.paths > 0 {
-            self.changed += 1;
-            println!("{}: {} {}", file.display(), new.paths, if new.paths == 1 { "path" } else { "paths" });
-            if !check {
-                fs::write(file, new.source)?;
-            }
-        }
-        Ok(())
+    if new.paths == 0 {
+        return Ok(false);
     }
+    println!("{}: {} {}", file.display(), new.paths, if new.paths == 1 { "path" } else { "paths" });
+    if !check {
+        fs::write(file, new.source)?;
+    }
+    Ok(true)
 }

@@ -1,94 +1,74 @@
-//! The tokens of a source file, in a row: groups are taken apart into their delimiters.
+//! The tokens of a source file, with groups flattened and without doc comments.
 
 use std::ops::Range;
 
-use proc_macro2::extra::invalidate_current_thread_spans;
-use proc_macro2::{Delimiter, LexError, TokenStream, TokenTree};
+use proc_macro2::{LexError, TokenStream, TokenTree};
 
-/// A token, and where it is in the source, in bytes. A doc comment is several tokens in the same place.
-#[derive(Debug)]
-pub(crate) struct Token {
-    pub(crate) kind: Kind,
-    pub(crate) range: Range<usize>,
+pub(crate) struct Tokens<'a> {
+    pub(crate) source: &'a str,
+    ranges: Vec<Range<usize>>,
 }
 
-#[derive(Debug, PartialEq)]
-pub(crate) enum Kind {
-    Ident(String),
-    /// Also each `{`, `}` and the like.
-    Punct(char),
-    Literal,
-}
-
-pub(crate) struct Tokens(Vec<Token>);
-
-impl Tokens {
-    pub(crate) fn read(source: &str) -> Result<Tokens, LexError> {
-        let mut tokens = Vec::new();
-        flatten(source.parse()?, &mut tokens);
-        // It keeps all sources for its spans, of which none is left.
-        invalidate_current_thread_spans();
-        Ok(Tokens(tokens))
+impl<'a> Tokens<'a> {
+    pub(crate) fn read(source: &'a str) -> Result<Self, LexError> {
+        let mut tokens = Tokens { source, ranges: Vec::new() };
+        tokens.flatten(source.parse()?);
+        Ok(tokens)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn ident(&self, at: usize) -> Option<&str> {
-        match &self.0.get(at)?.kind {
-            Kind::Ident(name) => Some(name),
-            _ => None,
+    fn flatten(&mut self, stream: TokenStream) {
+        for tree in stream {
+            let range = tree.span().byte_range();
+            // A doc comment is an attribute to the lexer.
+            let is_comment = ["//", "/*"].iter().any(|start| self.source[range.clone()].starts_with(start));
+            match tree {
+                _ if is_comment => {}
+                TokenTree::Group(group) => {
+                    self.ranges.push(group.span_open().byte_range());
+                    self.flatten(group.stream());
+                    self.ranges.push(group.span_close().byte_range());
+                }
+                _ => self.ranges.push(range),
+            }
         }
     }
 
-    pub(crate) fn is(&self, at: usize, punct: char) -> bool {
-        self.0.get(at).is_some_and(|token| token.kind == Kind::Punct(punct))
+    pub(crate) fn len(&self) -> usize {
+        self.ranges.len()
     }
 
-    /// Whether `::` begins here.
+    /// Where some tokens are in the source, in bytes.
+    pub(crate) fn range(&self, tokens: Range<usize>) -> Range<usize> {
+        self.ranges[tokens.start].start..self.ranges[tokens.end - 1].end
+    }
+
+    /// A token. Empty after the last.
+    pub(crate) fn text(&self, at: usize) -> &'a str {
+        self.ranges.get(at).map_or("", |range| &self.source[range.clone()])
+    }
+
+    pub(crate) fn is(&self, at: usize, text: &str) -> bool {
+        self.text(at) == text
+    }
+
+    pub(crate) fn ident(&self, at: usize) -> Option<&'a str> {
+        let text = self.text(at);
+        let is_ident = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && text.chars().all(|c| c.is_alphanumeric() || c == '_');
+        is_ident.then_some(text)
+    }
+
+    /// Whether `::` is here.
     pub(crate) fn is_separator(&self, at: usize) -> bool {
-        self.is(at, ':') && self.is(at + 1, ':') && self.range(at).end == self.range(at + 1).start
+        self.is(at, ":") && self.is(at + 1, ":")
     }
 
-    pub(crate) fn range(&self, at: usize) -> Range<usize> {
-        self.0[at].range.clone()
-    }
-
-    /// Where the bracket is that this one closes.
-    pub(crate) fn opening(&self, closing: usize) -> Option<usize> {
-        let mut depth = 0;
-        (0..=closing).rev().find(|&at| {
-            match self.0[at].kind {
-                Kind::Punct(')' | ']' | '}') => depth += 1,
-                Kind::Punct('(' | '[' | '{') => depth -= 1,
-                _ => {}
-            }
-            depth == 0
-        })
-    }
-}
-
-fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
-    for tree in stream {
-        let kind = match tree {
-            TokenTree::Group(group) => {
-                let (open, close) = match group.delimiter() {
-                    Delimiter::Parenthesis => ('(', ')'),
-                    Delimiter::Brace => ('{', '}'),
-                    Delimiter::Bracket => ('[', ']'),
-                    Delimiter::None => unreachable!("a source file has no such groups"),
-                };
-                let [open_range, close_range] = [group.span_open(), group.span_close()].map(|span| span.byte_range());
-                tokens.push(Token { kind: Kind::Punct(open), range: open_range });
-                flatten(group.stream(), tokens);
-                tokens.push(Token { kind: Kind::Punct(close), range: close_range });
-                continue;
-            }
-            TokenTree::Ident(ref ident) => Kind::Ident(ident.to_string()),
-            TokenTree::Punct(ref punct) => Kind::Punct(punct.as_char()),
-            TokenTree::Literal(_) => Kind::Literal,
+    /// Whether `::` is here and continues the token before it. In `return ::tokio` it begins a path.
+    pub(crate) fn continues(&self, at: usize) -> bool {
+        let continues = |before: &Range<usize>| {
+            before.end == self.ranges[at].start
+                && self.source[before.clone()].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '>')
         };
-        tokens.push(Token { kind, range: tree.span().byte_range() });
+        self.is_separator(at) && at.checked_sub(1).is_some_and(|before| continues(&self.ranges[before]))
     }
 }

@@ -1,70 +1,63 @@
 //! [`Worker`]: claims the next jobs of a queue, waits for their deadlines and handles them.
 //
 // Invariants
-// 1. A job is begun only at or after its deadline, and only while the lease of the session that claimed it lasts.
-// 2. A lease counts here from before the request for it was sent, so it ends here before it ends in Redis.
-// 3. When a lease ends, all that was claimed under it is dropped, and what runs is stopped at its next `.await`.
+// 1. A job starts only at or after its deadline, and only during the lease of the session that claimed it.
+// 2. The worker measures a lease from before its request, so it ends here before it ends in Redis.
+// 3. When a lease ends, the worker drops its claimed jobs and stops running ones at their next `.await`.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hairspring::{DeadlineMap, boot, sleep, timeout};
-use redis::RedisResult;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::queue::{Batch, Claimed, Queue};
+use crate::queue::{Job, Queue};
 
 /// The pause after Redis did not answer.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A job whose deadline has come.
-#[derive(Debug, Clone)]
-pub struct Job {
-    pub name: String,
-    pub payload: String,
-    /// In microseconds since 1970, by the clock of the Redis server.
-    pub deadline: u64,
-    /// Greater than that of each earlier claim of this job. A database that stores it with what the job does can refuse
-    /// smaller ones: they come from a worker that has lost the job and does not know it yet.
-    pub token: u64,
-}
-
 /// How a worker works. Workers of one queue may differ.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Worker {
     pub queue: Queue,
-    /// Jobs that are due within this time are claimed, and wait here.
+    /// The worker claims jobs that are due within this time.
     pub window: Duration,
-    /// How many jobs are claimed at a time, so that other workers get some, too.
+    /// How many jobs it claims at a time. The rest is left to other workers.
     pub batch: usize,
-    /// How many jobs are held at most, waiting or running.
+    /// How many jobs it holds at most, waiting or running.
     pub held: usize,
 }
 
 impl Worker {
-    /// Handles jobs until `stop` is ready. Then it finishes what it has begun, and what waits goes to other workers.
+    /// Handles jobs until `stop` is ready. Then it finishes running jobs, and leaves waiting ones to other workers.
     ///
-    /// Each job is acknowledged once `handle` has returned. Whenever the lease is lost, `handle` is dropped at an `.await`,
-    /// and the job is handled again: by another worker, or by this one.
+    /// A job is acknowledged once `handle` has returned. If the lease is lost, `handle` is dropped at an `.await`, and
+    /// the job is handled again, by this worker or another.
     ///
     /// # Panics
-    /// If `handle` panics. What this worker holds is left to the end of its lease.
+    /// If `handle` panics. This worker's jobs then wait for the end of its lease.
     pub async fn run<F: Future<Output = ()> + Send + 'static>(
         &self,
         handle: impl Fn(Job) -> F,
         stop: impl Future<Output = ()>,
     ) {
-        let mut stop = pin!(stop);
-        let mut is_stopping = false;
-        let bell = Arc::new(Notify::new());
-        let mut ringer = JoinSet::new(); // ends as it is dropped
-        ringer.spawn(ring(self.queue.clone(), Arc::clone(&bell)));
-        while !is_stopping {
-            self.session(&handle, stop.as_mut(), &mut is_stopping, &bell).await;
+        let bell = Notify::new();
+        let (stopping, is_stopping) = watch::channel(false);
+        let sessions = async {
+            while !*is_stopping.borrow() {
+                self.session(&handle, is_stopping.clone(), &bell).await;
+            }
+        };
+        let stop = async {
+            stop.await;
+            stopping.send_replace(true);
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(sessions, stop) } => {}
+            () = self.ring(&bell) => {}
         }
     }
 
@@ -72,50 +65,46 @@ impl Worker {
     async fn session<F: Future<Output = ()> + Send + 'static>(
         &self,
         handle: impl Fn(Job) -> F,
-        mut stop: impl Future<Output = ()> + Unpin,
-        is_stopping: &mut bool,
+        mut stop: watch::Receiver<bool>,
         bell: &Notify,
     ) {
-        // A little less than Redis was asked for, in case its clock is faster.
-        let trusted = self.queue.lease() / 10 * 9;
-        let mut asked = boot::Instant::now();
-        let session = loop {
-            tokio::select! {
-                biased;
-                () = &mut stop => {
-                    *is_stopping = true;
-                    return;
-                }
-                opened = self.queue.open_session() => match opened {
-                    Ok(session) => break session,
-                    Err(error) => report(&error),
-                }
+        // A little less than Redis grants, in case its clock is faster.
+        let trusted = self.queue.lease / 10 * 9;
+        // Not `sleep`: a lease continues while this machine is suspended.
+        let mut lease = boot::sleep(trusted);
+        let session = match self.queue.open_session().await {
+            Ok(session) => session,
+            Err(error) => {
+                report(&error);
+                return sleep(RETRY).await;
             }
-            sleep(RETRY).await;
-            asked = boot::Instant::now();
         };
-
-        // Not `sleep`: a lease goes on while this machine is suspended.
-        let mut lease = boot::sleep_until(asked + trusted);
         let (waiting, mut due) = DeadlineMap::new();
         let mut running = JoinSet::new();
-        let mut number = 1;
-        let mut room = self.batch.min(self.held);
-        // Whether the last look got as many as it had room for.
+        let mut is_stopping = false;
+        let (mut number, mut room) = (1, self.batch.min(self.held));
+        // Whether the last claim got as many jobs as it had room for.
         let mut is_full = false;
-        let mut look = pin!(self.look(session, number, Duration::ZERO, bell, room));
-        while !(*is_stopping && running.is_empty()) {
+        let claim = async |number, pause, room| {
+            let _ = timeout(pause, bell.notified()).await;
+            let asked = boot::Instant::now();
+            (asked, self.queue.claim(session, number, self.window, room).await)
+        };
+        let mut next = pin!(claim(number, Duration::ZERO, room));
+        while !(is_stopping && running.is_empty()) {
             tokio::select! {
-                biased; // the lease first: if it is over, nothing else may happen
+                biased; // the lease first: once it has ended, nothing else may happen
                 () = &mut lease => return report(&"the lease was lost"),
-                (asked, looked) = &mut look => {
-                    let is_answered = match looked {
+                (asked, claimed) = &mut next => {
+                    let is_answered = match claimed {
                         Ok(None) => return report(&"the lease was lost"),
-                        Ok(Some(batch)) => {
+                        Ok(Some(jobs)) => {
                             lease.reset_at(asked + trusted);
                             number += 1;
-                            is_full = batch.jobs.len() == room;
-                            insert(&waiting, batch);
+                            is_full = jobs.len() == room;
+                            for (job, remaining) in jobs {
+                                waiting.insert(job.name.clone(), job, remaining);
+                            }
                             true
                         }
                         Err(error) => {
@@ -124,22 +113,23 @@ impl Worker {
                         }
                     };
                     let left = self.held.saturating_sub(waiting.len() + running.len());
-                    room = if *is_stopping { 0 } else { left.min(self.batch) };
-                    let pause = if !is_answered {
-                        RETRY
-                    } else if is_full && room > 0 {
-                        Duration::ZERO
-                    } else {
-                        self.queue.lease() / 3
+                    room = if is_stopping { 0 } else { left.min(self.batch) };
+                    let pause = match is_answered {
+                        false => RETRY,
+                        true if is_full && room > 0 => Duration::ZERO,
+                        true => self.queue.lease / 3,
                     };
-                    look.set(self.look(session, number, pause, bell, room));
+                    next.set(claim(number, pause, room));
                 }
-                Some((_, job)) = due.recv(), if !*is_stopping => {
+                Some((_, job)) = due.recv(), if !is_stopping => {
                     let (queue, name) = (self.queue.clone(), job.name.clone());
                     let handled = handle(job);
                     running.spawn(async move {
                         handled.await;
-                        acknowledge(&queue, session, &name).await;
+                        while let Err(error) = queue.acknowledge(session, &name).await {
+                            report(&error);
+                            sleep(RETRY).await;
+                        }
                     });
                 }
                 Some(ended) = running.join_next() => {
@@ -150,7 +140,7 @@ impl Worker {
                         bell.notify_one(); // there is room again
                     }
                 }
-                () = &mut stop, if !*is_stopping => *is_stopping = true,
+                _ = stop.wait_for(|stop| *stop), if !is_stopping => is_stopping = true,
             }
         }
         if let Err(error) = self.queue.close_session(session).await {
@@ -158,47 +148,19 @@ impl Worker {
         }
     }
 
-    /// Waits for `pause` or the bell, then looks. Returns when it asked.
-    async fn look(
-        &self,
-        session: u64,
-        number: u64,
-        pause: Duration,
-        bell: &Notify,
-        room: usize,
-    ) -> (boot::Instant, RedisResult<Option<Batch>>) {
-        let _ = timeout(pause, bell.notified()).await;
-        let asked = boot::Instant::now();
-        (asked, self.queue.look(session, number, self.window, room).await)
-    }
-}
-
-fn insert(waiting: &DeadlineMap<String, Job>, batch: Batch) {
-    for Claimed { name, payload, deadline, to_go } in batch.jobs {
-        let job = Job { name: name.clone(), payload, deadline, token: batch.token };
-        waiting.insert(name, job, to_go);
-    }
-}
-
-async fn acknowledge(queue: &Queue, session: u64, job: &str) {
-    while let Err(error) = queue.acknowledge(session, job).await {
-        report(&error);
-        sleep(RETRY).await;
-    }
-}
-
-/// Passes on the bell.
-async fn ring(queue: Queue, bell: Arc<Notify>) {
-    let mut last = "0".to_owned();
-    loop {
-        match queue.bell(&last).await {
-            Ok(call) => {
-                last = call;
-                bell.notify_one();
-            }
-            Err(error) => {
-                report(&error);
-                sleep(RETRY).await;
+    /// Passes on the queue's bell, forever.
+    async fn ring(&self, bell: &Notify) {
+        let mut last = "0".to_owned();
+        loop {
+            match self.queue.bell(&last).await {
+                Ok(call) => {
+                    last = call;
+                    bell.notify_one();
+                }
+                Err(error) => {
+                    report(&error);
+                    sleep(RETRY).await;
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! [`Builder`]: makes a map with settings of your own, and the error of a map that is full: [`TryInsertError`].
+//! [`Builder`] configures a map. [`TryInsertError`] is the error of a full map.
 
 use std::fmt;
 use std::hash::RandomState;
@@ -13,15 +13,17 @@ use crate::timer::{BuildError, Timer};
 /// The maximum number of shards of a map.
 pub(super) const MOST_SHARDS: usize = 64;
 
-/// Makes a [`DeadlineMap`] with settings of your own. [`DeadlineMap::builder`] returns one.
+/// Configures a [`DeadlineMap`]. [`DeadlineMap::builder`] returns one.
 ///
-/// If a setting is out of range, [`build`](Builder::build) returns a [`BuildError`].
+/// [`build`](Builder::build) returns a [`BuildError`] if a setting is out of range.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
 ///
 /// # fn main() -> Result<(), hairspring::deadline_map::BuildError> {
-/// // One for each connection, used by its task alone.
+/// // One map per connection, used only by its task.
 /// let (requests, _timed_out) = DeadlineMap::builder().shards(1).build()?;
 /// requests.insert(17, "GET /", Duration::from_secs(30));
 /// # Ok(())
@@ -34,19 +36,19 @@ pub struct Builder<K, V, S = RandomState> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// What a map is made with.
+/// The settings of a map.
 #[derive(Clone)]
 pub(super) struct Wanted {
-    /// A power of two, once it is checked.
+    /// Rounded up to a power of two by `build`.
     pub(super) shards: usize,
-    /// The maximum number of entries, if it is limited.
+    /// The maximum number of entries, if limited.
     pub(super) capacity: Option<usize>,
     pub(super) max_lifetime: Option<Duration>,
     pub(super) timer: Option<Timer>,
     pub(super) name: Option<&'static str>,
 }
 
-/// The default number of shards: enough that threads rarely contend for one.
+/// Enough shards that threads rarely contend for one.
 fn default_shards() -> usize {
     static SHARDS: LazyLock<usize> = LazyLock::new(|| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -68,16 +70,17 @@ impl<K, V> Builder<K, V> {
 }
 
 impl<K, V, S> Builder<K, V, S> {
-    /// Sets how many entries the map may have at a time, at least 1. By default only memory limits their number.
+    /// Limits the number of entries, at least 1. By default only memory limits it.
     ///
-    /// If the map is full and the key is new, [`try_insert`](DeadlineMap::try_insert) and
-    /// [`try_insert_at`](DeadlineMap::try_insert_at) return an error with the key and the value, and
-    /// [`insert`](DeadlineMap::insert) and [`insert_at`](DeadlineMap::insert_at) panic. An entry counts until it is
-    /// removed or the stream hands it out, so a consumer that is late takes room. If the stream was dropped, an entry
-    /// that has expired makes way.
+    /// If the map is full, [`try_insert`](DeadlineMap::try_insert) and [`try_insert_at`](DeadlineMap::try_insert_at)
+    /// return a new key and its value as an error, and [`insert`](DeadlineMap::insert) and
+    /// [`insert_at`](DeadlineMap::insert_at) panic. An expired entry counts until the stream returns it, so a late
+    /// consumer takes up room. If the stream was dropped, expired entries make way.
     ///
-    /// The limit applies to all shards together, so threads that insert and remove share a counter. It costs some
-    /// nanoseconds for each of these; a touch does not use it.
+    /// The limit is one counter for all shards. It adds a few nanoseconds to each insert and removal, and nothing to a
+    /// touch.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -91,18 +94,20 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Sets what hashes the keys. By default it is a [`RandomState`], seeded anew for each map, so that nobody outside
-    /// can choose keys that collide. A faster hasher is safe if nobody outside chooses the keys.
+    /// Sets the hasher. The default is a [`RandomState`] seeded per map, so outsiders cannot choose keys that collide.
+    /// A faster hasher is safe if outsiders do not choose the keys.
     ///
     /// The map uses all 64 bits of a hash: bits 32 to 37 select the shard, the others the place in its table. A hasher
-    /// that leaves some of them the same for all keys makes the map slow.
+    /// that leaves some of these bits constant makes the map slow.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::hash::{BuildHasherDefault, DefaultHasher};
     ///
     /// use hairspring::{DeadlineMap, Duration};
     ///
-    /// // The same in every run, for a test.
+    /// // The same hashes in every run, for a test.
     /// let hasher = BuildHasherDefault::<DefaultHasher>::new();
     /// let (map, _expirations) = DeadlineMap::builder().hasher(hasher).build().unwrap();
     /// map.insert("key", 1, Duration::from_secs(30));
@@ -112,17 +117,18 @@ impl<K, V, S> Builder<K, V, S> {
         Builder { wanted: self.wanted, hasher, of: PhantomData }
     }
 
-    /// Sets how long an entry lives at most, however often it is touched. The least is a nanosecond. By default there is
+    /// Limits the lifetime of an entry, however often it is touched. The minimum is a nanosecond. By default there is
     /// no limit.
     ///
-    /// Use this for an absolute limit beside the idle one: a session ends 30 minutes after the last touch, and at the
-    /// latest 8 hours after it began. The life of an entry begins with the [`insert`](DeadlineMap::insert) of its key,
-    /// and begins anew with each insert that replaces its value. No method sets a deadline beyond its end:
-    /// [`touch`](DeadlineMap::touch), [`touch_at`](DeadlineMap::touch_at) and the others set the end instead, and return
-    /// what they otherwise do. [`remaining`](DeadlineMap::remaining) says how long it is until the earlier of the two.
+    /// Use this to end a session after 30 idle minutes, and no later than 8 hours after it began. A lifetime begins
+    /// with the [`insert`](DeadlineMap::insert) of a key, and restarts with each insert that replaces the value. A
+    /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
+    /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
     ///
-    /// The limit is kept to the nanosecond, without rounding, and one of more than 500 years is treated as 500 years. It
-    /// takes 8 to 16 bytes for each entry.
+    /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes 8 to 16 bytes per
+    /// entry.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -147,7 +153,9 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Gives the map a name, for its errors, its `Debug` and its reporter. The name does not have to be unique.
+    /// Names the map in its errors, its `Debug` output and exported metrics. Names need not be unique.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::DeadlineMap;
@@ -160,11 +168,13 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Sets how many shards the map has, from 1 to 64, rounded up to a power of two. Each shard is a lock and the keys
-    /// whose hashes select it. A map that only one thread uses needs one shard.
+    /// Sets the number of shards, from 1 to 64, rounded up to a power of two. Each shard is a lock around the keys
+    /// whose hashes select it. The default is four per CPU, at most 64, so threads rarely contend for a lock.
     ///
-    /// By default there are four shards for each processor, and at most 64, so that threads rarely contend for a lock.
-    /// A shard takes memory from its first entry on.
+    /// One shard is enough if a single task uses the map, for example for the requests of one connection. Such a map
+    /// takes half a kilobyte while it is empty. A shard allocates memory when its first entry is inserted.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::DeadlineMap;
@@ -176,8 +186,10 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Sets the timer that the stream waits on. The map uses its clock, whatever runtime polls the stream. By default
-    /// it is the timer of the runtime that polls the stream.
+    /// Sets the timer that the stream waits on, and whose clock the map reads. By default it is the timer of the
+    /// runtime that polls the stream.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
@@ -194,16 +206,19 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Makes the map and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
+    /// Creates the map and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
     ///
     /// # Errors
+    ///
     /// If the number of shards, the capacity or the maximum lifetime is out of range.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::deadline_map::BuildError;
     ///
     /// let error = hairspring::DeadlineMap::<u64, ()>::builder().shards(0).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "shards is 0: a map has from 1 to 64");
+    /// assert_eq!(error.to_string(), "shards is 0: must be from 1 to 64");
     /// assert!(matches!(error, BuildError::OutOfRange { setting: "shards", .. }));
     ///
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::builder().build().unwrap();
@@ -215,15 +230,14 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
         let Builder { mut wanted, hasher, .. } = self;
         if !(1..=MOST_SHARDS).contains(&wanted.shards) {
-            let allowed = format!("a map has from 1 to {MOST_SHARDS}");
+            let allowed = format!("must be from 1 to {MOST_SHARDS}");
             return Err(BuildError::out_of_range("shards", wanted.shards, allowed));
         }
         if wanted.capacity == Some(0) {
-            let allowed = format!("a map has room for 1 to {} entries", usize::MAX);
-            return Err(BuildError::out_of_range("capacity", 0, allowed));
+            return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
         }
         if let Some(lifetime @ Duration::ZERO) = wanted.max_lifetime {
-            let allowed = "an entry lives for 1ns to 500 years".to_owned();
+            let allowed = "must be at least 1ns".to_owned();
             return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
         }
         wanted.shards = wanted.shards.next_power_of_two();
@@ -250,8 +264,10 @@ impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     }
 }
 
-/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_at`]: the map is at its
-/// [capacity](Builder::capacity). It has the key and the value that were refused.
+/// The error of [`DeadlineMap::try_insert`] and [`DeadlineMap::try_insert_at`] if the map is at its
+/// [capacity](Builder::capacity). It contains the key and the value.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
@@ -272,6 +288,8 @@ pub struct TryInsertError<K, V> {
 
 impl<K, V> TryInsertError<K, V> {
     /// Returns the key and the value that were refused.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use hairspring::{DeadlineMap, Duration};

@@ -1,10 +1,10 @@
-//! [`Consumer`]: how the stream of a map waits for the earliest deadline, and what wakes it.
+//! [`Consumer`]: how the stream of a map waits for the earliest deadline, and how it is woken.
 //
 // Invariants
 // 1. While nobody waits, inserts find the parker `Away`.
 // 2. No waker is woken, cloned or dropped under the lock, and no sleep is dropped under it.
-// 3. Between polls the sleep is here. So if a test holds a clock, whoever removes or puts off the entry that it waits
-//    for can take it away, even if the consumer is never polled again: the clock does not jump there.
+// 3. Between polls the sleep is stored here. If a test has paused a clock, a thread that removes or postpones the entry
+//    that the sleep waits for can cancel it, even if the consumer is never polled again: the clock does not jump there.
 
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
@@ -18,17 +18,16 @@ use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-// On a cache line of its own: every insert reads it, and it is rarely written.
+// Aligned to a cache line, because every insert reads it and it is rarely written.
 #[repr(align(128))]
 pub(super) struct Consumer {
     parker: Parker<Left>,
     is_gone: AtomicBool,
-    /// Gets the last counts, if there is a reporter. Here because there is room on this line.
+    /// Receives the last counters, if there is a reporter. It fits into the alignment's padding.
     #[cfg(feature = "metrics")]
     pub(super) publisher: OnceLock<Publisher>,
 }
 
-/// What the consumer leaves here between polls.
 struct Left {
     waker: Option<Waker>,
     sleep: Option<LazySleep>,
@@ -45,7 +44,7 @@ impl Consumer {
         }
     }
 
-    /// A deadline was inserted that is the earliest of its shard, and the shard has published it.
+    /// Called after a shard has published a new earliest deadline.
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
             let mut left = self.parker.lock();
@@ -55,12 +54,12 @@ impl Consumer {
         }
     }
 
-    /// An entry was removed or put off, and the shards have published what is left, `earliest` before all. If the
-    /// consumer waits for an earlier one, it is woken, and has no sleep until it polls.
+    /// Called after entries were removed or postponed and the shards have published what is left: `earliest` is the
+    /// first. If the consumer waits for an earlier one, cancels its sleep and wakes it.
     #[cold]
     pub(super) fn put_off(&self, earliest: Tick) {
         let mut left = self.parker.lock();
-        if left.look_again() {
+        if left.scan_again() {
             return;
         }
         if let Some(sleep) = left.sleep.take_if(|sleep| sleep.end() < earliest) {
@@ -68,20 +67,19 @@ impl Consumer {
         }
     }
 
-    /// The consumer is about to look at the shards, and to wait if it finds nothing due. Returns the sleep, unless the
-    /// consumer has it or it was taken away.
+    /// The consumer is about to check the shards, and to wait if nothing is due. Returns the sleep, unless the consumer
+    /// has it or it was cancelled.
     pub(super) fn look(&self, waker: Waker) -> Option<LazySleep> {
         let mut left = self.parker.lock();
         let before = left.waker.replace(waker);
         let sleep = left.sleep.take();
-        left.look();
+        left.scan();
         drop(left);
         drop(before);
         sleep
     }
 
-    /// The consumer has looked, and waits until the earliest tick that it found. Gives the sleep back if the consumer
-    /// has to look again.
+    /// The consumer has checked the shards and waits until `earliest`. Returns the sleep if it has to check again.
     pub(super) fn park(&self, earliest: Tick, sleep: LazySleep) -> Result<(), LazySleep> {
         let mut left = self.parker.lock();
         if !left.park(earliest) {
@@ -91,7 +89,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// The consumer does not wait any more. It leaves the sleep here if it has it.
+    /// The consumer no longer waits. It stores its sleep here, if it has one.
     pub(super) fn stop_waiting(&self, sleep: Option<LazySleep>) {
         let mut left = self.parker.lock();
         let waker = left.waker.take();
@@ -101,7 +99,7 @@ impl Consumer {
         drop(waker);
     }
 
-    /// There is no consumer any more.
+    /// The stream was dropped.
     pub(super) fn leave(&self) {
         self.is_gone.store(true, SeqCst);
         self.stop_waiting(None);

@@ -1,11 +1,11 @@
 //! [`Expirations`]: the stream of expired entries.
 //
 // Invariants
-// 1. Never early: an entry that is handed out was due at a time that the clock has shown, and was not touched since.
-// 2. Due entries are taken out one at a time, as they are handed out. So nothing is lost when the stream is dropped,
-//    and a slow consumer delays only what it has not asked for.
-// 3. Order: the stream serves the shard with the earliest work, as long as no other shard has earlier work.
-// 4. The stream's time only moves forward.
+// 1. Never early: an entry that is returned was due at a time that the clock has shown, and was not touched since.
+// 2. Due entries are taken out one at a time, as they are returned. Nothing is lost if the stream is dropped, and a slow
+//    consumer delays only what it has not asked for.
+// 3. Order: the stream serves the shard with the earliest work until another shard has earlier work.
+// 4. The stream's time never goes back.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,30 +22,33 @@ use crate::clock::source::any_is_held;
 use crate::future::LazySleep;
 use crate::wheel::Tick;
 
-/// How often one poll takes a shard's lock before other tasks run.
+/// How often one poll locks a shard before other tasks run.
 const HOLDS: usize = 64;
 
-/// The entries of a [`DeadlineMap`](super::DeadlineMap) that have expired: a stream of `(K, V)`, for one consumer.
+/// The expired entries of a [`DeadlineMap`](super::DeadlineMap): a stream of `(K, V)` for one consumer.
 ///
 /// Each entry comes out once, at or after its deadline and never before, unless it is touched, replaced or removed
-/// first. Entries come out in the order of their deadlines, and in any order if their deadlines are equal. An entry
-/// with an earlier deadline that is inserted or touched while others come out may come after those. An expired entry
-/// whose key is inserted again comes out before the others.
+/// first. Entries come out in deadline order; equal deadlines have no particular order. Two kinds of entries may be out
+/// of order: one that is inserted or touched while others come out may follow later deadlines, and an expired entry
+/// whose key is inserted again comes out first.
 ///
-/// The stream ends when every handle on the map has been dropped and all remaining entries have expired and come out.
-/// Dropping the stream leaves the map usable; see [there](super::DeadlineMap#the-two-halves).
+/// The stream ends when every handle to the map has been dropped and the remaining entries have expired and come out.
+/// Dropping the stream leaves the map usable: see [the two halves](super::DeadlineMap#the-two-halves).
 ///
-/// If nothing is due, a poll waits with a [`Sleep`](crate::Sleep): on the timer given to
-/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on the timer of the polling task's runtime, or
-/// outside a runtime on the one that it last waited on or the process's own. A poll that finds a due entry, or an empty
-/// map, needs no sleep.
+/// If no entry is due, the stream waits on the timer given to
+/// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on that of the runtime that polls it. Outside a
+/// runtime it waits on the timer it last waited on, or else on the process's own.
 ///
 /// # Cancel safety
-/// A pending poll has taken nothing, so you can drop futures that wait on the stream at any point.
+///
+/// You can drop a future that waits on the stream at any point: a pending poll has taken nothing.
 ///
 /// # Panics
-/// If it has to wait and a [`Sleep`](crate::Sleep) would panic: on a timer that was shut down or is
-/// [full](crate::timer::Builder::capacity). The entries stay in the map.
+///
+/// A poll that has to wait panics if the timer was shut down or is [full](crate::timer::Builder::capacity). The entries
+/// stay in the map.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration};
@@ -68,16 +71,15 @@ pub struct Expirations<K, V> {
     now: Tick,
     /// Whether the last poll was pending and so may have left a waker.
     waits: bool,
-    /// Whether all timers have moved to their entries' deadlines since a test first held a clock.
+    /// Whether all timers have moved to their entries' deadlines since a test first paused a clock.
     is_exact: bool,
 }
 
-/// The result of a look at the shards.
 enum Look<T> {
     Due(T),
-    /// Nothing is due before this tick; `Tick::MAX` if there is no entry.
+    /// Nothing is due before this tick; `Tick::MAX` if there are no entries.
     NothingUntil(Tick),
-    /// There was too much work, and some is left.
+    /// There was too much work for one poll.
     Interrupted,
 }
 
@@ -86,14 +88,18 @@ impl<K, V> Expirations<K, V> {
         Expirations { shared, now: Tick::ZERO, waits: false, is_exact: false }
     }
 
-    /// Waits for the next entry that expires. Returns `None` if there will be no more. This is the stream's `next`,
-    /// without a trait to import.
+    /// Waits for the next expired entry. Returns `None` if there will be no more. This is the stream's `next`, without
+    /// an import.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future loses nothing.
     ///
     /// # Panics
+    ///
     /// In the same cases as [`Expirations`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -110,14 +116,14 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
-        // With the time that was last read and without leaving a waker: if much is due, that is enough.
+        // Try the time that was last read, without leaving a waker: if much is due, that is enough.
         let mut look = self.look();
         let mut taken = None;
         while let Look::NothingUntil(_) = look {
             self.waits = true;
             let left = self.shared.consumer.look(cx.waker().clone());
             let mut sleep = taken.or(left).unwrap_or_else(|| self.shared.endless_sleep());
-            // Read before the look, which then sees everything that was ever inserted.
+            // Read before the shards, which then show everything that was ever inserted.
             let closed = self.shared.is_closed();
             self.now = self.now.max(self.shared.now());
             look = self.look();
@@ -143,7 +149,7 @@ impl<K, V> Expirations<K, V> {
         Poll::Pending
     }
 
-    /// Takes the entry that is due first, or returns how long nothing will be due.
+    /// Takes the entry that is due first, or returns the earliest tick at which one may be due.
     fn look(&self) -> Look<(K, V)> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
@@ -168,21 +174,21 @@ impl<K, V> Expirations<K, V> {
         Look::Interrupted
     }
 
-    /// Waits until a tick, or for nothing if that is `Tick::MAX`.
+    /// Waits until a tick; `Tick::MAX` has no end.
     fn poll_sleep(&mut self, sleep: &mut LazySleep, until: Tick, cx: &mut Context<'_>) -> Poll<()> {
         if until == Tick::MAX {
             sleep.stop();
         } else {
             sleep.end_at(until);
         }
-        // Takes nothing of the task's budget, which is for entries that are handed out.
+        // The task's budget is for entries that are returned, so this uses none.
         if sleep.poll_or_panic(cx).is_ready() {
             self.now = self.now.max(until);
             return Poll::Ready(());
         }
         if any_is_held() && !mem::replace(&mut self.is_exact, true) {
             self.shared.move_timers();
-            // To look again.
+            // Check the shards again.
             return Poll::Ready(());
         }
         Poll::Pending

@@ -1,25 +1,57 @@
-//! [`DeadlineMap`]: a map whose entries expire, each at a deadline that you can put off by key.
+//! [`DeadlineMap`]: a map whose entries expire unless they are touched.
+//!
+//! Use it for state that many tasks keep alive by key: sessions, leases, connections, cache entries with a TTL. It can
+//! be the only place where a program keeps that state.
+//!
+//! # Which one?
+//!
+//! | | a [`timeout`](crate::timeout()) in each task | [`DelayQueue`](crate::DelayQueue) | [`DeadlineMap`] |
+//! |---|---|---|---|
+//! | who can postpone a deadline | the waiting task | the task that owns the queue | anyone who knows the key |
+//! | an entry is identified by | the future | the [`Key`](crate::delay_queue::Key) that `insert` returned | your key |
+//! | expired entries go to | the task | the task that owns the queue | the reader of the stream |
+//!
+//! # Examples
+//!
+//! Sessions that end after a minute without a request:
 //!
 //! ```
 //! use hairspring::{DeadlineMap, Duration};
 //!
+//! const IDLE: Duration = Duration::from_secs(60);
+//!
+//! struct Session {
+//!     user: &'static str,
+//!     requests: u32,
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
-//! let (sessions, mut expirations) = DeadlineMap::new();
-//! let heartbeats = sessions.clone(); // for another task, or thread
-//! sessions.insert(7, "ann", Duration::from_millis(1));
-//! assert!(heartbeats.touch(&7, Duration::from_millis(2)));
-//! assert_eq!(expirations.recv().await, Some((7, "ann")));
+//! let (sessions, mut expirations) = DeadlineMap::builder().name("sessions").capacity(10_000).build().unwrap();
+//! // Returns an error instead of panicking if the map is full.
+//! assert!(sessions.try_insert(17, Session { user: "ann", requests: 0 }, IDLE).is_ok());
+//!
+//! // A request counts, and keeps the session alive.
+//! let user = sessions.touch_with(&17, IDLE, |session| {
+//!     session.requests += 1;
+//!     session.user
+//! });
+//! assert_eq!(user, Some("ann"));
+//!
+//! // Nobody sees the session after its deadline, except the reader of the stream.
+//! let (_, ended) = expirations.recv().await.unwrap();
+//! assert_eq!((ended.user, ended.requests), ("ann", 1));
+//! assert!(!sessions.contains_key(&17));
 //! # }
 //! ```
 //
-// Keys are spread by hash over shards, each with a lock, a hash table and timers. The hot operation is a touch that
-// puts a deadline off. It finds the entry and writes the deadline; the entry's timer stays where it is until it fires.
+// The hash of a key selects a shard: a lock, a hash table and timers. The hot operation is a touch that postpones a
+// deadline. It finds the entry and writes the new deadline; the timer stays where it is until it fires.
 //
 // Invariants
-// 1. Keys are hashed outside any lock, with a hasher seeded anew for each map, or the user's.
+// 1. Keys are hashed outside any lock, with a hasher seeded per map, or the user's.
 // 2. Each operation reads the clock once, outside any lock.
-// 3. A shard is found by bits of the hash that its table does not use.
+// 3. The bits of the hash that select the shard are not used by its table.
 
 mod builder;
 mod consumer;
@@ -50,88 +82,103 @@ use crate::timer::Timer;
 use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
 
-/// How many expired entries an insert discards if there is no consumer.
+/// How many expired entries an insert drops if there is no consumer.
 const DISCARDED: usize = 2;
 
-/// A map from keys to values that expire, such as sessions, leases or connections whose heartbeats stop.
+/// A concurrent map whose entries expire unless they are touched.
 ///
-/// Any thread can insert, [touch](DeadlineMap::touch) and remove by key, through `&self`; clones are handles on the
-/// same map. Expired entries come out of [`Expirations`], a stream for one consumer.
+/// Any thread can insert, [touch](DeadlineMap::touch), read and remove entries by key, through `&self`. Clones are
+/// handles to the same map. Expired entries come out of [`Expirations`], a stream for one consumer.
+///
+/// **Keep the stream.** If it is dropped, as in `let (map, _) = DeadlineMap::new()`, the map silently drops entries
+/// that expire. See [the two halves](DeadlineMap#the-two-halves).
+///
+/// # Deadlines
+///
+/// Deadlines are kept to the nanosecond, without rounding. A duration counts from the call that passes it, and is
+/// capped at 500 years. An entry with a duration of zero expires immediately. The map reads the clock of the current
+/// runtime, as [`Instant::now`](crate::Instant::now) does, or that of the timer given to
+/// [`with_timer`](DeadlineMap::with_timer).
+///
+/// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
+///
+/// # Live and expired entries
+///
+/// An entry is *live* until its deadline and *expired* from then on. Lookups, touches and removals see live entries
+/// only, even if the consumer is late: no value is read after its deadline, and a late heartbeat does not revive a
+/// session. If a call and the stream race for an entry, exactly one of them gets it. If the key of an expired entry is
+/// inserted again, the stream returns both entries, the expired one first.
+///
+/// An expired entry stays in memory until the stream returns it, so a slow consumer needs no extra memory and loses
+/// nothing. Until then it counts towards [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty) and the map's
+/// [capacity](Builder::capacity). [`clear`](DeadlineMap::clear) drops expired entries too.
+///
+/// # The two halves
+///
+/// Once all handles are dropped, the remaining entries still expire at their deadlines. Then the stream ends. The task
+/// that reads the stream should therefore not own a handle.
+///
+/// If the stream is dropped, the map stays usable. Each insert then drops up to two expired entries, so a map in use
+/// does not grow without bound.
+///
+/// # Locks and your code
+///
+/// Keys are hashed, and keys and values are dropped, outside the map's locks. `Hash` and `Drop` may therefore use the
+/// map, and may panic.
+///
+/// Closures that you pass run under the lock of a shard, including the drops in them, and so does `Clone` in
+/// [`get`](DeadlineMap::get): keep them short. They may use other maps. A call that locks the same map panics, whatever
+/// the key, instead of deadlocking. If a closure panics, the map stays intact and keeps the entry.
+///
+/// `Eq` and `Borrow` of keys run under a lock too. They may panic, but must not use the same map: that can deadlock.
+///
+/// If the key is already in the map, `insert` keeps the old key and drops the new one.
+///
+/// # Cost
+///
+/// Each operation on a key locks one shard for about ten nanoseconds plus cache misses. There are four shards per CPU,
+/// and at most 64. A touch that postpones a deadline only finds the entry and writes to it. The stream moves the entry
+/// later, once per period rather than once per touch.
+///
+/// An empty map takes 500 bytes plus 24 per shard, at most 2 kilobytes, and the first entry adds about 400 bytes. With
+/// [one shard](Builder::shards) you can have a map per connection. A shard with more than 16 entries also allocates a
+/// timing wheel of 12 kilobytes, which it keeps until the map is cleared.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{DeadlineMap, Duration, Instant};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// const IDLE: Duration = Duration::from_millis(5);
+/// const LEASE: Duration = Duration::from_secs(5);
 ///
-/// let (sessions, mut expirations) = DeadlineMap::new();
+/// let (leases, mut expirations) = DeadlineMap::new();
 /// let start = Instant::now();
-/// sessions.insert("ann", 1, IDLE);
-/// sessions.insert("bob", 2, IDLE);
-/// assert!(sessions.touch("bob", 2 * IDLE), "a heartbeat");
+/// leases.insert("printer", "ann", LEASE);
+/// leases.insert("scanner", "bob", LEASE);
+/// assert!(leases.touch("scanner", 2 * LEASE)); // a heartbeat
 ///
-/// assert_eq!(expirations.recv().await, Some(("ann", 1)));
-/// assert_eq!(expirations.recv().await, Some(("bob", 2)));
-/// assert!(start.elapsed() >= 2 * IDLE);
-/// assert!(!sessions.touch("ann", IDLE), "gone");
+/// assert_eq!(expirations.recv().await, Some(("printer", "ann")));
+/// assert_eq!(expirations.recv().await, Some(("scanner", "bob")));
+/// assert!(start.elapsed() >= 2 * LEASE);
+/// assert!(!leases.touch("printer", LEASE), "it has expired");
 /// # }
 /// ```
-///
-/// **Keep the stream.** If it is dropped, as in `let (map, _) = DeadlineMap::new()`, nobody sees the entries that expire:
-/// the map drops them. See [the two halves](DeadlineMap#the-two-halves).
-///
-/// # Deadlines
-/// A deadline is a duration from the call that sets it. It is kept to the nanosecond, without rounding. Zero is due at
-/// once, and a duration of more than 500 years is treated as 500 years. The clock is that of the current runtime, as
-/// [`Instant::now`](crate::Instant::now) reads it, or of the timer given to [`with_timer`](DeadlineMap::with_timer).
-///
-/// A map may also limit how long an entry lives, whatever its deadlines: see [`Builder::max_lifetime`].
-///
-/// **From its deadline on, an entry is there for the stream only.** No other method finds it, and none gives it more
-/// time, however late the consumer is. So nobody sees a value beyond its deadline, and no late heartbeat revives a
-/// session. If its key is inserted again, the stream hands out both, the expired entry first.
-///
-/// An expired entry stays in memory until the stream hands it out. So a slow consumer needs no memory besides the
-/// map's, and nothing is lost. Until then it counts in [`len`](DeadlineMap::len), [`is_empty`](DeadlineMap::is_empty)
-/// and [`capacity`](Builder::capacity). [`clear`](DeadlineMap::clear) drops it, too.
-///
-/// # The two halves
-/// When all handles are dropped, the remaining entries still expire, each at its deadline. Then the stream ends.
-///
-/// When the stream is dropped, the map stays usable. Nobody takes expired entries any more, so each insert drops up to
-/// two of them, and a map in use does not grow for ever.
-///
-/// # Locks and your code
-/// Keys are hashed outside the map's locks, and keys and values are dropped outside them, so `Hash` and `Drop` may use
-/// the map and may panic.
-///
-/// The closures that you pass run under the lock of a shard, and so do `Clone` of values in [`get`](DeadlineMap::get)
-/// and what a closure drops. They may panic: the map stays whole, and the entry that they were called with stays in it.
-/// They may use other maps. A call that locks the same map panics, whatever the key, and never deadlocks.
-///
-/// `Eq` and `Borrow` of keys run under a lock, too. They may panic, but must not use the same map, which can deadlock.
-///
-/// If you insert a key that is already in the map, the map keeps the old key and drops the new one.
-///
-/// # Cost
-/// Each operation on a key locks one of a few shards (four for each processor, and at most 64) for about ten
-/// nanoseconds plus cache misses. A touch that puts a deadline off only finds the entry and writes to it. The stream
-/// moves the entry later: once in each period that the entry was given, not once for each touch.
-///
-/// An empty map takes about 500 bytes and 24 for each shard, so at most 2 kilobytes. A map with one entry takes 400
-/// bytes more, so you can have one for each connection. The hash tables of the shards grow with their entries. A shard
-/// with more than 16 entries also takes 12 kilobytes for a timing wheel, until the map is cleared.
-/// [`builder`](DeadlineMap::builder) makes maps with fewer shards.
+#[doc(alias = "TTL")]
+#[doc(alias = "cache")]
+#[doc(alias = "ExpiringMap")]
 pub struct DeadlineMap<K, V, S = RandomState> {
     shared: Arc<Shared<K, V>>,
     hasher: S,
 }
 
 impl<K: Hash + Eq, V> DeadlineMap<K, V> {
-    /// Creates an empty map, and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
+    /// Creates an empty map and the stream of its expired entries. [Keep the stream](DeadlineMap#the-two-halves).
     ///
-    /// You can call this anywhere. The stream waits on the timer of the runtime that polls it.
+    /// This needs no runtime. The stream waits on the timer of the runtime that polls it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -148,6 +195,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 
     /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the
     /// stream](DeadlineMap#the-two-halves).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Timer};
@@ -167,18 +216,16 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
-    /// Inserts an entry that expires after `duration`. If the key is already in the map, its entry gets the new value
-    /// and deadline, and the old value is returned.
-    ///
-    /// An entry whose deadline has passed is not there for this, even if the stream has not returned it yet. So the
-    /// result is `None`, and the stream returns that entry, and later the new one, too.
-    ///
-    /// Wakes the consumer if this entry expires before all others.
+    /// Inserts an entry that expires after `duration`. If the key has a [live](DeadlineMap#live-and-expired-entries)
+    /// entry, replaces its value and deadline, and returns the old value.
     ///
     /// # Panics
-    /// If the key is new, or its entry has expired, and the map is [full](Builder::capacity);
-    /// [`try_insert`](DeadlineMap::try_insert) returns an error instead. If a shard would hold more than 2^32 - 128
-    /// entries.
+    ///
+    /// - If the map is [full](Builder::capacity), and the key has no live entry.
+    ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
+    /// - If a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -193,11 +240,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         expect_room(self.try_insert(key, value, duration))
     }
 
-    /// Inserts an entry that expires at `deadline`, or at once if that has passed. Otherwise the same as
+    /// Inserts an entry that expires at `deadline`, or immediately if that has passed. See
     /// [`insert`](DeadlineMap::insert).
     ///
     /// # Panics
+    ///
     /// In the same cases as [`insert`](DeadlineMap::insert).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -212,14 +262,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         expect_room(self.try_insert_at(key, value, deadline))
     }
 
-    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, and returns an error if the map is full.
+    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is full.
     ///
     /// # Errors
-    /// If the key is new, or its entry has expired, and the map is at its [capacity](Builder::capacity). The
-    /// error has the key and the value.
+    ///
+    /// If the map is at its [capacity](Builder::capacity), and the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
     ///
     /// # Panics
+    ///
     /// If a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -237,13 +291,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.insert_hashed(hash, key, value, clock::later(now, duration), now)
     }
 
-    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, and returns an error if the map is full.
+    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is full.
     ///
     /// # Errors
+    ///
     /// In the same cases as [`try_insert`](DeadlineMap::try_insert).
     ///
     /// # Panics
+    ///
     /// If a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -259,10 +317,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.insert_hashed(hash, key, value, clock::tick_of(deadline), now)
     }
 
-    /// Sets an entry's deadline to `duration` from now, whether that is later or earlier than before. Returns `false`
-    /// if the map does not have the key, or if its deadline has passed: a late heartbeat revives nothing.
+    /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
+    /// `false` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
     ///
-    /// Use this for heartbeats. If it puts the deadline off, as it nearly always does, it costs no more than a look-up.
+    /// Use this for heartbeats: postponing a deadline costs no more than a lookup.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -272,6 +332,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert!(map.touch("key", Duration::from_secs(60)));
     /// assert!(!map.touch("no such key", Duration::from_secs(60)));
     /// ```
+    #[doc(alias = "heartbeat")]
+    #[doc(alias = "keep_alive")]
     pub fn touch<Q>(&self, key: &Q, duration: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -280,8 +342,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.touch_with(key, duration, |_| ()).is_some()
     }
 
-    /// Removes an entry and returns its value. Its memory is freed at once. Returns `None` if the map does not have the
-    /// key, or if its deadline has passed: then the stream gets the entry. So exactly one of them gets it.
+    /// Removes a live entry, frees its memory and returns its value. Returns `None` if the map has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -300,14 +364,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.shared.of(hash).remove(hash, key, self.shared.now())
     }
 
-    /// Calls `look` with the value of an entry, and returns what it returns. Returns `None` if the map does not have
-    /// the key, or if its deadline has passed.
+    /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the map has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
     ///
-    /// Does not put the deadline off; [`touch_with`](DeadlineMap::touch_with) does.
+    /// The deadline stays; [`touch_with`](DeadlineMap::touch_with) postpones it.
     ///
     /// # Panics
-    /// If `look` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard. The
-    /// map stays as it was.
+    ///
+    /// If `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -317,21 +383,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.get_with("key", String::len), Some(5));
     /// assert_eq!(map.get_with("no such key", String::len), None);
     /// ```
-    pub fn get_with<Q, R>(&self, key: &Q, look: impl FnOnce(&V) -> R) -> Option<R>
+    pub fn get_with<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit::<GET_WITH, _, _>(key, self.shared.now(), None, |entry| look(&entry.value))
+        self.visit::<GET_WITH, _, _>(key, self.shared.now(), None, |entry| read(&entry.value))
     }
 
-    /// Calls `look` with the value of an entry and how long it is until it expires, and returns what it returns. Returns
-    /// `None` if the map does not have the key, or if its deadline has passed.
-    ///
-    /// The duration is that of [`remaining`](DeadlineMap::remaining), and never zero.
+    /// Calls `read` with the value of a live entry and the time until it expires, which is never zero, and returns its
+    /// result. Returns `None` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
     ///
     /// # Panics
+    ///
     /// In the same cases as [`get_with`](DeadlineMap::get_with).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -341,20 +408,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// let (length, remaining) = map.get_with_remaining("key", |value, remaining| (value.len(), remaining)).unwrap();
     /// assert!(length == 5 && remaining <= Duration::from_secs(30));
     /// ```
-    pub fn get_with_remaining<Q, R>(&self, key: &Q, look: impl FnOnce(&V, Duration) -> R) -> Option<R>
+    pub fn get_with_remaining<Q, R>(&self, key: &Q, read: impl FnOnce(&V, Duration) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         let now = self.shared.now();
-        self.visit::<GET_WITH_REMAINING, _, _>(key, now, None, |entry| look(&entry.value, entry.remaining(now)))
+        self.visit::<GET_WITH_REMAINING, _, _>(key, now, None, |entry| read(&entry.value, entry.remaining(now)))
     }
 
-    /// Returns a clone of an entry's value. Returns `None` if the map does not have the key, or if its deadline has
-    /// passed.
+    /// Returns a clone of the value of a live entry, or `None` if the map has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
     ///
     /// # Panics
-    /// If `clone` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard.
+    ///
+    /// If `clone` panics or [uses this map](DeadlineMap#locks-and-your-code).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -374,7 +444,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<GET, _, _>(key, self.shared.now(), None, |entry| entry.value.clone())
     }
 
-    /// Returns whether the map has an entry with this key whose deadline has not passed.
+    /// Returns whether the map has a [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -393,12 +465,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<OURS, _, _>(key, self.shared.now(), None, |_| ()).is_some()
     }
 
-    /// Calls `change` with the value of an entry, to change it in place, and returns what it returns. The deadline
-    /// stays. Returns `None` if the map does not have the key, or if its deadline has passed.
+    /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
+    /// stays. Returns `None` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
     ///
     /// # Panics
-    /// If `change` panics, or [uses this map](DeadlineMap#locks-and-your-code): it runs under the lock of a shard. The
-    /// entry stays, with what `change` has made of its value until then.
+    ///
+    /// If `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps whatever `change` has
+    /// written.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -416,11 +491,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<UPDATE, _, _>(key, self.shared.now(), None, |entry| change(&mut entry.value))
     }
 
-    /// The same as [`update`](DeadlineMap::update), and then sets the entry's deadline to `duration` from now: one
-    /// look-up for a heartbeat that brings or wants a value.
+    /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
+    /// sets the deadline to `duration` from now.
     ///
     /// # Panics
-    /// In the same cases as [`update`](DeadlineMap::update). The deadline then stays, too.
+    ///
+    /// In the same cases as [`update`](DeadlineMap::update). The deadline is then unchanged.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -441,8 +519,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<TOUCH_WITH, _, _>(key, now, deadline, |entry| change(&mut entry.value))
     }
 
-    /// Sets an entry's deadline to an instant, whether that is later or earlier than before. If the instant has passed,
-    /// the entry expires at once. Returns `false` if the map does not have the key, or if its deadline has passed.
+    /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
+    /// has passed, the entry expires immediately. Returns `false` if the map has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration, Instant};
@@ -460,9 +541,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<OURS, _, _>(key, self.shared.now(), Some(clock::tick_of(deadline)), |_| ()).is_some()
     }
 
-    /// Returns how long it is until an entry expires: at its deadline, or at the end of its
-    /// [life](Builder::max_lifetime) if that is earlier. Returns `None` if the map does not have the key, or if its
-    /// deadline has passed.
+    /// Returns the time until a live entry expires: until its deadline, or until the end of its
+    /// [lifetime](Builder::max_lifetime) if that is earlier. Returns `None` if the map has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -502,7 +585,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         inserted
     }
 
-    /// Inserts an entry, and drops some that have expired, as nobody takes them.
+    /// Also drops some expired entries, because no consumer takes them.
     #[cold]
     fn insert_without_consumer(
         &self,
@@ -525,7 +608,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         inserted
     }
 
-    /// Drops an entry that has expired, of a full map without a consumer.
+    /// Drops one expired entry of a full map without a consumer.
     #[cold]
     fn make_room(&self, now: Tick) {
         for shard in self.shared.iter() {
@@ -559,7 +642,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
 }
 
 impl<K, V> DeadlineMap<K, V> {
-    /// Returns a builder, for a map with settings of your own.
+    /// Returns a [`Builder`] to configure a map.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -579,10 +664,11 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared))
     }
 
-    /// Returns the number of entries, including those that have expired and were not handed out yet.
+    /// Returns the number of entries, including expired ones that the stream has not returned yet.
     ///
-    /// Locks one shard after another. If other threads insert or remove meanwhile, the result may match no single
-    /// moment.
+    /// Locks one shard after another, so the result may be inexact while other threads insert or remove.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -596,8 +682,10 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Returns whether the map has no entries: none that waits, and none that has expired and was not handed out yet.
-    /// Takes no lock.
+    /// Returns whether the map has no entries, not even expired ones that the stream has not returned yet. Takes no
+    /// lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let (map, _expirations) = hairspring::DeadlineMap::<u64, ()>::new();
@@ -608,7 +696,9 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.iter().all(|shard| shard.next() == Tick::MAX)
     }
 
-    /// Returns a snapshot of what the map has done so far. Locks one shard after another, for a moment each.
+    /// Returns a snapshot of the map's counters. Locks one shard after another, each for a moment.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -624,7 +714,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.metrics()
     }
 
-    /// Returns the map's name, and what reads its counts for a reporter, even after the map is gone.
+    /// The map's name, and a function that reads its counters for a reporter, even after the map is gone.
     #[cfg(feature = "metrics")]
     pub(crate) fn reader(&self) -> (Option<&'static str>, impl Fn() -> Published + Send + Sync + use<K, V, S> + 'static)
     where
@@ -634,10 +724,11 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         (self.shared.name, self.shared.reader())
     }
 
-    /// Drops all entries and frees their memory. Those that have expired and were not handed out yet are dropped, too:
-    /// the stream does not get them.
+    /// Drops all entries, expired ones included, and frees their memory.
     ///
-    /// Empties one shard after another. What other threads insert meanwhile may stay.
+    /// Empties one shard after another. Entries that other threads insert at the same time may survive.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -648,20 +739,22 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// assert!(map.is_empty());
     /// ```
     pub fn clear(&self) {
-        // Drop nothing before all shards are empty: a drop may panic.
+        // Empty all shards before dropping anything: a drop may panic.
         let taken: Vec<_> = self.shared.iter().map(|shard| shard.clear()).collect();
         self.shared.put_off();
         drop(taken);
     }
 
-    /// Calls `code` with each entry whose deadline has not passed, in no order: its key, its value, and how long it is
-    /// until it expires. The time is read once, so the durations can be compared.
+    /// Calls `code` for each live entry, in no particular order, with its key, its value and the time until it expires.
+    /// The clock is read once, so the times are comparable.
     ///
-    /// Locks one shard after another, each for as long as its entries take. What other threads do meanwhile may be seen
-    /// or not.
+    /// Locks one shard after another, each while its entries are visited. Concurrent changes may or may not be seen.
     ///
     /// # Panics
-    /// If `code` panics, or [uses this map](DeadlineMap#locks-and-your-code). The map stays as it was.
+    ///
+    /// If `code` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -679,15 +772,17 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.iter().for_each(|shard| shard.visit_all(now, &mut code));
     }
 
-    /// Removes the entries for which `keep` returns `false`, and drops them. Their values can be changed meanwhile. It
-    /// is not called for entries whose deadlines have passed: these stay for the stream.
+    /// Drops each live entry for which `keep` returns `false`. `keep` may change values. It is not called for expired
+    /// entries, which stay for the stream.
     ///
-    /// Locks one shard after another, each for as long as its entries take. What other threads do meanwhile may be seen
-    /// or not.
+    /// Locks one shard after another, each while its entries are visited. Concurrent changes may or may not be seen.
     ///
     /// # Panics
-    /// If `keep` panics, or [uses this map](DeadlineMap#locks-and-your-code). The entry that it was called with stays,
-    /// and so do those that it was not called with.
+    ///
+    /// If `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with stays, as do
+    /// those it was not called with.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use hairspring::{DeadlineMap, Duration};
@@ -713,9 +808,9 @@ fn expect_room<K, V>(inserted: Result<Option<V>, TryInsertError<K, V>>) -> Optio
 }
 
 impl<K, V, S: Clone> Clone for DeadlineMap<K, V, S> {
-    /// Returns another handle on the same map.
+    /// Returns another handle to the same map.
     fn clone(&self) -> Self {
-        // First, as it may panic.
+        // This may panic, so it comes first.
         let hasher = self.hasher.clone();
         self.shared.handles.fetch_add(1, Relaxed);
         DeadlineMap { shared: Arc::clone(&self.shared), hasher }
@@ -725,7 +820,7 @@ impl<K, V, S: Clone> Clone for DeadlineMap<K, V, S> {
 impl<K, V, S> Drop for DeadlineMap<K, V, S> {
     fn drop(&mut self) {
         if self.shared.handles.fetch_sub(1, SeqCst) == 1 {
-            // The stream may end now, and looks as if something were due.
+            // The stream may end now: make it check, as if something were due.
             self.shared.consumer.registered(Tick::ZERO);
         }
     }

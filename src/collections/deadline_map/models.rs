@@ -21,7 +21,7 @@ fn map() -> (Map, Task) {
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
-/// The same, if waiting drives the clock.
+/// The same, on a clock that waiting moves.
 fn map_on_a_paused_clock() -> (Map, Task) {
     one_is_held();
     let (map, task) = map();
@@ -32,7 +32,7 @@ fn map_on_a_paused_clock() -> (Map, Task) {
 impl Map {
     /// The timer that the consumer's sleep waits on.
     fn timer(&self) -> TimerLease {
-        self.shared.timer.as_ref().expect("it was made on one").lease
+        self.shared.timer.as_ref().expect("it was built on one").lease
     }
 
     /// The consumer waits, exactly until `deadline`.
@@ -40,41 +40,37 @@ impl Map {
         assert_eq!((self.shared.consumer.next_wake(), self.timer().earliest()), (deadline, deadline));
     }
 
-    /// Some keys that belong in a shard.
     fn keys(&self, shard: usize) -> impl Iterator<Item = u64> {
         (0..1000).filter(move |key| self.shared.number_of(self.hash(key)) == shard)
     }
 
-    /// Some key that belongs in a shard.
     fn key(&self, shard: usize) -> u64 {
         self.keys(shard).next().expect("one in two keys does")
     }
 
-    /// The same as `insert`, with a deadline that does not come from a clock.
+    /// `insert` with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         let inserted = self.shared.of(hash).insert(hash, key, (), deadline, Tick::ZERO);
         assert!(inserted.is_ok());
     }
 
-    /// The same as `touch`.
+    /// `touch` with a deadline that does not come from a clock.
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         assert!(self.shared.of(hash).visit::<OURS, _, _>(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
     }
 
-    /// The same as `remove`, by a thread that has read the clock before any deadline. Returns whether it got the entry.
+    /// `remove` by a thread that read the clock before any deadline. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
         let hash = self.hash(&key);
         self.shared.of(hash).remove(hash, &key, Tick::ZERO).is_some()
     }
 }
 
-/// The consumer's task.
 struct Task {
     expirations: Expirations<u64, ()>,
     woken: Arc<Woken>,
-    /// The keys that came out.
     taken: Vec<u64>,
     /// Whether the stream has ended.
     done: bool,
@@ -122,7 +118,7 @@ fn insert_against_waiting() {
     });
 }
 
-/// Each of the two may wake the consumer, which may be polled in between.
+/// Either insert may wake the consumer, which may be polled in between.
 #[test]
 fn two_inserts_against_waiting() {
     check("map: two inserts against waiting", || {
@@ -143,7 +139,7 @@ fn two_inserts_against_waiting() {
     });
 }
 
-/// Both may make the shard.
+/// Either insert may create the shard.
 #[test]
 fn two_first_inserts_in_one_shard_against_waiting() {
     check("map: two first inserts in one shard against waiting", || {
@@ -162,7 +158,7 @@ fn two_first_inserts_in_one_shard_against_waiting() {
     });
 }
 
-/// The second comes after the consumer was woken for the first, and waits again.
+/// The consumer was woken for the first, and waits again.
 #[test]
 fn one_insert_after_the_other_against_waiting() {
     check("map: one insert after the other against waiting", || {
@@ -180,7 +176,7 @@ fn one_insert_after_the_other_against_waiting() {
     });
 }
 
-/// One thread inserts, and another touches, to a deadline earlier than the consumer waits for.
+/// One thread inserts and another touches, each with a deadline earlier than the consumer waits for.
 #[test]
 fn earlier_against_waiting() {
     check("map: earlier against waiting", || {
@@ -204,7 +200,7 @@ fn earlier_against_waiting() {
     });
 }
 
-/// A clock that a test has paused jumps to the tick that the consumer sleeps until.
+/// A paused clock jumps to the tick that the consumer sleeps until.
 #[test]
 fn remove_against_waiting_on_a_paused_clock() {
     check("map: remove against waiting on a paused clock", || {
@@ -224,7 +220,7 @@ fn remove_against_waiting_on_a_paused_clock() {
     });
 }
 
-/// The consumer waits already, and may be woken by the insert.
+/// The consumer already waits, and the insert may wake it.
 #[test]
 fn remove_against_insert_on_a_paused_clock() {
     check("map: remove against insert on a paused clock", || {

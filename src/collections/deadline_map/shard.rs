@@ -1,24 +1,24 @@
-//! The shards of a map: each is one lock around a hash table of entries and the timers that they wait for.
+//! The shards of a map: each is a lock around a hash table of entries and their timers.
 //
 // Invariants
-// 1. Each entry of the table knows its hash: it is in the entry, or else in its timer, of which there is one for each
-//    entry. So a timer finds its entry, and a growing table finds the hash, without running the key's code.
-// 2. The timer of an entry is never later than the entry's deadline. A deadline that moves later is only written to the
-//    entry; the timer follows when it fires, at or before the deadline. Once a test holds a clock, which jumps to
-//    timers, it follows at once.
-// 3. `next` is never later than the earliest timer, or without timers than the earliest deadline, and is `Tick::MAX`
-//    exactly if the shard is empty. It changes only under the lock.
-// 4. A bounded number of entries is taken out or moved per hold of the lock.
-// 5. Of the user's code, `Eq` and `Borrow` of keys run under the lock before anything has changed, and closures on
-//    values while the shard is whole. If one panics, its entry stays, and what was taken out before is out. None sees an
-//    entry whose deadline has passed. Keys and values are dropped outside the lock, and nobody is woken under it.
-// 6. Each entry has taken room of `capacity`, which is given back under the lock as the entry is taken out.
-// 7. After its deadline an entry is there for the stream only. If its key is inserted anew it is displaced: it makes
-//    room in the table, is due at tick 0, and comes out before what the table holds.
-// 8. A shard is made for its first entry. Until then it counts as empty.
-// 9. While a thread runs a closure for a map, `INNERMOST` or `OUTER` names that map, and the thread takes no lock of that
-//    map, whichever shard it is of: two threads that did this in two shards would wait for each other.
-// 10. No deadline is later than the entry's end. That is set when the entry gets its value by an insert.
+// 1. Each entry knows its hash, either directly or through its timer. A timer can find its entry, and a growing table
+//    can rehash, without running the key's code.
+// 2. The timer of an entry is never later than its deadline. Postponing a deadline only writes it to the entry; the
+//    timer follows when it fires. Once a test has paused a clock, which jumps to timers, it follows immediately.
+// 3. `next` is never later than the earliest timer, or without timers than the earliest deadline. It is `Tick::MAX`
+//    exactly if the shard is empty, and changes only under the lock.
+// 4. One hold of the lock moves or removes a bounded number of entries.
+// 5. User code runs under the lock in two cases: `Eq` and `Borrow` of keys, before anything has changed; and closures
+//    on values, while the shard is consistent. If one panics, its entry stays, and entries already removed stay
+//    removed. No closure sees an expired entry. Keys and values are dropped outside the lock, and nobody is woken under
+//    it.
+// 6. Each entry takes one unit of `capacity`, which is given back under the lock when the entry is removed.
+// 7. Only the stream sees expired entries. If the key of one is inserted again, the expired entry is displaced: it
+//    leaves the table, is due at tick 0, and comes out before the entries in the table.
+// 8. A shard is allocated for its first entry. Until then it counts as empty.
+// 9. While a thread runs a closure for a map, `INNERMOST` or `OUTER` names that map, and the thread locks no shard of
+//    it: two threads in two shards could wait for each other.
+// 10. No deadline is later than the end of the entry's lifetime, which is set when an insert sets the value.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -47,14 +47,14 @@ use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
 
-/// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those that they
+/// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those they
 /// compare.
 const SHARD_BITS_FROM: u32 = 32;
 
-/// What the handles of a map and its stream share. A shard that never had an entry takes 24 bytes.
+/// Shared by the handles of a map and its stream. A shard that never had an entry takes 24 bytes.
 pub(super) struct Shared<K, V> {
-    /// When each shard next has work; `Tick::MAX` if it has no entry.
-    // Side by side, so that the consumer reads few cache lines, and apart from what each operation reads.
+    /// The tick at which each shard next has work; `Tick::MAX` if it has no entries.
+    // Apart from the data that each operation reads, so that the consumer reads few cache lines.
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
@@ -62,24 +62,23 @@ pub(super) struct Shared<K, V> {
     max_lifetime: Option<Duration>,
     pub(super) consumer: Consumer,
     pub(super) name: Option<&'static str>,
-    /// Whose clock this uses, in place of the current runtime's, and on which the stream waits.
+    /// The stream waits on it, and the map reads its clock.
     pub(super) timer: Option<Timer>,
-    /// The line that made the map.
+    /// The line that created the map.
     made: &'static Location<'static>,
-    /// How many handles there are. Without any, the stream ends once it is empty.
+    /// The number of handles. Without any, the stream ends once it is empty.
     pub(super) handles: AtomicUsize,
 }
 
 type Made<K, V> = OnceLock<Box<LockedState<K, V>>>;
 
-/// A shard, and the map that it is of.
 pub(super) struct MapShard<'a, K, V> {
     map: &'a Shared<K, V>,
     next: &'a Next,
     state: &'a Made<K, V>,
 }
 
-// On a cache line of its own, with the next one, which processors fetch along with it.
+// Two cache lines, because CPUs prefetch them in pairs.
 #[repr(align(128))]
 struct LockedState<K, V>(Mutex<MapState<K, V>>);
 
@@ -101,7 +100,7 @@ impl<K, V> Shared<K, V> {
             made: Location::caller(),
             handles: AtomicUsize::new(1),
         };
-        // Now, as a sleep keeps to the clock that a test holds where it is made.
+        // Created now, because a sleep stays on the clock that a test has paused where it is created.
         map.consumer.stop_waiting(Some(map.endless_sleep()));
         map
     }
@@ -116,13 +115,11 @@ impl<K, V> Shared<K, V> {
         LazySleep::new(sleep.of(TimerKind::DeadlineMap).made_at(self.made))
     }
 
-    /// The time.
     #[inline]
     pub(super) fn now(&self) -> Tick {
         self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
     }
 
-    /// What the map has done, and its entries.
     pub(super) fn metrics(&self) -> Metrics {
         let (refused, capacity) = (self.capacity.refused(), self.capacity.most());
         let mut metrics = Metrics { refused, capacity, ..Metrics::default() };
@@ -130,19 +127,17 @@ impl<K, V> Shared<K, V> {
         metrics
     }
 
-    /// What tells this map from others: a multiple of 8.
+    /// Identifies this map: a multiple of 8.
     #[inline]
     fn id(&self) -> usize {
         const { assert!(align_of::<Self>() >= 8) };
         ptr::from_ref(self).addr()
     }
 
-    /// Whether nobody can insert any more.
     pub(super) fn is_closed(&self) -> bool {
         self.handles.load(SeqCst) == 0
     }
 
-    /// The shard that a hash leads to.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
         let number = self.number_of(hash);
@@ -158,7 +153,7 @@ impl<K, V> Shared<K, V> {
         self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
     }
 
-    /// Moves all timers to the deadlines that were only written to their entries.
+    /// Lets all timers follow deadlines that were only written to their entries.
     pub(super) fn move_timers(&self) {
         for shard in self.iter() {
             let Some(mut guard) = shard.lock() else { continue };
@@ -170,7 +165,7 @@ impl<K, V> Shared<K, V> {
         }
     }
 
-    /// Entries were removed or put off. A clock that a test holds must not jump to where they were due.
+    /// Entries were removed or postponed. A paused clock must not jump to where they were due.
     pub(super) fn put_off(&self) {
         if any_is_held() {
             self.consumer.put_off(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
@@ -180,7 +175,7 @@ impl<K, V> Shared<K, V> {
 
 #[cfg(feature = "metrics")]
 impl<K, V> Shared<K, V> {
-    /// Returns what reads the counts for a reporter, which does not keep the map.
+    /// A function that reads the counters for a reporter, without keeping the map alive.
     pub(super) fn reader(self: &Arc<Self>) -> impl Fn() -> Published + use<K, V> {
         let (map, last) = (Arc::downgrade(self), self.consumer.publisher.get_or_init(Publisher::default).reader());
         let present = move || map.upgrade().map(|map| Published { counts: map.metrics(), is_over: false });
@@ -200,16 +195,13 @@ impl<K, V> Drop for Shared<K, V> {
 impl<K, V> LockedState<K, V> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
-        // The user's code may panic, but while the shard is whole.
+        // User code may have panicked, but only while the shard was consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<'a, K, V> MapShard<'a, K, V> {
-    /// `None` if there never was an entry.
-    ///
-    /// # Panics
-    /// If this is called by a closure that this map runs.
+    /// Returns `None` if the shard never had an entry.
     #[inline]
     fn lock(&self) -> Option<MutexGuard<'a, MapState<K, V>>> {
         check(self.map.id());
@@ -218,12 +210,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
 
     #[cold]
     fn make(&self) -> &'a LockedState<K, V> {
-        // Allocate outside `get_or_init`, in which others would wait. In vain if another thread was quicker.
+        // Allocate outside `get_or_init`, where others would wait. Wasted if another thread was faster.
         let made = Box::new(LockedState(Mutex::new(MapState::new())));
         self.state.get_or_init(|| made)
     }
 
-    /// When there is work here: never too late, and `Tick::MAX` if there is no entry. Takes no lock.
+    /// A tick no later than the next work; `Tick::MAX` if there are no entries. Takes no lock.
     pub(super) fn next(&self) -> Tick {
         self.next.get()
     }
@@ -232,7 +224,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         self.lock().map_or(0, |state| state.len())
     }
 
-    /// Adds what the shard has done, and its entries.
     pub(super) fn count(&self, metrics: &mut Metrics) {
         let Some(state) = self.lock() else { return };
         metrics.inserted += state.inserted;
@@ -240,7 +231,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         metrics.pending += state.len() as u64;
     }
 
-    /// Inserts an entry, or gives the entry of that key another value and deadline unless it has expired at `now`.
+    /// Inserts an entry, or replaces the value and deadline of the key's entry if that is live at `now`.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -285,7 +276,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Ok(replaced)
     }
 
-    /// Takes out an entry that has not expired at `now`.
+    /// Removes an entry that is live at `now`.
     pub(super) fn remove<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<V>
     where
         K: Borrow<Q>,
@@ -300,13 +291,13 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let (entry, _) = found.remove();
         entry.remove_timer(timers);
         self.unlock_without(guard, 1);
-        // The key is dropped here, outside the lock.
+        // Drops the key here, outside the lock.
         Some(entry.value)
     }
 
-    /// Runs `code` on an entry that has not expired at `now`, then gives it another deadline if there is one. If the code
-    /// is the user's, `METHOD` says for which method: see [`CODE_OF`].
-    // A constant, so that it costs nothing.
+    /// Runs `code` on an entry that is live at `now`, then sets the deadline, if any. If `code` is the user's, `METHOD`
+    /// says for which method: see [`CODE_OF`].
+    // A constant, so the check is free.
     #[inline]
     pub(super) fn visit<const METHOD: usize, Q, R>(
         &self,
@@ -337,7 +328,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(result)
     }
 
-    /// Runs `code` on each entry that has not expired at `now`.
+    /// Runs `code` on each entry that is live at `now`.
     pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {
         let Some(guard) = self.lock() else { return };
         let alive = guard.table.iter().filter(|entry| !entry.has_expired(now));
@@ -345,8 +336,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
         alive.for_each(code);
     }
 
-    /// Takes out the entries that have not expired at `now` and for which `keep` returns `false`. They are dropped
-    /// outside the lock, even if it panics.
+    /// Removes the entries that are live at `now` and for which `keep` returns `false`. They are dropped outside the
+    /// lock, even if it panics.
     pub(super) fn retain(&self, now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let Some(mut guard) = self.lock() else { return };
         let MapState { table, timers, .. } = &mut *guard;
@@ -360,14 +351,13 @@ impl<'a, K, V> MapShard<'a, K, V> {
             }
         }));
         self.unlock_without(guard, taken.len());
-        // Before the panic goes on: a drop that panics, too, would abort.
+        // Drop before resuming the panic: a second panic in a drop would abort.
         drop(taken);
         if let Err(payload) = kept {
             resume_unwind(payload);
         }
     }
 
-    /// Takes everything out, for the caller to drop.
     pub(super) fn clear(&self) -> impl Sized + use<K, V> {
         let mut guard = self.lock()?;
         self.map.capacity.give(guard.len());
@@ -378,8 +368,8 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(taken)
     }
 
-    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`. After `None` there is more to
-    /// do if `next` is not after `now`.
+    /// Takes out a displaced entry, or else the earliest if it is due at `now`. After `None` there may be more to do if
+    /// `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         let due = guard.take_due(now, self.next());
@@ -391,7 +381,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         due
     }
 
-    /// Unlocks after so many entries were taken out before their deadlines.
+    /// Unlocks after `taken` live entries were removed.
     #[inline]
     fn unlock_without(&self, mut guard: MutexGuard<'_, MapState<K, V>>, taken: usize) {
         self.map.capacity.give(taken);
@@ -403,7 +393,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// Unlocks after an entry was registered or put off, then calls the consumer if there is work earlier.
+    /// Unlocks after an entry was registered or postponed, then tells the consumer if there is earlier work.
     #[inline]
     fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
@@ -416,7 +406,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// The same if a test holds a clock: also calls the consumer if there is work only later.
+    /// Unlocks while a test has paused a clock: also tells the consumer if the earliest work is now later.
     #[cold]
     fn unlock_exactly(&self, guard: MutexGuard<'_, MapState<K, V>>) {
         let before = self.next();
@@ -429,15 +419,14 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// Publishes when there is work here.
     fn publish(&self, state: &MapState<K, V>) -> Tick {
         self.next.publish(state.next())
     }
 }
 
-/// Code of our own runs under a lock.
+/// The code that runs under a lock is our own.
 pub(super) const OURS: usize = 0;
-// Code of the user's does, for one of these methods.
+// It is the user's, for one of these methods.
 pub(super) const GET: usize = 1;
 pub(super) const GET_WITH: usize = 2;
 pub(super) const GET_WITH_REMAINING: usize = 3;
@@ -446,7 +435,7 @@ pub(super) const TOUCH_WITH: usize = 5;
 const FOR_EACH: usize = 6;
 const RETAIN: usize = 7;
 
-/// What the code is, by these numbers.
+/// Describes the code, by these numbers.
 const CODE_OF: [&str; 8] = [
     "code of the map",
     "`Clone` of a value in `DeadlineMap::get`",
@@ -459,23 +448,19 @@ const CODE_OF: [&str; 8] = [
 ];
 
 thread_local! {
-    /// The map that runs a closure on this thread, the innermost if there are several; zero for none. The lowest three bits
-    /// say for which method: see [`CODE_OF`].
+    /// The map that runs a closure on this thread, the innermost if there are several; zero for none. The lowest three
+    /// bits say for which method: see [`CODE_OF`].
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
-    /// The others: a closure may use another map.
+    /// The other maps: a closure may use another map.
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread runs a closure for a map, until this is dropped.
 struct Inside {
     outer: usize,
 }
 
-/// Checks that this thread may lock a shard of the map.
-///
-/// # Panics
-/// If it runs a closure for this map.
-// Three instructions, as long as no closure runs.
+/// Panics if this thread runs a closure for this map.
+// Three instructions if no closure runs.
 #[inline]
 fn check(map: usize) {
     if INNERMOST.get() != 0 {

@@ -1,7 +1,7 @@
-//! What the lock of a shard guards: a hash table of entries, and the timers that say which is due first.
+//! The data behind the lock of a shard: a hash table of entries, and the timers that say which is due first.
 //!
-//! A few entries have no timers: the table is searched. A wheel takes 12 kilobytes for its first entry, and there may be
-//! a map for each connection. To search a few takes no longer than a wheel does.
+//! A shard with few entries has no timers: searching it is no slower. A wheel allocates 12 kilobytes for its first
+//! entry, and there may be a map per connection.
 //
 // The invariants are those of `shard.rs`.
 
@@ -15,26 +15,26 @@ use crate::clock;
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::wheel::{Key, Step, Tick, Wheel};
 
-/// With more entries than this a shard has a wheel.
+/// A shard with more entries than this has a wheel.
 const FEW: usize = 16;
 
 /// Steps of the wheel per hold of the lock.
 const STEPS: usize = 128;
 
-/// What a step that moves entries counts for, as it may move some dozens.
+/// The cost of a step that moves entries, in steps: it may move dozens.
 const MOVE: usize = 16;
 
-/// A table with at least this much room that is less than an eighth full frees memory.
+/// A table with room for at least this many entries is shrunk if less than an eighth is used.
 const ROOMY: usize = 1024;
 
 pub(super) struct MapState<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
-    /// `Some` once there were more than a few entries.
+    /// `Some` once there were more than `FEW` entries.
     pub(super) timers: Deadlines,
     pub(super) ends: Ends,
-    /// Entries that had expired when their keys were inserted anew, in that order. They are there for the stream only.
+    /// Entries that had expired when their keys were inserted again, in that order, for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
-    /// What the shard has done, as the map's metrics count it.
+    /// Counters for the map's metrics.
     pub(super) inserted: u64,
     pub(super) expired: u64,
 }
@@ -42,8 +42,8 @@ pub(super) struct MapState<K, V> {
 /// The hashes of the entries, by when they may be due.
 type Deadlines = Option<Box<Wheel<u64>>>;
 
-/// When the lives of the entries end at the latest, by the places of their timers. Empty, and without memory, in a map
-/// without a maximum lifetime: for that the end is `Tick::MAX`.
+/// The ends of the entries' lifetimes, by the places of their timers. Empty in a map without a maximum lifetime, where
+/// each end is `Tick::MAX`.
 #[derive(Default)]
 pub(super) struct Ends(Vec<Tick>);
 
@@ -54,10 +54,10 @@ pub(super) struct Entry<K, V> {
     timer: Timed,
 }
 
-/// The timer of an entry. It knows the hash of the entry's key.
+/// The timer of an entry, which knows the hash of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timed {
-    /// The entry is one of few. If there is a maximum lifetime, none of the others has its place.
+    /// The entry is one of few. If there is a maximum lifetime, no other entry has this place.
     None {
         place: u32,
         hash: u64,
@@ -85,7 +85,7 @@ impl Timed {
 }
 
 impl Ends {
-    /// The end of an entry, or `deadline` if that is earlier.
+    /// The end of the entry's lifetime, or `deadline` if that is earlier.
     #[inline]
     pub(super) fn limit<K, V>(&self, entry: &Entry<K, V>, deadline: Tick) -> Tick {
         if self.0.is_empty() {
@@ -94,7 +94,6 @@ impl Ends {
         self.0.get(entry.timer.place() as usize).map_or(deadline, |&end| deadline.min(end))
     }
 
-    /// Sets the end of an entry.
     #[inline]
     pub(super) fn set<K, V>(&mut self, entry: &Entry<K, V>, end: Tick) {
         if end < Tick::MAX {
@@ -128,7 +127,7 @@ impl<K, V> MapState<K, V> {
         self.table.is_empty() && self.displaced.is_empty()
     }
 
-    /// When there is work here, or earlier.
+    /// The tick at which there is work, or an earlier one.
     #[inline]
     pub(super) fn next(&self) -> Option<Tick> {
         match &self.timers {
@@ -142,7 +141,7 @@ impl<K, V> MapState<K, V> {
         self.table.iter().min_by_key(|entry| entry.deadline)
     }
 
-    /// Puts an entry in whose key is not here.
+    /// Inserts an entry whose key is not in the table.
     #[inline]
     pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick, end: Tick) {
         if self.timers.is_none() && self.table.len() == FEW {
@@ -164,7 +163,7 @@ impl<K, V> MapState<K, V> {
 
     #[cold]
     fn make_wheel(&mut self) {
-        // Entries that are due come out in order, so the wheel must not have gone by the first.
+        // Entries that are already due must come out in order, so the wheel starts no later than the first.
         let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin());
         let mut wheel = Box::new(Wheel::starting_at(begin));
         let ends = mem::take(&mut self.ends);
@@ -176,7 +175,6 @@ impl<K, V> MapState<K, V> {
         self.timers = Some(wheel);
     }
 
-    /// Frees memory after an entry was taken out.
     #[inline]
     pub(super) fn shrink(&mut self) {
         if self.table.capacity() >= ROOMY && self.table.len() < self.table.capacity() / 8 {
@@ -193,8 +191,8 @@ impl<K, V> MapState<K, V> {
         ends.0.shrink_to_fit();
     }
 
-    /// Takes out an entry that was displaced, or else the earliest if it is due at `now`, in at most `STEPS` steps. No
-    /// entry is due before `next`.
+    /// Takes out a displaced entry, or else the earliest if it is due at `now`, in at most `STEPS` steps. No entry is
+    /// due before `next`.
     pub(super) fn take_due(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
         let taken = match self.displaced.pop_front() {
             Some(displaced) => {
@@ -237,7 +235,7 @@ impl<K, V> MapState<K, V> {
                         let (entry, _) = found.remove();
                         return Some((entry.key, entry.value));
                     }
-                    // It was touched. Even if it is due all the same, it goes back, to come out in order.
+                    // It was touched. It goes back even if it is already due again, to come out in order.
                     let end = ends.limit(entry, Tick::MAX);
                     entry.timer = Timed::InWheel(wheel.insert(entry.deadline, hash));
                     ends.set(entry, end);
@@ -256,14 +254,13 @@ impl<K, V> Entry<K, V> {
         self.deadline <= now
     }
 
-    /// How long it is until the entry expires.
     #[inline]
     pub(super) fn remaining(&self, now: Tick) -> Duration {
         clock::duration_of(self.deadline - now)
     }
 
-    /// Gives this another deadline, which its timer follows as invariant 2 says. Returns whether it is due earlier than
-    /// its shard knew.
+    /// Sets the deadline; the timer follows as invariant 2 says. Returns whether the entry is now due earlier than its
+    /// shard knew.
     #[inline]
     pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines) -> bool {
         let is_earlier = deadline < self.deadline;
@@ -271,7 +268,8 @@ impl<K, V> Entry<K, V> {
         if is_earlier || any_is_held() { self.move_timer(timers) } else { false }
     }
 
-    /// Moves the timer to the deadline if it is later, or if a test holds a clock. Returns whether it was later.
+    /// Moves the timer to the deadline if the timer is later, or if a test has paused a clock. Returns whether it was
+    /// later.
     #[inline(never)]
     pub(super) fn move_timer(&self, timers: &mut Deadlines) -> bool {
         let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) else { return true };
@@ -282,7 +280,6 @@ impl<K, V> Entry<K, V> {
         is_later
     }
 
-    /// Takes the timer away, for an entry that was taken out.
     #[inline]
     pub(super) fn remove_timer(&self, timers: &mut Deadlines) {
         if let (Timed::InWheel(key), Some(wheel)) = (self.timer, timers) {

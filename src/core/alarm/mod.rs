@@ -1,4 +1,4 @@
-//! [`Alarm`]: what wakes a driver at an instant. The alarm thread, and the alarms that a driver sets itself.
+//! [`Alarm`]: what wakes a driver on time.
 
 pub(crate) mod find_io;
 pub(crate) mod own;
@@ -10,25 +10,26 @@ use std::io;
 use std::task::Waker;
 use std::time::Instant;
 
-/// Whether there can be an alarm thread. Whether a WebAssembly system has threads is not known, so they count as missing.
+/// Whether there can be an alarm thread. WebAssembly systems count as having no threads.
 pub(crate) fn has_threads() -> bool {
     !cfg!(target_family = "wasm")
 }
 
-/// What wakes a timer's driver when the earliest deadline is reached. Set by
-/// [`Builder::alarm`](crate::timer::Builder::alarm).
+/// What wakes a timer's driver at its earliest deadline. Set it with [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
-/// On a clock that a test has paused, every choice uses a tokio sleep, because only tokio's own timers advance that
-/// clock. The runtime then needs `enable_time`.
+/// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
+/// to its own timers. The runtime then needs `enable_time`.
 ///
-/// On WebAssembly there are no threads, so [`Auto`](Alarm::Auto) and [`Thread`](Alarm::Thread) are
-/// [`Tokio`](Alarm::Tokio) there: the runtime needs `enable_time`, and a timer outside any runtime panics.
+/// WebAssembly has no threads: there, [`Auto`](Alarm::Auto) and [`Thread`](Alarm::Thread) mean [`Tokio`](Alarm::Tokio).
+/// The runtime needs `enable_time`, and a timer outside any runtime panics.
 ///
-/// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. Otherwise the
-/// builder returns an error, or the driver uses `Thread` instead. In that case tokio panics. The panic is caught, but
-/// prints its message, and it ends a program built with `panic = "abort"`. There is no such panic outside a runtime,
-/// and none for `Timerfd` if the process has no epoll instance: each runtime with `enable_io` has one, and so have
-/// async-io, mio and others.
+/// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. If it does not,
+/// the builder returns an error, or a driver that you spawn yourself uses `Thread` instead. tokio panics in that case:
+/// the panic is caught, but its message is printed, and it ends a program built with `panic = "abort"`. There is no
+/// such panic outside a runtime, nor for `Timerfd` if the process has no epoll instance. Each runtime with `enable_io`
+/// has one; so do async-io and mio.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer, timer::Alarm};
@@ -42,35 +43,37 @@ pub(crate) fn has_threads() -> bool {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// [`Thread`](Alarm::Thread) at first, and [`Timerfd`](Alarm::Timerfd) as soon as an idle worker of the runtime was
-    /// seen to wait in an I/O driver. So nothing is asked of a runtime that it may not have. From then on, if all
-    /// workers are blocked, due timers fire 6 to 26 ms after their deadlines; with `Thread` it is 1 ms. It is `Thread`
-    /// for good on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself,
-    /// and on a current-thread runtime with the feature `test-util`.
+    /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime was seen
+    /// waiting in an I/O driver. It does not try a driver that the runtime may not have.
+    ///
+    /// After that change, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no change
+    /// on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself, and with
+    /// the feature `test-util` on a current-thread runtime.
     #[default]
     Auto,
-    /// A thread, one for the process, that sleeps until the earliest deadline of all timers. It is as precise as the
+    /// One thread for the process, which sleeps until the earliest deadline of all timers. It is as precise as the
     /// system's wake-up of a thread, needs nothing from the runtime, and is on time even if all workers are blocked.
     ///
-    /// It starts with the first timer of the process. On Linux it then copies the main thread's niceness and CPU
-    /// affinity; what the system refuses stays as in the thread that made that timer, and so does its scheduling policy.
-    /// So if a program has background threads and may not raise a thread's priority, make the first timer on the main
-    /// thread.
+    /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness and CPU
+    /// affinity. What the system refuses stays as it is in the thread that created the timer, and so does the
+    /// scheduling policy. If your program has background threads and may not raise a thread's priority, create the
+    /// first timer on the main thread.
     Thread,
-    /// A `timerfd` that the runtime's own I/O driver waits on: as precise, and saves a thread switch in each turn.
-    /// Linux only; the runtime needs `enable_io`. It takes one open file. If it fails after the timer was built, the
-    /// timer continues with `Thread` and reports nothing. With the feature `test-util` a timer on a current-thread runtime
-    /// uses `Thread`, so that a test can pause the clock while timers wait.
+    /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per
+    /// wake-up. Linux only; the runtime needs `enable_io`. It uses one open file.
+    ///
+    /// If the `timerfd` fails later, the timer continues with `Thread` and reports nothing. With the feature
+    /// `test-util`, a timer on a current-thread runtime uses `Thread`, to let a test pause the clock while timers wait.
     Timerfd,
-    /// A tokio sleep: one to two milliseconds late. The runtime needs `enable_time`.
+    /// A tokio sleep, which fires one to two milliseconds late. The runtime needs `enable_time`.
     Tokio,
 }
 
-/// An alarm of a driver's own, which any thread can set.
+/// A driver's own alarm, which any thread can set.
 pub(crate) trait SharedAlarm: Send + Sync {
-    /// Sets it, in place of the last time.
+    /// Sets the alarm, replacing its last time.
     fn set(&self, at: Instant) -> io::Result<()>;
 
-    /// Clears that it has gone off. It calls `waker` when it next does.
+    /// Clears a past alarm. The next one calls `waker`.
     fn forget(&self, waker: &Waker) -> io::Result<()>;
 }

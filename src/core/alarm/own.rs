@@ -1,10 +1,9 @@
-//! [`OwnAlarm`]: the alarms that a driver sets itself, in place of the alarm thread. [`TokioAlarm`]: a tokio sleep as an
-//! alarm, which a clock that a test has paused needs: tokio advances that clock only to its own timers.
+//! [`OwnAlarm`]: the alarms that a driver sets itself. [`TokioAlarm`]: a tokio sleep as an alarm, needed on a clock
+//! that a test has paused, because tokio advances that clock only to its own timers.
 //
 // Invariants
 // 1. If the runtime lacks what an alarm needs, the driver gets an error and uses the alarm thread.
-// 2. An alarm calls its waker from within tokio's own firing, so a test finds its timers fired at the same points as
-//    tokio's.
+// 2. An alarm calls its waker from within tokio's own firing, so tests see timers fire at the same points as tokio's.
 
 use std::future::Future;
 use std::io;
@@ -20,10 +19,9 @@ use crate::clock::instant::{self, Instant};
 use crate::core::schedule::WakesBy;
 use crate::util::panics;
 
-/// The alarm that a timer was built with, and tokio's for a paused clock.
 pub(crate) struct OwnAlarm {
     chosen: Alarm,
-    /// Whether tokio's alarm works here, so that the timer can follow a paused clock.
+    /// Whether tokio's alarm works here and the timer can follow a paused clock.
     paused_clocks: bool,
     tokio: TokioAlarm,
     #[cfg(target_os = "linux")]
@@ -48,7 +46,7 @@ impl OwnAlarm {
         }
     }
 
-    /// Makes the chosen alarm, on the current runtime. Otherwise it is made when it is first set.
+    /// Creates the configured alarm on the current runtime. If this is not called, the first use does.
     pub(crate) fn make(&mut self) -> io::Result<()> {
         match self.chosen {
             Alarm::Auto | Alarm::Thread => Ok(()),
@@ -57,14 +55,14 @@ impl OwnAlarm {
         }
     }
 
-    /// What is to wake the driver, on a clock that `runs` or does not, and if this `watches` for a pause.
+    /// Chooses what wakes the driver, on a clock that `runs` or not, and `watches` for a pause or not.
     pub(crate) fn choose(&mut self, runs: bool, watches: bool) -> WakesBy {
         if self.chosen == Alarm::Tokio || self.paused_clocks && !runs {
             if self.tokio.make().is_ok() {
                 return WakesBy::Tokio;
             }
             self.give_up(Alarm::Tokio);
-        // It goes by the system's clock, and nothing tells a driver that waits on it of a pause.
+        // A `timerfd` follows the system's clock, and would not tell a waiting driver of a pause.
         } else if self.chosen == Alarm::Timerfd && runs && !watches {
             self.tokio.cancel();
             if self.timerfd.is_none() && self.make_timerfd().is_err() {
@@ -81,7 +79,7 @@ impl OwnAlarm {
         }
     }
 
-    /// Sets tokio's alarm, which was made before. `None` sets no alarm.
+    /// Sets tokio's alarm, which must exist. `None` sets no alarm.
     pub(crate) fn set_tokio(&mut self, at: Option<Instant>) {
         match at {
             Some(at) => self.tokio.set(at),
@@ -102,29 +100,25 @@ impl OwnAlarm {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether to find out if the runtime has an I/O driver.
-    ///
-    /// Not if a test may pause the clock unnoticed: tokio's alarm is set beside the alarm thread's then.
+    /// Whether to find out if the runtime has an I/O driver. Not if a test may pause the clock unnoticed.
     pub(crate) fn wants_io(&self) -> bool {
         self.chosen == Alarm::Auto && !instant::may_be_paused()
     }
 
-    /// The runtime has an I/O driver.
     pub(crate) fn found_io(&mut self) {
         if self.chosen == Alarm::Auto {
             self.chosen = Alarm::Timerfd;
         }
     }
 
-    /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can show it.
+    /// Whether a test may pause the clock while the driver sleeps, and tokio's alarm can reveal it.
     pub(crate) fn watches_for_pause(&self) -> bool {
         self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
-    /// Sets tokio's alarm beside the alarm thread's, to go off if a test pauses the clock meanwhile. Only the clock of
-    /// a current-thread runtime can be paused.
+    /// Sets tokio's alarm along with the alarm thread's. It goes off if a test pauses the clock.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
-        // Whether the runtime has `enable_time` is not known.
+        // The runtime may lack `enable_time`.
         if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {
             self.give_up(Alarm::Tokio);
         } else {
@@ -132,12 +126,13 @@ impl OwnAlarm {
         }
     }
 
-    /// From now on the alarm thread serves in place of an alarm that the runtime cannot have.
-    ///
-    /// # Panics
-    /// If there can be no such thread.
+    /// Replaces an alarm that the runtime cannot have by the alarm thread.
+    /// Panics if there can be no such thread.
     pub(crate) fn give_up(&mut self, alarm: Alarm) {
-        assert!(has_threads(), "without threads the driver of a timer needs a tokio runtime with `enable_time`");
+        assert!(
+            has_threads(),
+            "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
+        );
         if self.chosen == alarm {
             self.chosen = Alarm::Thread;
         }
@@ -145,10 +140,9 @@ impl OwnAlarm {
     }
 }
 
-/// The furthest alarm: tokio's clock overflows somewhere if it advances much further. The driver then sets it again.
+/// The furthest alarm: tokio's clock would overflow if advanced much further. The driver then sets it again.
 const LONGEST: Duration = Duration::from_secs(20 * 365 * 86_400);
 
-/// A tokio sleep that wakes `waker`.
 #[derive(Debug)]
 pub(super) struct TokioAlarm {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -160,7 +154,7 @@ impl TokioAlarm {
         TokioAlarm { sleep: None, waker }
     }
 
-    /// Makes the sleep if there is none. Fails if the runtime has no `enable_time`.
+    /// Creates the sleep unless it exists. Fails if the runtime has no `enable_time`.
     pub(super) fn make(&mut self) -> io::Result<()> {
         if self.sleep.is_none() {
             let never = tokio::time::Instant::from(Instant::now() + LONGEST);
@@ -169,17 +163,17 @@ impl TokioAlarm {
         Ok(())
     }
 
-    /// Sets the alarm, in place of the last one. Not on a runtime that has no `enable_time`.
+    /// Sets the alarm, replacing the last one. Has no effect on a runtime without `enable_time`.
     pub(super) fn set(&mut self, at: Instant) {
         let at = at.min(Instant::now() + LONGEST).into();
-        // A tokio sleep that is reset to later stays where it was in tokio's wheel, and a paused clock stops there.
+        // A tokio sleep that is reset to a later time keeps its place in tokio's wheel, and a paused clock stops there.
         if self.sleep.as_ref().is_some_and(|sleep| sleep.deadline() < at && !sleep.is_elapsed()) {
             self.cancel();
         }
         let Ok(()) = self.make() else { return };
         let Some(sleep) = &mut self.sleep else { return };
         sleep.as_mut().reset(at);
-        // The alarm must not spend the budget of the driver's task.
+        // The alarm must not use up the budget of the driver's task.
         let polled = pin!(tokio::task::coop::unconstrained(sleep.as_mut())).poll(&mut Context::from_waker(&self.waker));
         if polled == Poll::Ready(()) {
             self.sleep = None;

@@ -1,25 +1,26 @@
-//! The alarm thread: one for the process, started when first needed, which sleeps until the earliest booking.
+//! The alarm thread: one per process, started on first use, which sleeps until the earliest booking.
 //!
-//! It needs nothing from a runtime. So timers work without `enable_time` and `enable_io`, and it is on time even if
-//! every worker is busy.
+//! It needs nothing from a runtime: timers work without `enable_time` and `enable_io`, and on time even if every worker
+//! is busy.
 //!
-//! On Linux it sleeps on a `timerfd` of its own. A booking sets that, which takes one system call and does not wake the
-//! thread: most bookings only put off the check whether a driver has turned. Elsewhere, and if the system refuses the
-//! `timerfd`, it waits on a condition variable, and is notified if it would sleep too long. So does another thread in its
-//! place once the program has closed the file. Once something waits for a clock that jumps, it also waits for a second
-//! `timerfd`, which tells of jumps.
+//! On Linux it sleeps on its own `timerfd`. A booking sets that with one system call and without waking the thread;
+//! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
+//! variable, which is notified if the thread would sleep too long. That is so on other systems, if the system refuses
+//! the `timerfd`, and once the program has closed it, when another thread takes over.
+//!
+//! Once something waits on a clock that may jump, the thread also waits on a second `timerfd`, which reports jumps.
 //
 // Invariants
 // 1. A booking is called once, at or after its instant, and then removed. A booker has at most one.
-// 2. A sleeping thread wakes no later than the first booking. If only a notification can ensure that, there is one, and
-//    no other until the thread has looked. A thread that cannot be woken sleeps for `SLICE` at most.
-// 3. Bookers are called with no lock of this module held. A booker that panics does not stop the others.
+// 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
+//    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLICE`.
+// 3. Bookers are called without any lock of this module. A booker that panics does not stop the others.
 // 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a helper thread.
-// 5. A forked process starts a thread of its own at its first booking. It knows nothing of its parent's bookings.
+// 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
-//    the booking that finds this starts another thread.
-// 7. Once it is told of jumps, none is missed: one that comes while nobody sleeps ends the next sleep.
-// 8. Bookers live for ever: their memory is never freed, only reused.
+//    the booking that notices starts another thread.
+// 7. Once jumps are reported, none is missed: a jump while the thread is awake ends its next sleep.
+// 8. Bookers are never freed, only reused.
 // 9. Each operation on bookings takes logarithmic time: a process may have thousands of runtimes with a timer each.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,43 +41,39 @@ use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
-/// When a booking for a jump is called if the system does not tell of jumps.
+/// When a booking for a jump is called if the system does not report jumps.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How late a wait on a condition variable may end: Windows rounds it up to whole milliseconds, and then to its tick,
-/// which comes every 15.6 ms.
+/// How late a wait on a condition variable may end. Windows rounds it up to milliseconds, then to its 15.6 ms tick.
 const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
 
-/// How long a booking may be overlooked.
+/// How long a booking may go unnoticed.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// The longest wait. Windows takes one of 50 days to be for ever.
+/// The longest wait. Windows treats 50 days as forever.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// Books alarms.
 pub(crate) trait Booker: Send + Sync {
-    /// Called by the alarm thread when the booking is due. All timers wait for that thread, so leave what may take long
-    /// to the helper threads.
+    /// Called by the alarm thread when the booking is due. Leave anything slow to the helpers.
     fn alarm(&'static self, helpers: &'static Helpers);
 
-    /// A shard of the timer that has this epoch has no users any more.
+    /// A shard has lost the last user of the timer with this epoch.
     fn unused(&'static self, _: Epoch) {}
 }
 
-/// Identifies a booker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum BookerId {
     Timer(u64),
-    /// Who waits for jumps.
+    /// The booker that waits for jumps.
     Jumps,
 }
 
 struct AlarmThread {
     state: Mutex<AlarmState>,
-    /// Notified when the thread has to wake earlier, if it does not sleep on the file.
+    /// Notified when the thread has to wake earlier, unless it sleeps on the file.
     changed: Condvar,
     file: Option<Timerfd>,
-    /// Tells of jumps. Made when first wanted; `None` if the system refused it.
+    /// Reports jumps. Created on first use; `None` if the system refused it.
     jumps: OnceLock<Option<Timerfd>>,
     helpers: Helpers,
 }
@@ -84,43 +81,39 @@ struct AlarmThread {
 struct AlarmState {
     bookings: Bookings,
     thread: Thread,
-    /// Whether there is a file, and the program has not closed it.
+    /// Whether there is a file that the program has not closed.
     has_file: bool,
     /// Whether a jump of a clock ends the thread's sleep.
     is_told_of_jumps: bool,
 }
 
-/// What the thread is doing.
 enum Thread {
-    /// It was not started, the system has refused it, or the program has closed the file on which it sleeps.
+    /// Not started, refused by the system, or replaced because the program closed its file.
     Missing,
-    /// It will look at the bookings before it sleeps again.
+    /// Will check the bookings before it sleeps again.
     Awake,
     Asleep {
         until: Option<Instant>,
     },
 }
 
-/// Whom the thread will call, and when.
 #[derive(Default)]
 struct Bookings {
     bookers: BTreeMap<BookerId, (Instant, &'static dyn Booker)>,
     times: BTreeSet<(Instant, BookerId)>,
-    /// Who is called when a clock jumps.
+    /// The booker to call when a clock jumps.
     on_jump: Option<&'static dyn Booker>,
 }
 
 type Guard<'a> = MutexGuard<'a, AlarmState>;
 
 per_process! {
-    /// The alarm thread of this process: a forked process does not have its parent's.
+    /// This process's alarm thread; a forked process does not inherit it.
     fn alarm() -> &'static AlarmThread = |_| AlarmThread::new();
 }
 
-/// Starts the thread, so that booking cannot fail later.
-///
-/// # Panics
-/// If there is no thread and the system refuses one.
+/// Starts the thread, after which booking cannot fail.
+/// Panics if there is no thread and the system refuses one.
 pub(crate) fn start() {
     let alarm = alarm();
     if let Err(error) = alarm.start() {
@@ -128,30 +121,28 @@ pub(crate) fn start() {
     }
 }
 
-/// Books a call of `booker` for `at`, in place of its booking before.
+/// Books a call of `booker` at `at`, replacing its previous booking.
 pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
     alarm().book(id, at, booker);
 }
 
-/// Books a call of `booker` for when a clock next jumps, or a second from now if the system does not tell of jumps.
+/// Books a call of `booker` at the next jump of a clock, or a second from now if the system does not report jumps.
 /// Returns whether it does. Only one booker can do this.
 pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
     alarm().book_jump(booker)
 }
 
-/// Cancels a booking, if there is one.
 pub(crate) fn cancel(id: BookerId) {
-    // The thread may wake once for nothing. Most often another booking comes before that.
+    // The thread may wake up in vain. Usually another booking is made before that.
     alarm().lock().bookings.cancel(id);
 }
 
-/// When a booker will be called.
 #[cfg(test)]
 pub(crate) fn booked(id: BookerId) -> Option<Instant> {
     alarm().lock().bookings.bookers.get(&id).map(|&(at, _)| at)
 }
 
-/// Does the thread's work until it is `done`, in a model.
+/// Does the thread's work in a model, until `done`.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn run_until(done: impl Fn() -> bool) {
     let alarm = alarm();
@@ -161,7 +152,7 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Calls all bookers that are due, in a model. Returns whether there was one.
+/// Calls all due bookers in a model. Returns whether there were any.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn call_due() -> bool {
     let alarm = alarm();
@@ -175,7 +166,7 @@ pub(crate) fn call_due() -> bool {
 }
 
 impl Bookings {
-    /// Books `booker` for `at`, in place of what it had booked before.
+    /// Books `booker` at `at`, replacing its previous booking.
     fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         if let Some((before, _)) = self.bookers.insert(id, (at, booker)) {
             self.times.remove(&(before, id));
@@ -183,7 +174,7 @@ impl Bookings {
         self.times.insert((at, id));
     }
 
-    /// A clock has jumped: what is booked for that is due now.
+    /// A clock has jumped: a booking for that is due now.
     fn jumped(&mut self, now: Instant) {
         if let Some(booker) = self.on_jump.take() {
             self.book(BookerId::Jumps, now, booker);
@@ -196,12 +187,10 @@ impl Bookings {
         }
     }
 
-    /// The earliest booking.
     fn first(&self) -> Option<Instant> {
         self.times.first().map(|&(at, _)| at)
     }
 
-    /// Takes out the earliest booking, if it is due.
     fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
         let id = self.times.first().filter(|&&(at, _)| at <= now)?.1;
         self.times.pop_first();
@@ -211,7 +200,7 @@ impl Bookings {
 
 impl AlarmThread {
     fn new() -> Self {
-        // Loom has to see the wait of a model.
+        // In a model, loom has to see the wait.
         let file = if sync::MODELLED { None } else { Timerfd::new().ok() };
         AlarmThread {
             state: Mutex::new(AlarmState {
@@ -232,9 +221,8 @@ impl AlarmThread {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, unless there is one.
     fn start(&'static self) -> io::Result<()> {
-        // In a model the test calls, and without threads nobody does: see `Alarm::Tokio`.
+        // In a model the test makes the calls. Without threads nobody does: see `Alarm::Tokio`.
         if sync::MODELLED || !has_threads() {
             return Ok(());
         }
@@ -258,7 +246,6 @@ impl AlarmThread {
                 state.thread = Thread::Asleep { until: first };
                 return;
             } else if had_file {
-                // Another thread serves from now on.
                 state.thread = Thread::Missing;
             } else if first.is_some_and(is_earlier) {
                 state.thread = Thread::Awake;
@@ -266,8 +253,7 @@ impl AlarmThread {
                 return self.changed.notify_one();
             }
         }
-        // There is none if this process was forked from one that had timers, or if its file was closed. If the system
-        // refuses it, the next booking tries again.
+        // After a fork, or if the file was closed. If the system refuses a thread, the next booking tries again.
         if matches!(state.thread, Thread::Missing) {
             drop(state);
             let _ = self.start();
@@ -280,26 +266,26 @@ impl AlarmThread {
             state.bookings.on_jump = Some(booker);
             return true;
         }
-        // If jumps are told of from now on, the thread has to wake up, to wait for that.
+        // If jumps are reported from now on, the thread has to wake up and wait for them.
         let after = if self.watch_for_jumps(&mut state) { Duration::ZERO } else { LOOK_AGAIN };
         drop(state);
         self.book(BookerId::Jumps, sync::now() + after, booker);
         false
     }
 
-    /// Makes the file end the thread's sleep at the first booking. Returns `false` if there is none any more.
+    /// Makes the file end the thread's sleep at the first booking. Returns `false` if the file is gone.
     fn set_file(&self, state: &mut AlarmState, now: impl Fn() -> Instant) -> bool {
         let Some(file) = self.file.as_ref().filter(|_| state.has_file) else { return false };
         let now = now();
         if file.set(state.bookings.first(), now).is_err() {
-            // The program has closed it. Jumps are not seen from here on.
+            // The program has closed the file. From here on, jumps are not reported.
             (state.has_file, state.is_told_of_jumps) = (false, false);
             state.bookings.jumped(now);
         }
         state.has_file
     }
 
-    /// Makes the next jump of a clock end the thread's sleep. Returns whether it does.
+    /// Makes the next jump end the thread's sleep. Returns whether that works.
     fn watch_for_jumps(&self, state: &mut AlarmState) -> bool {
         let file = || self.jumps.get_or_init(|| Timerfd::on_the_wall_clock().ok());
         state.is_told_of_jumps = state.has_file && file().as_ref().is_some_and(Timerfd::watch_for_jumps);
@@ -315,8 +301,7 @@ impl AlarmThread {
         }
     }
 
-    /// Calls the booker that is due first. If none is due, sleeps until one may be. Returns `None` if another thread
-    /// serves from now on.
+    /// Calls the first due booker, or sleeps until one may be due. Returns `None` if another thread has taken over.
     fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
         let now = sync::now();
         if let Some(booker) = state.bookings.take_due(now) {
@@ -331,7 +316,7 @@ impl AlarmThread {
         let jumped;
         (state, jumped) =
             if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
-        // The file was closed meanwhile. Another thread serves, unless the system has refused it.
+        // The file was closed during the wait, and another thread has taken over.
         if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
             return None;
         }
@@ -343,7 +328,7 @@ impl AlarmThread {
         Some(state)
     }
 
-    /// Unlocks, and sleeps until the file ends that, or a jump. May return early. Returns whether a clock has jumped.
+    /// Unlocks, and sleeps until the file or a jump ends that, or less. Returns whether a clock has jumped.
     fn wait_for_files<'a>(&'a self, state: Guard<'a>, left: Option<Duration>) -> (Guard<'a>, bool) {
         let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
         drop(state);
@@ -351,7 +336,7 @@ impl AlarmThread {
         (self.lock(), jumped)
     }
 
-    /// Unlocks, and sleeps for `left`, or for ever if that is `None`. May return early. A wait may end `late`.
+    /// Unlocks, and sleeps for `left`, or forever if that is `None`. May return early. A wait may end `late`.
     fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
         match left.map(|left| Slice::first(left, late)) {
             None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -365,18 +350,16 @@ impl AlarmThread {
     }
 }
 
-/// What a thread does next that has to wake at an instant and has no file. Windows times a `thread::sleep` by itself, not
-/// by its tick. So there the thread waits until shortly before the instant, and sleeps the rest in slices.
+/// The next step towards an instant without a file. Windows times `thread::sleep` more precisely than waits: the thread
+/// waits until shortly before the instant, and sleeps the rest in slices.
 #[derive(Debug)]
 enum Slice {
-    /// It waits on the condition variable.
     Wait(Duration),
-    /// It sleeps, and cannot be woken.
     Sleep(Duration),
 }
 
 impl Slice {
-    /// The first step if a time is left, and a wait may end late.
+    /// The first step if `left` remains and a wait may end `late`.
     fn first(left: Duration, late: Duration) -> Slice {
         match left.checked_sub(late) {
             None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLICE)),
@@ -385,7 +368,6 @@ impl Slice {
     }
 }
 
-/// Other systems have no `timerfd`.
 #[cfg(not(target_os = "linux"))]
 enum NoTimerfd {}
 
@@ -412,11 +394,11 @@ impl NoTimerfd {
     }
 }
 
-/// Gives this thread the main thread's niceness and processors. A thread inherits them from the one that starts it,
-/// which may be a background thread that happened to make the first timer. What the system refuses stays as it was.
+/// Gives this thread the main thread's niceness and CPU affinity. Otherwise it would inherit those of its creator,
+/// possibly a background thread.
 #[cfg(target_os = "linux")]
 fn copy_the_main_threads_priority() {
-    // Linux would add up to 50 us to each wait, to wake threads together.
+    // By default Linux adds up to 50 us to each wait, to wake threads together.
     let _ = system::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let main = Some(process::getpid());
     let _ = system::sched_getaffinity(main).and_then(|processors| system::sched_setaffinity(None, &processors));
@@ -441,7 +423,7 @@ mod tests {
         }
     }
 
-    /// Blocks the thread until a message comes.
+    /// Blocks the thread until a message arrives.
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
     impl Booker for Gate {
@@ -455,7 +437,7 @@ mod tests {
         start();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
-        // So that all bookings are made before the first call, however slow this thread is.
+        // All bookings are made before the first call, however slow this thread is.
         book(BookerId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
@@ -482,7 +464,7 @@ mod tests {
     #[cfg(all(target_os = "linux", not(hairspring_loom)))]
     #[test]
     fn what_is_booked_for_a_jump_is_called_once_at_the_next() {
-        // One of its own: `core::jumps` is the only booker of the process's.
+        // Its own alarm thread: `core::jumps` is the only such booker of the process's.
         let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
         alarm.start().unwrap();
         let jump = || {
@@ -512,7 +494,7 @@ mod tests {
         assert!(calls.try_recv().is_err(), "a jump for which nobody has booked calls nobody");
     }
 
-    /// If each took a scan of all, this would take hours.
+    /// If each operation scanned all bookings, this would take hours.
     #[test]
     fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
         const BOOKERS: u64 = 500_000;
@@ -536,7 +518,7 @@ mod tests {
         assert_eq!(taken, BOOKERS / 2);
     }
 
-    /// When a step of Windows ends that begins at `now`: a wait at the next tick, once its whole milliseconds are over.
+    /// When a step that begins at `now` ends on Windows: a wait ends at the next tick after its whole milliseconds.
     fn end_of(step: &Slice, now: Duration) -> Duration {
         const TICK: u128 = 15_625_000;
         match step {
@@ -548,8 +530,8 @@ mod tests {
         }
     }
 
-    /// A bug that this crate had: Windows took a wait of 50 days to be for ever, and ended short ones on its tick, 16
-    /// ms late.
+    /// A bug that this crate had: Windows treated a wait of 50 days as forever, and ended short waits on its tick, 16 ms
+    /// late.
     #[test]
     fn a_coarse_wait_ends_on_time_to_the_nanosecond_and_never_takes_50_days() {
         let day = Duration::from_secs(86_400);
@@ -575,7 +557,7 @@ mod tests {
         assert!(matches!(Slice::first(left, Duration::ZERO), Slice::Wait(time) if time == left));
     }
 
-    /// Nobody notifies it: a booking made while it sleeps is seen after the slice.
+    /// No notification: a booking made while the thread sleeps is noticed after the slice.
     #[cfg(not(hairspring_loom))]
     #[test]
     fn a_thread_that_cannot_be_woken_looks_after_each_slice() {

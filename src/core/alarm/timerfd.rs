@@ -1,8 +1,8 @@
-//! [`Timerfd`], on which the alarm thread sleeps, and [`TimerfdAlarm`]: one that is watched by the runtime's I/O driver.
+//! [`Timerfd`], on which the alarm thread sleeps, and [`TimerfdAlarm`], one on which the runtime's I/O driver waits.
 //
 // Invariants
-// 1. A file that is not the `timerfd` is not closed, and if it is another `timerfd` it is set back to the time that it
-//    had left: the program may have closed all files and opened others. A forked process leaves its parent's alone.
+// 1. A file that is not ours is never closed, and if it is another `timerfd`, it is set back to its remaining time: the
+//    program may have closed all files and opened others. A forked process leaves its parent's file alone.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,27 +24,25 @@ use super::SharedAlarm;
 use crate::util::panics;
 use crate::util::sync::{Counter, generation};
 
-/// The wait for an instant that has passed: a `timerfd` takes a zero wait as "no alarm".
+/// The wait for an instant in the past. A `timerfd` takes zero as "no alarm".
 const AT_ONCE: Duration = Duration::from_nanos(1);
 
-/// The longest wait, far below any overflow of the kernel's clock. Whoever is woken looks again.
+/// The longest wait, far below any overflow of the kernel's clock. The thread then checks again.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The interval of the first `timerfd`, in seconds: fifty years, which 32 bits hold. The next have a second more each.
+/// The interval of the first `timerfd`, in seconds: fifty years. Each later one has a second more.
 const INTERVAL: i64 = 50 * 365 * 86_400;
 
-/// When a wait that should have ended does so all the same: the program may have given the file's number to another just
-/// before the wait began.
+/// How much longer than expected a wait may take: the program may have just reused the file's number.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A `timerfd` that fails to be set if its number is another file's by now, or if this process was forked from the one
-/// that made it.
+/// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
 pub(super) struct Timerfd {
     fd: OwnedFd,
-    /// An interval that no other has: the system returns it, which shows that the file is this one.
+    /// A unique interval. The system returns it, which identifies the file.
     mark: Timespec,
     process: u32,
 }
@@ -54,7 +52,7 @@ impl Timerfd {
         Timerfd::on(TimerfdClockId::Monotonic)
     }
 
-    /// One that can tell of jumps.
+    /// One that can report jumps of a clock.
     pub(super) fn on_the_wall_clock() -> io::Result<Timerfd> {
         Timerfd::on(TimerfdClockId::Realtime)
     }
@@ -68,20 +66,20 @@ impl Timerfd {
         Ok(Timerfd { fd, mark, process: generation() })
     }
 
-    /// Sets when it expires, in place of what was set before; `None` for never.
+    /// Sets when it expires, replacing the last time; `None` for never.
     pub(super) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
         let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
         let wait = Timespec::try_from(wait).expect("ten years at most");
         Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
     }
 
-    /// Makes one on the wall clock expire when a clock next jumps, in place of the last jump: Linux cancels it when the
-    /// wall clock is set, and when the machine wakes up. Returns whether it does.
+    /// Makes one on the wall clock expire at the next jump of a clock: Linux cancels it when the wall clock is set, and
+    /// when the machine wakes up. Returns whether that works.
     pub(super) fn watch_for_jumps(&self) -> bool {
-        // Otherwise it expires when the kernel's time ends.
+        // Without a jump, it expires when the kernel's time ends.
         let end = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
         let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, end);
-        // If a clock has jumped, it is set all the same, and reports that.
+        // If a clock has jumped, it is set all the same, and reports the jump.
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
 
@@ -97,8 +95,8 @@ impl Timerfd {
         Err(Errno::BADF)
     }
 
-    /// Waits until it expires, which should be after `left`, or the other one does. May end early. Returns whether the
-    /// other has. If a file was closed, that is found as it is next set.
+    /// Waits until this one expires, expected after `left`, or the other one does. May return early. Returns whether
+    /// the other has expired. If a file was closed, the next `set` notices.
     pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
         let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(&file.fd, PollFlags::IN));
@@ -115,7 +113,6 @@ impl AsRawFd for Timerfd {
 
 #[derive(Debug)]
 pub(super) struct TimerfdAlarm {
-    /// `None` once it is being dropped.
     fd: Option<AsyncFd<Timerfd>>,
 }
 
@@ -130,11 +127,11 @@ impl TimerfdAlarm {
         Ok(TimerfdAlarm { fd: Some(fd) })
     }
 
-    /// Returns whether the alarm has gone off. If not, the I/O driver calls `waker` when it does.
+    /// Returns whether the alarm has gone off. If not, the I/O driver wakes `waker` when it does.
     fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
         let Some(fd) = &self.fd else { return Poll::Pending };
         let ready = poll_fn(|cx| fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
-        // The alarm must not spend the budget of the driver's task.
+        // The alarm must not use up the budget of the driver's task.
         pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
     }
 
@@ -145,8 +142,8 @@ impl TimerfdAlarm {
 
 impl Drop for TimerfdAlarm {
     fn drop(&mut self) {
-        // To drop it would close the file, and take it out of the I/O driver, which a forked process has in common with
-        // its parent.
+        // Dropping it would close the file and remove it from the I/O driver, which a forked process shares with its
+        // parent.
         if self.set(None).is_err() {
             std::mem::forget(self.fd.take());
         }

@@ -1,6 +1,6 @@
 //! Models of the alarm thread: it misses no booking, and a driver that sleeps has one.
 //!
-//! On real threads the process's alarm thread calls.
+//! On real threads, the process's alarm thread makes the calls.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -12,19 +12,18 @@ use crate::core::helpers::Helpers;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
-/// Calls the bookers that are due, in place of the alarm thread.
+/// Calls the due bookers as the alarm thread would.
 fn call() {
     #[cfg(hairspring_loom)]
     thread::call_due();
 }
 
-/// Lets the time pass in which a driver that was called has to come.
+/// Lets the time pass within which a called driver has to turn.
 fn late() {
     #[cfg(hairspring_loom)]
     crate::util::sync::pass(std::time::Duration::from_millis(2));
 }
 
-/// A booker that counts its calls.
 struct Counts(Arc<Woken>);
 
 impl Booker for Counts {
@@ -43,12 +42,10 @@ impl Counts {
     }
 }
 
-/// An id that no timer has.
 fn id(number: u64) -> BookerId {
     BookerId::Timer((1 << 63) + number)
 }
 
-/// Does the thread's work until both bookers were called.
 fn call_both(one: &Woken, other: &Woken) {
     let both = || one.is_woken() && other.is_woken();
     #[cfg(hairspring_loom)]
@@ -60,7 +57,7 @@ fn call_both(one: &Woken, other: &Woken) {
     }
 }
 
-/// The thread oversleeps no booking, not even one that moves an earlier booking forward.
+/// The thread misses no booking, not even one that moves an earlier booking forward.
 #[test]
 fn booking_against_the_thread_going_to_sleep() {
     check("booking against the thread going to sleep", || {
@@ -94,7 +91,7 @@ fn cancelling_against_the_alarm() {
     });
 }
 
-/// A deadline that is due at once, registered while the driver goes to sleep and the alarm goes off.
+/// A deadline that is already due is registered while the driver goes to sleep and the alarm goes off.
 #[test]
 fn registering_against_the_alarm() {
     check("registering against the alarm", || {
@@ -113,7 +110,7 @@ fn registering_against_the_alarm() {
     });
 }
 
-/// A helper turns for a driver that is late, as the driver comes after all.
+/// A helper turns for a late driver just as the driver is polled.
 #[test]
 fn a_helper_turns_against_the_driver() {
     check("a helper turns against the driver", || {
@@ -130,7 +127,7 @@ fn a_helper_turns_against_the_driver() {
     });
 }
 
-/// The same with nothing to fire. The driver comes twice.
+/// With nothing to fire, and a driver that is polled twice.
 #[test]
 fn a_helper_turns_for_nothing_against_the_driver() {
     check("a helper turns for nothing against the driver", || {
@@ -149,7 +146,7 @@ fn a_helper_turns_for_nothing_against_the_driver() {
     });
 }
 
-/// A turn ends before it is done, and the alarm may have gone off during it. What is left is fired by the next.
+/// A turn ends early, and the alarm may have gone off during it. The next turn fires what is left.
 #[test]
 fn an_interrupted_turn_against_the_alarm() {
     check("an interrupted turn against the alarm", || {
@@ -168,8 +165,8 @@ fn an_interrupted_turn_against_the_alarm() {
     });
 }
 
-/// A bug that this crate had: a model failed about once in 80 runs on real threads: it did not wait for the alarm
-/// thread, which still held the driver's waker.
+/// A bug that this crate had: the model failed about once in 80 runs on real threads, because it did not wait for the
+/// alarm thread, which still held the driver's waker.
 #[test]
 fn shutdown_against_the_alarm() {
     check("shutdown against the alarm", || {

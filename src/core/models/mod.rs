@@ -1,11 +1,11 @@
-//! Models: small programs of two or three threads that use the same timer, on the code that users run.
+//! Models: small programs of two or three threads that use the same timer, on the code that ships.
 //!
-//! With `--cfg hairspring_loom` each model runs in every order of its threads' steps, and with every value that their
-//! loads may see, up to a number of preemptions. Without, it runs some hundred times on real threads. Each prints how
-//! many runs it took. CONTRIBUTING.md has the commands.
+//! With `--cfg hairspring_loom`, loom runs each model in every order of its threads' steps, up to a number of
+//! preemptions, and with every value that loads may see. Otherwise each model runs some hundred times on real threads.
+//! TESTING.md has the commands.
 //!
-//! Time does not pass in a model. A deadline is [`near`], and passed long ago, or [`far`]. A model fires what is far by
-//! passing its tick, as an alarm of the driver's own does.
+//! Time does not pass in a model. A deadline is [`near`], and passed long ago, or [`far`]. A model fires far deadlines
+//! by passing their tick, as a driver's own alarm does.
 
 mod alarm;
 mod parker;
@@ -45,22 +45,21 @@ const HUNG: Duration = Duration::from_secs(60);
 
 const HOUR: Ticks = Ticks(3_600_000_000_000);
 
-/// A deadline that has passed long ago; a greater number is a later one.
+/// A deadline that passed long ago; greater numbers are later.
 pub(crate) fn near(number: u64) -> Tick {
     Tick(1_000_000 + number)
 }
 
-/// A deadline that is years away; a greater number is a later one.
+/// A deadline that is years away; greater numbers are later.
 pub(crate) fn far(number: u64) -> Tick {
-    // The first century of the clock has 50 years of the past.
+    // The clock starts 50 years in the past.
     Tick(HOUR.0 * 24 * 365 * 100 + number * HOUR.0)
 }
 
-/// The size of a thread's stack, in words. Loom's default is too small for a wheel.
+/// The stack size of a thread, in words. Loom's default is too small for a wheel.
 #[cfg(hairspring_loom)]
 const STACK: usize = 0x8000;
 
-/// Runs a model.
 #[cfg(hairspring_loom)]
 pub(crate) fn check(name: &str, model: fn()) {
     let mut builder = loom::model::Builder::new();
@@ -76,7 +75,6 @@ pub(crate) fn check(name: &str, model: fn()) {
     println!("{name}: {runs} interleavings with up to {bound} preemptions, in {:.1?}", start.elapsed());
 }
 
-/// Runs a model.
 #[cfg(not(hairspring_loom))]
 pub(crate) fn check(name: &str, model: fn()) {
     const RUNS: usize = 300;
@@ -84,7 +82,6 @@ pub(crate) fn check(name: &str, model: fn()) {
     println!("{name}: {RUNS} runs on real threads");
 }
 
-/// Runs both at the same time.
 pub(crate) fn race<A, B>(one: impl FnOnce() -> A + Send + 'static, other: impl FnOnce() -> B + Send + 'static) -> (A, B)
 where
     A: Send + 'static,
@@ -95,7 +92,6 @@ where
     (one.join().unwrap(), other.join().unwrap())
 }
 
-/// Runs the three at the same time.
 pub(crate) fn race_three<A, B, C>(
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
@@ -135,7 +131,6 @@ impl Start {
     }
 }
 
-/// Counts how often it is woken.
 pub(crate) struct Woken(AtomicUsize);
 
 impl Wake for Woken {
@@ -153,23 +148,22 @@ impl Woken {
         Arc::new(Woken(AtomicUsize::new(0)))
     }
 
-    /// Whether it was woken since [`take`](Woken::take).
+    /// Whether it was woken since the last [`take`](Woken::take).
     pub(crate) fn is_woken(&self) -> bool {
         self.0.load(SeqCst) > 0
     }
 
-    /// How often it was woken since this was last called.
+    /// How often it was woken since the last call.
     pub(crate) fn take(&self) -> usize {
         self.0.swap(0, SeqCst)
     }
 
-    /// Whether anything still holds a waker.
     pub(crate) fn is_held(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 }
 
-/// Checks that `seen` holds. On real threads waits for it: the alarm thread, which no model joins, may be at work.
+/// Asserts `seen`. On real threads, waits for it: the alarm thread, which no model joins, may be at work.
 pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
     #[cfg(hairspring_loom)]
     assert!(seen(), "{what}");
@@ -183,14 +177,14 @@ pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
     }
 }
 
-/// A timer with two shards; most models only use the first.
+/// A timer with two shards. Most models use only the first.
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     pub(crate) timer: TimerLease,
     pub(crate) lease: ShardLease,
 }
 
-/// For a model in which everything is far: no alarm is called.
+/// The booker of models in which everything is far; it ignores the alarm.
 struct Mute;
 
 impl Booker for Mute {
@@ -203,7 +197,7 @@ impl World {
         World::with_booker(Some(&Mute))
     }
 
-    /// For models in which the alarm thread calls. Under loom, the model has to call.
+    /// For models in which the alarm thread calls. Under loom, the model makes the calls.
     pub(crate) fn with_alarm() -> World {
         World::with_booker(None)
     }
@@ -213,7 +207,7 @@ impl World {
         World { timer, lease: timer.shard(|| 0) }
     }
 
-    /// A sleep that waits, and what it wakes.
+    /// A sleep that waits, and its waker's count.
     pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
         let mut sleep = Sleep::on(self.lease, deadline);
         let woken = Woken::new();
@@ -221,24 +215,24 @@ impl World {
         (sleep, woken)
     }
 
-    /// Registers in the first shard. Returns what it wakes.
+    /// Registers in the first shard. Returns the waker's count.
     pub(crate) fn register(self, deadline: Tick) -> Arc<Woken> {
         self.register_in(0, deadline)
     }
 
-    /// Registers in a shard. Returns what it wakes.
+    /// Registers in a shard. Returns the waker's count.
     pub(crate) fn register_in(self, shard: usize, deadline: Tick) -> Arc<Woken> {
         let woken = Woken::new();
         self.timer.shard(|| shard).insert(deadline, Waker::from(woken.clone())).unwrap();
         woken
     }
 
-    /// Fires what is due at a tick, as an alarm of the driver's own does. Returns how many it woke.
+    /// Fires what is due at `now`, as a driver's own alarm does. Returns how many tasks it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
         self.timer.fire_at(now, usize::MAX).0
     }
 
-    /// The driver was polled and not woken: it sleeps until `deadline` at most, and has a booking for that.
+    /// Asserts that the driver sleeps until `deadline` at most, and has a booking for that.
     pub(crate) fn assert_sleeps_until(self, deadline: Tick) {
         let by = clock::instant_of(deadline).into_std();
         let schedule = self.timer.schedule;
@@ -248,7 +242,6 @@ impl World {
     }
 }
 
-/// The task of a timer's driver.
 pub(crate) struct Task {
     driver: Driver,
     woken: Arc<Woken>,
@@ -256,7 +249,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Spawned, not polled yet.
+    /// A task that was spawned and not polled yet.
     pub(crate) fn new(world: World) -> Task {
         let driver = Driver::new(world.timer, Alarm::Thread);
         let task = Task { driver, woken: Woken::new(), done: false };
@@ -264,7 +257,6 @@ impl Task {
         task
     }
 
-    /// Wakes the task.
     pub(crate) fn wake(&self) {
         self.woken.wake_by_ref();
     }
@@ -288,13 +280,13 @@ impl Task {
         self.done
     }
 
-    /// Lets everything happen that is due: the alarm thread calls, and the driver is polled if it is woken.
+    /// Lets everything due happen: the alarm thread calls, and the driver is polled if it is woken.
     #[cfg(hairspring_loom)]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, _: impl Fn() -> bool) -> Task {
         loop {
             self = self.run();
-            // Longer than the alarm thread waits for a driver, and shorter than what is far.
+            // Longer than the alarm thread waits for a driver, and shorter than anything far.
             sync::pass(Duration::from_secs(1));
             if !alarm_thread::call_due() {
                 return self;
@@ -302,7 +294,7 @@ impl Task {
         }
     }
 
-    /// Lets everything happen that is due, until `seen`.
+    /// Lets everything due happen, until `seen`.
     #[cfg(not(hairspring_loom))]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
@@ -315,7 +307,7 @@ impl Task {
     }
 }
 
-/// Polls a sleep, and returns an error instead of a panic.
+/// Polls a sleep that returns an error instead of panicking.
 pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
     sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())), false)
 }

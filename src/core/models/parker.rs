@@ -1,4 +1,4 @@
-//! Models of the parker: a sleeper oversleeps no deadline that is registered.
+//! Models of the parker: a sleeper misses no registered deadline.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -9,7 +9,7 @@ use crate::core::parker::{Parker, Phase};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
-/// A parker with the waker of its sleeper, and two wheels without contention for their locks.
+/// A parker with its sleeper's waker, and two wheels without contention for their locks.
 struct Place {
     parker: Parker<Option<Waker>>,
     wheels: [Next; 2],
@@ -38,27 +38,27 @@ impl Place {
         self.wheels.iter().map(Next::get).min().expect("there are two")
     }
 
-    /// Returns `false` if somebody else looks.
-    fn begin_to_look(&self, woken: &Arc<Woken>) -> bool {
+    /// Returns `false` if another thread scans.
+    fn begin_to_scan(&self, woken: &Arc<Woken>) -> bool {
         let mut locked = self.parker.lock();
-        let looks = locked.claim();
+        let scans = locked.claim();
         *locked = Some(Waker::from(woken.clone()));
-        looks
+        scans
     }
 
-    /// Looks until it can sleep, unless somebody else looks.
+    /// Scans until it can sleep, unless another thread scans.
     fn sleep(&self, woken: &Arc<Woken>) {
-        if self.begin_to_look(woken) {
+        if self.begin_to_scan(woken) {
             while !self.park_for(self.earliest()) {}
         }
     }
 
-    /// Returns `false` if the look has to repeat.
+    /// Returns `false` if the scan has to repeat.
     fn park_for(&self, earliest: Tick) -> bool {
         self.parker.lock().park(earliest)
     }
 
-    /// One sleeper wakes by itself for a deadline, or was woken.
+    /// Asserts that a sleeper was woken, or wakes by itself for `deadline`.
     fn assert_wakes_by(&self, deadline: Tick, woken: &[&Arc<Woken>]) {
         let by_itself = self.parker.lock().phase() == Phase::Idle && self.parker.next_wake() <= deadline;
         assert!(by_itself || woken.iter().any(|woken| woken.is_woken()), "it sleeps through {deadline:?}");
@@ -75,7 +75,7 @@ fn registering_against_going_idle() {
     });
 }
 
-/// The sleeper slept before, until later.
+/// The sleeper was asleep before, until a later deadline.
 #[test]
 fn two_register_against_going_idle_again() {
     check("two register against going idle again", || {
@@ -88,7 +88,7 @@ fn two_register_against_going_idle_again() {
     });
 }
 
-/// As a driver and a helper do: one of them looks, and again for the other.
+/// Like a driver and a helper: one of them scans, and again for the other.
 #[test]
 fn two_that_look_at_the_same_time_against_registering() {
     check("two that look at the same time against registering", || {
@@ -99,12 +99,12 @@ fn two_that_look_at_the_same_time_against_registering() {
     });
 }
 
-/// A sleeper that has something to do does not sleep, and is not woken.
+/// A sleeper with something to do does not sleep, and is not woken.
 #[test]
 fn leaving_against_registering() {
     check("leaving against registering", || {
         let (place, woken) = (Place::new(), Woken::new());
-        assert!(place.begin_to_look(&woken));
+        assert!(place.begin_to_scan(&woken));
         let leave = || {
             let mut locked = place.parker.lock();
             let waker = locked.take();
@@ -116,6 +116,6 @@ fn leaving_against_registering() {
         assert_eq!((place.parker.next_wake(), woken.take()), (Tick::ZERO, 0));
         assert!(!woken.is_held(), "no waker is left");
         place.sleep(&woken);
-        assert_eq!(place.parker.next_wake(), far(1), "what was registered meanwhile is found");
+        assert_eq!(place.parker.next_wake(), far(1), "a deadline registered in between is found");
     });
 }

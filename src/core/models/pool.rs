@@ -1,4 +1,4 @@
-//! Models of what timers share: memory that one uses after another, and the helper threads.
+//! Models of what timers share: reused memory and the helper threads.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -46,7 +46,7 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
     });
 }
 
-/// A handle that was held in time reads the timer's own counts, and not those of the next.
+/// A handle that holds the memory in time reads its own timer's counts, not those of the next.
 #[test]
 fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     check("a handle against the end of its timer and a new one", || {
@@ -65,7 +65,7 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     });
 }
 
-/// The counts of a timer that has ended are its own, or none.
+/// The counts of an ended timer are its own, or none.
 #[test]
 fn counting_against_a_new_timer_in_the_same_memory() {
     check("counting against a new timer in the same memory", || {
@@ -78,7 +78,6 @@ fn counting_against_a_new_timer_in_the_same_memory() {
     });
 }
 
-/// A timer without a driver, as the process's own is.
 fn driverless() -> TimerLease {
     TimerLease::open(true, &settings())
 }
@@ -88,7 +87,7 @@ fn register(timer: TimerLease, deadline: Tick) -> Arc<Woken> {
     let waker = Waker::from(woken.clone());
     match timer.shard(|| 0).insert(deadline, waker.clone()) {
         Ok(_) => {}
-        // A turn has gone by it, so it is ready at once.
+        // A turn has passed it, so it is ready immediately.
         Err(InsertError::AlreadyDue) => waker.wake(),
         Err(refused) => panic!("{refused:?}"),
     }
@@ -101,7 +100,7 @@ fn call() {
     thread::call_due();
 }
 
-/// Does all that work, and lets time pass in which timers are coalesced.
+/// Does all that work, and lets the time for coalescing pass.
 fn settle() {
     #[cfg(hairspring_loom)]
     while {
@@ -110,7 +109,7 @@ fn settle() {
     } {}
 }
 
-/// Two have booked, or one has and the helper thread has looked too early. A deadline registered in between is found.
+/// Either two deadlines were booked, or one was and the helper's scan came too early for the other. Both fire.
 #[test]
 fn registering_against_the_turns_of_helpers() {
     check("registering against the turns of helper threads", || {
@@ -155,7 +154,7 @@ mod helpers {
     use crate::core::helpers::Helpers;
     use crate::util::sync::keep;
 
-    /// Work that is left to an idle thread, that thread does. Otherwise the sender does.
+    /// An idle thread does the work that is left to it. Otherwise the sender does.
     #[test]
     fn sending_work_against_a_thread_that_goes_idle() {
         check("sending work against a thread that goes idle", || {
@@ -165,7 +164,7 @@ mod helpers {
             let send = move || {
                 helpers.send(Box::new(move || Waker::from(first).wake()));
                 helpers.send(Box::new(move || Waker::from(second).wake()));
-                helpers.look_again();
+                helpers.recheck();
             };
             let (all, each) = ((one.clone(), other.clone()), (one, other));
             race(send, move || helpers.serve(|| all.0.is_woken() && all.1.is_woken()));

@@ -1,4 +1,4 @@
-//! Models of a timer: its shard, its schedule, its driver, and the sleeps on it.
+//! Models of a timer: its shards, schedule, driver and sleeps.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -20,7 +20,7 @@ fn registering_against_going_to_sleep() {
     });
 }
 
-/// The driver slept before, until later, and was woken for something else.
+/// The driver was asleep before, until a later deadline, and was woken for something else.
 #[test]
 fn registering_against_going_back_to_sleep() {
     check("registering against going back to sleep", || {
@@ -31,15 +31,15 @@ fn registering_against_going_back_to_sleep() {
             world.timer.schedule.wake_driver();
             task.run()
         };
-        let (task, sooner) = race(wake_and_run, move || world.register(far(1)));
+        let (task, earlier) = race(wake_and_run, move || world.register(far(1)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
-        assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
-        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
+        assert_eq!((world.fire(far(1)), earlier.take(), later.take()), (1, 1, 0));
+        assert_eq!((world.fire(far(2)), earlier.take(), later.take()), (1, 0, 1));
     });
 }
 
-/// The driver is polled although nothing has woken it, and fires what is due.
+/// The driver is polled without having been woken, and fires what is due.
 #[test]
 fn registering_against_a_turn_out_of_turn() {
     check("registering against a turn out of turn", || {
@@ -57,7 +57,7 @@ fn registering_against_a_turn_out_of_turn() {
     });
 }
 
-/// They use different shards, so only the order of what is published keeps them apart.
+/// They use different shards: only the order of what they publish decides.
 #[test]
 fn registering_beside_a_turn() {
     check("registering beside a turn", || {
@@ -100,14 +100,14 @@ fn two_register_in_one_shard() {
     check("two register in one shard", || {
         let world = World::new();
         let task = Task::new(world).run();
-        let (sooner, later) = race(move || world.register(far(1)), move || world.register(far(2)));
+        let (earlier, later) = race(move || world.register(far(1)), move || world.register(far(2)));
         let task = task.run();
         world.assert_sleeps_until(far(1));
-        assert_eq!((world.fire(far(1)), sooner.take(), later.take()), (1, 1, 0));
+        assert_eq!((world.fire(far(1)), earlier.take(), later.take()), (1, 1, 0));
         world.timer.schedule.wake_driver();
         let _task = task.run();
         world.assert_sleeps_until(far(2));
-        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (1, 0, 1));
+        assert_eq!((world.fire(far(2)), earlier.take(), later.take()), (1, 0, 1));
     });
 }
 
@@ -116,15 +116,15 @@ fn two_register_in_one_shard_against_going_to_sleep() {
     check("two register in one shard against going to sleep", || {
         let world = World::new();
         let task = Task::new(world);
-        let (task, sooner, later) =
+        let (task, earlier, later) =
             race_three(move || task.run(), move || world.register(far(1)), move || world.register(far(2)));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
-        assert_eq!((world.fire(far(2)), sooner.take(), later.take()), (2, 1, 1));
+        assert_eq!((world.fire(far(2)), earlier.take(), later.take()), (2, 1, 1));
     });
 }
 
-/// A turn on a clock that a test has paused, until it goes to sleep. Returns what the schedule wakes for the next.
+/// A turn on a paused clock, until it goes to sleep. Returns the count of what the schedule wakes for the next turn.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let (woken, schedule) = (Woken::new(), world.timer.schedule);
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
@@ -134,8 +134,8 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     woken
 }
 
-/// The driver must not leave an alarm for a cancelled sleep, to which the clock would jump. If it has seen that sleep,
-/// it is woken to look again.
+/// The driver must not leave an alarm for a cancelled sleep: the clock would jump to it. If it has seen that sleep, it
+/// is woken to scan again.
 #[test]
 fn cancel_against_going_to_sleep_on_a_paused_clock() {
     check("cancel against going to sleep on a paused clock", || {
@@ -172,15 +172,15 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
     });
 }
 
-/// Two threads may fire, a test that moves its clock and one more, and a third cancels. One of the three gets the entry.
-/// tokio 8252: a cancelled entry stays in the wheel.
+/// Two threads fire, as a test that moves its clock and another may, and a third cancels. One of the three gets the
+/// entry. tokio 8252: a cancelled entry stays in the wheel.
 #[test]
 fn cancel_against_fire() {
     check("cancel against fire", || {
         let world = World::new();
         let (sleep, woken) = world.sleeping(far(1));
         let (one, other, ()) = race_three(move || world.fire(far(1)), move || world.fire(far(1)), move || drop(sleep));
-        assert_eq!(one + other, woken.take(), "whoever fires it wakes it");
+        assert_eq!(one + other, woken.take(), "the thread that fires it wakes it");
         let counts = world.timer.snapshot();
         assert_eq!((counts.registered, counts.pending), (1, 0));
         assert!(one + other <= 1 && counts.lateness.count() == (one + other) as u64, "it fires once at most");
@@ -202,7 +202,6 @@ fn reset_against_fire() {
         );
         assert_eq!(fired, woken.take());
         if fired > 0 {
-            // The task polls, because it was woken.
             assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
         }
         assert!(world.timer.earliest() <= far(2));
@@ -212,7 +211,7 @@ fn reset_against_fire() {
     });
 }
 
-/// A sleep whose new deadline has passed is woken at once, by the reset or by the turn.
+/// A sleep whose new deadline has passed is woken immediately, by the reset or by the turn.
 #[test]
 fn reset_to_the_past_against_fire() {
     check("reset to the past against fire", || {
@@ -245,7 +244,7 @@ fn drop_against_shutdown() {
     });
 }
 
-/// The timer ends twice: it is shut down and its driver is dropped.
+/// The timer ends twice: it is shut down, and its driver is dropped.
 #[test]
 fn shutdown_against_the_drop_of_the_driver() {
     check("shutdown against the drop of the driver", || {
@@ -284,7 +283,6 @@ fn first_poll_against_shutdown() {
     });
 }
 
-/// The sleep moves to another task as it fires.
 #[test]
 fn waker_replaced_against_fire() {
     check("waker replaced against fire", || {

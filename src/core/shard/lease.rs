@@ -1,4 +1,5 @@
-//! [`ShardLease`]: a shard as one timer has it, which takes no entries once that timer has ended.
+//! [`ShardLease`]: a shard as used by one timer. It takes no entries after that timer has ended. If the shard serves
+//! another timer by now, the lease has no name and no counts, and its time is the current runtime's.
 
 use std::ops::Deref;
 use std::task::Waker;
@@ -11,7 +12,7 @@ use crate::core::statistics::Snapshot;
 use crate::util::sync::atomic::Ordering;
 use crate::wheel::{Tick, Ticks};
 
-// Two words, so that it is passed in registers.
+// Two words, to be passed in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardLease {
     shard: &'static Shard,
@@ -43,33 +44,30 @@ impl ShardLease {
         self.epoch
     }
 
-    /// Whether the timer is still its runtime's. For a timer that was never a runtime's: whether it has not ended.
+    /// Whether the timer is still its runtime's default. For a timer that never was: whether it has not ended.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
         self.default.load(Ordering::SeqCst) == self.epoch.0
     }
 
-    /// Another timer was installed in place of this one, or it has ended.
+    /// Another timer was installed instead, or this one has ended.
     pub(crate) fn replace(self) {
-        // If the shard serves another timer by now, nothing changes.
         let (epoch, next) = (self.epoch.0, self.epoch.next().0);
         let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether this is a shard of the timer with this schedule and epoch.
     pub(crate) fn is_of(self, schedule: &Schedule, epoch: Epoch) -> bool {
         self.epoch == epoch && std::ptr::eq(self.schedule, schedule)
     }
 
-    /// The name of the timer; none if another timer has the shard by now.
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
         let name = self.schedule.name();
-        // Checked last: see where it is set.
+        // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
 
-    /// The time on the timer's clock, or on the current runtime's if another timer has the shard by now.
+    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         let clock = &self.schedule.clock;
@@ -79,61 +77,57 @@ impl ShardLease {
     #[cold]
     fn time_shown(self) -> Tick {
         let now = self.schedule.clock.now();
-        // Checked last: a shard is opened for a timer before that timer's time is shown.
+        // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
     }
 
-    /// Whether a deadline has passed by the timer's clock.
+    /// Whether a deadline has passed on the timer's clock.
     #[inline]
     pub(crate) fn has_come(self, deadline: Tick) -> bool {
         !self.schedule.is_surely_future(deadline) && self.now() >= deadline
     }
 
-    /// Whether a deadline, rounded up to the timer's resolution, has passed by the timer's clock.
+    /// Whether a deadline, rounded up to the timer's resolution, has passed on the timer's clock.
     #[cold]
     pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
         let now = self.now();
-        // If another timer has the shard by now, the resolution is that one's.
+        // The resolution may be a later timer's.
         now >= deadline && (now >= self.expiry(deadline) || !self.serves())
     }
 
-    /// Whether the timer rounds deadlines up.
     #[inline]
     pub(crate) fn rounds(self) -> bool {
         self.resolution() > Ticks::ONE
     }
 
-    /// Whether the timer is the process's own.
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
-        // Checked last: a shard is opened for that timer before it is found driverless, and serves it for good.
+        // Checked last: shards are opened before the timer is driverless, and then serve it forever.
         self.schedule.is_driverless() && self.serves()
     }
 
-    /// Adds a user of the timer, unless all have left.
+    /// Adds a user of the timer, unless it has none left.
     pub(crate) fn join(self) {
         self.users.join(self.epoch);
     }
 
-    /// Removes a user. The timer ends if it was the last and nothing waits.
+    /// Removes a user. If it was the last and nothing waits, the timer ends.
     pub(crate) fn leave(self) {
         if self.users.leave(self.epoch) {
             self.schedule.unused(self.epoch);
         }
     }
 
-    /// Whether the timer has users or entries here.
     pub(crate) fn is_used(self) -> bool {
         self.users.are_any(self.epoch) || !self.lock().wheel.is_empty()
     }
 
-    /// Whether no later timer has the shard.
+    /// Whether the shard has not been opened for a later timer.
     #[inline]
     pub(crate) fn serves(self) -> bool {
         self.serves.load(Ordering::Acquire) == self.epoch.0
     }
 
-    /// Adds the counts of the timer; nothing if another timer has the shard by now.
     pub(crate) fn add_to(self, sum: &mut Snapshot) {
         let state = self.lock();
         if !self.serves() {
@@ -148,11 +142,11 @@ impl ShardLease {
         }
     }
 
-    /// Whether all entries of a timer with this deadline have certainly fired, so that it has passed.
+    /// Whether all of the timer's entries with this deadline have certainly fired, so it has passed.
     #[inline]
     pub(crate) fn has_fired(self, deadline: Tick) -> bool {
-        // `fired_through` first: a value that a later timer has stored brings that timer's `serves` with it, which the
-        // second load then finds.
+        // Load `fired_through` first: a value stored for a later timer makes that timer's `serves` visible to the
+        // second load.
         let fired_through = Tick(self.fired_through.load(Ordering::Acquire));
         deadline <= fired_through && self.has_fired_through(deadline, fired_through)
     }
@@ -163,10 +157,11 @@ impl ShardLease {
     }
 
     /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
-    /// values do not say.
+    /// values do not tell.
     pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
         let expiry = self.expiry(deadline);
-        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not beyond what is left.
+        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not later than what is
+        // left.
         let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
             && expiry >= self.next()
             && self.serves();
@@ -197,7 +192,6 @@ impl ShardLease {
         Ok(key)
     }
 
-    /// Makes `waker` the one that an entry wakes.
     pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
         match self.swap_waker(key, waker, None) {
             Ok(entry) => entry,
@@ -205,7 +199,7 @@ impl ShardLease {
         }
     }
 
-    /// Returns `Err` if the entry has another waker and there is no clone to replace it.
+    /// Returns `Err` if the entry has another waker and there is no clone to replace it with.
     fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {

@@ -1,12 +1,12 @@
-//! [`Shard`]: one lock around one wheel of wakers, and what it publishes so that the lock is rarely needed.
+//! [`Shard`]: one lock around one wheel of wakers, and published values that make most uses of the lock unnecessary.
 //
 // Invariants
 // 1. `next` is never later than the wheel's earliest deadline, and changes only under the lock. If `publishes_removals`
-//    is set, it follows what is removed or put off.
+//    is set, it also follows removals and postponements.
 // 2. Every entry with a deadline up to `fired_through` has been taken out. No entry is inserted with a deadline that
-//    the wheel has gone by, so entries come out in order.
-// 3. A bounded number of entries is taken out or moved per hold of the lock.
-// 4. A waker is never woken, cloned or dropped under the lock: its code is the user's and may call back in.
+//    the wheel has passed, so entries come out in order.
+// 3. Each hold of the lock takes out or moves a bounded number of entries.
+// 4. A waker is never woken, cloned or dropped under the lock: it is user code and may call back.
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //    are stale.
 
@@ -28,14 +28,13 @@ use crate::util::sync::{FairMutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
 use crate::wheel::{Step, Tick, Ticks, Wheel};
 
-/// Wakers taken out per hold of the lock, at most.
+/// The maximum number of wakers taken out per hold of the lock.
 const WAKES: usize = 64;
 
-/// Entries moved within the wheel per hold of the lock. The last step may move up to a thousand more.
+/// The number of moved entries after which a hold of the lock ends. The last step may exceed it by a thousand.
 const MOVES: u64 = 512;
 
-// On a cache line of its own, with the next one, which processors fetch along with it. In this order, so that those who
-// register and cancel find what they read on few lines.
+// On its own pair of cache lines, which processors fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     schedule: &'static Schedule,
@@ -43,25 +42,25 @@ pub(crate) struct Shard {
     state: FairMutex<ShardState>,
     next: Next,
     fired_through: AtomicU64,
-    /// Whether the driver hears of removals. Changes only under the lock.
+    /// Whether the driver is told of removals. Changes only under the lock.
     publishes_removals: AtomicBool,
-    /// Deadlines are rounded up to multiples of so many ticks.
+    /// Deadlines are rounded up to multiples of this number of ticks.
     resolution: AtomicU64,
-    /// The epoch of the timer served now, or of the last one if the shard is closed. Changes only under the lock, after
-    /// `fired_through` was set back.
+    /// The epoch of the present timer, or of the last if the shard is closed. Changes only under the lock, after
+    /// `fired_through` was reset.
     serves: AtomicU32,
-    /// The epoch of the timer that is its runtime's; the next epoch if another timer was installed in its place.
+    /// The epoch of the timer if it is still its runtime's, or the next epoch if another was installed instead.
     default: AtomicU32,
-    /// Who may yet register with the timer: all its owners together, and each sleep that was made on it by a handle.
+    /// Who may still register: all owners of the timer together, and each sleep created through a handle.
     pub(crate) users: Holders,
 }
 
 pub(crate) struct ShardState {
     pub(crate) wheel: Wheel<Waker>,
-    /// The timer that takes entries here, until it ends.
+    /// The timer that may insert here; `NONE` once it has ended.
     open_for: Epoch,
     lateness: Lateness,
-    /// How many entries the wheel had inserted, and how many it had moved, when the shard was opened.
+    /// The wheel's counts of inserted and moved entries when the shard was opened.
     inserted_before: u64,
     cascaded_before: u64,
 }
@@ -69,15 +68,13 @@ pub(crate) struct ShardState {
 /// Why an entry was not inserted.
 #[derive(Debug)]
 pub(crate) enum InsertError {
-    /// The wheel has gone by that tick.
+    /// The wheel has passed that tick.
     AlreadyDue,
-    /// The timer has ended.
     Closed,
     /// The timer is at capacity, with this many entries.
     Full(usize),
 }
 
-/// What became of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EntryState {
     Waiting,
@@ -86,7 +83,7 @@ pub(crate) enum EntryState {
     Gone,
 }
 
-/// The wakers that one hold of the lock takes out. Reused, so that a turn does not allocate.
+/// The wakers taken out in one hold of the lock; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     wakers: Vec<Waker>,
@@ -116,7 +113,7 @@ impl Shard {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, ShardState> {
-        // Only our own code runs under this lock, and none that panics in the midst of a change.
+        // Nothing panics halfway through a change under this lock.
         self.state.lock()
     }
 
@@ -125,15 +122,14 @@ impl Shard {
         Ticks(self.resolution.load(Ordering::Relaxed))
     }
 
-    /// The tick at which a deadline fires: the deadline rounded up to the resolution.
     #[inline]
     fn expiry(&self, deadline: Tick) -> Tick {
         let resolution = self.resolution();
         if resolution == Ticks::ONE { deadline } else { deadline.next_multiple_of(resolution) }
     }
 
-    /// Whether the wheel has gone by a tick, or would have if it had had anything to do: a clock that a test shows turns
-    /// no wheel while it stays where it is.
+    /// Whether the wheel has passed a tick, or would have if it had had anything to do: a clock under a test's control
+    /// steps no wheel while it stands still.
     #[inline]
     fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
         tick <= state.wheel.elapsed() || source::any_is_held() && self.schedule.clock.has_shown(tick)
@@ -154,7 +150,7 @@ impl Shard {
         Some(waker)
     }
 
-    /// Moves an entry, and returns whether it waits there. If the new deadline is in the past, wakes the entry at once.
+    /// Moves an entry, and returns whether it waits there. If the new deadline has passed, wakes the entry immediately.
     pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
@@ -162,7 +158,7 @@ impl Shard {
             let waker = self.take_out(&mut state, key);
             self.unlock_later(state);
             if let Some(waker) = waker {
-                // A panic would leave the sleep with the key of an entry that is gone.
+                // A panic would leave the sleep with a stale key.
                 catch_panic(|| waker.wake());
             }
             return false;
@@ -186,7 +182,7 @@ impl Shard {
         }
     }
 
-    /// Unlocks after an entry was removed or put off.
+    /// Unlocks after an entry was removed or postponed.
     #[inline]
     fn unlock_later(&self, state: MutexGuard<'_, ShardState>) {
         if self.publishes_removals() {
@@ -197,15 +193,14 @@ impl Shard {
     #[cold]
     fn publish_later(&self, state: MutexGuard<'_, ShardState>) {
         let before = self.next();
-        let later = self.look(&state) > before;
+        let later = self.publish_next(&state) > before;
         drop(state);
         if later {
-            self.schedule.put_off(before);
+            self.schedule.postponed(before);
         }
     }
 
-    /// Publishes when the wheel has work.
-    fn look(&self, state: &ShardState) -> Tick {
+    fn publish_next(&self, state: &ShardState) -> Tick {
         self.next.publish(state.wheel.next_expiration())
     }
 
@@ -214,32 +209,32 @@ impl Shard {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 
-    /// From now on the driver hears of removals, until another timer is served.
+    /// Tells the driver of removals, until the shard serves another timer.
     pub(crate) fn publish_removals(&self) {
         if !self.publishes_removals() {
             let state = self.lock();
             self.publishes_removals.store(true, Ordering::Relaxed);
-            self.look(&state);
+            self.publish_next(&state);
         }
     }
 
-    /// The earliest deadline, or `Tick::MAX`. Takes time in proportion to the number of unordered entries near it.
+    /// The earliest deadline, or `Tick::MAX`. Searches all unordered entries near it.
     pub(crate) fn first_deadline(&self) -> Tick {
         let state = self.lock();
         state.wheel.first().and_then(|key| state.wheel.deadline(key)).unwrap_or(Tick::MAX)
     }
 
-    /// When there is work here, or earlier. Takes no lock.
+    /// When the shard next has work, or earlier. Takes no lock.
     pub(crate) fn next(&self) -> Tick {
         self.next.get()
     }
 
-    /// Fires some of what is due at `now`, and returns how many. There is more if `next` is not after `now`.
+    /// Fires some of what is due at `now`, and returns how many. More is due if `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         self.state.give_way();
         let mut state = self.lock();
         if state.open_for == Epoch::NONE {
-            // `close`, which has moved the wheel beyond any time, wakes what is left.
+            // `close` has moved the wheel beyond any time, and wakes what is left.
             self.next.publish(None);
             return 0;
         }
@@ -253,20 +248,18 @@ impl Shard {
         seam::arrange(address, &mut wakes.wakers);
         self.capacity.give(wakes.wakers.len());
         if through.is_none() {
-            self.look(&state);
+            self.publish_next(&state);
         }
         self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
         drop(state);
         wakes.wake_all()
     }
 
-    /// Names this shard.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Takes entries for a timer from now on.
     pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
@@ -282,13 +275,12 @@ impl Shard {
         self.default.store(epoch.0, Ordering::SeqCst);
     }
 
-    /// Moves the time of a wheel with no entries to one that has long passed.
+    /// Advances an empty wheel to a time that has long passed.
     pub(crate) fn skip_to(&self, tick: Tick) {
         self.lock().wheel.skip_to(tick);
     }
 
-    /// Takes no more entries, and wakes those it has, whose next poll finds that the timer has ended. Returns how many
-    /// there were.
+    /// Takes no more entries, wakes the present ones, and returns their number.
     pub(crate) fn close(&self) -> usize {
         let mut wakes = WakeList::default();
         let mut pending = 0;
@@ -309,8 +301,8 @@ impl Shard {
     }
 }
 
-/// Takes out some wakers that are due at `now`, and calls `record` with the deadline of each. Returns `None` if nothing
-/// due is left, and otherwise the tick through which all were taken out.
+/// Takes out some wakers that are due at `now`, and passes their deadlines to `record`. Returns `None` if nothing due
+/// is left, or else the tick through which all were taken out.
 fn take_due(
     wheel: &mut Wheel<Waker>,
     now: Tick,
@@ -322,7 +314,7 @@ fn take_due(
     while wakers.len() < WAKES && wheel.cascaded() - before < MOVES {
         match wheel.step(now) {
             Step::Fired { value, deadline, .. } => {
-                // Entries come out in order of deadlines, and others of this one may be left.
+                // Entries come out in deadline order, and others with this deadline may be left.
                 through = Tick(deadline.0.saturating_sub(1));
                 record(deadline);
                 wakers.push(value);

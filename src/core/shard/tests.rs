@@ -16,7 +16,6 @@ impl Wake for Woken {
     }
 }
 
-/// A shard that serves a timer.
 fn shard() -> ShardLease {
     let schedule: &Schedule = Box::leak(Box::new(Schedule::new()));
     let shard: &Shard = Box::leak(Box::new(Shard::new(schedule, Box::leak(Box::new(Capacity::new())))));
@@ -102,7 +101,7 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     let shard = shard();
     shard.insert(Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
     shard.insert(Tick(900), Waker::noop().clone()).unwrap();
-    // More of one deadline than one hold of the lock takes out.
+    // More entries with one deadline than one hold of the lock takes out.
     for _ in 0..3 * WAKES {
         shard.insert(Tick(1_000), Waker::noop().clone()).unwrap();
     }
@@ -131,7 +130,7 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
     assert_eq!((sum.lateness.count(), sum.pending, sum.cascaded), (1, COUNT - 1, COUNT));
 }
 
-/// A cancellation reads it, and should fetch no cache line for it. On 32 bits the parts lie otherwise.
+/// Cancelling reads it, and should not fetch a cache line for it. The layout differs on 32 bits.
 #[cfg(all(not(hairspring_loom), target_pointer_width = "64"))]
 #[test]
 fn publishes_removals_is_on_a_cache_line_that_a_cancellation_reads() {

@@ -1,12 +1,12 @@
-//! [`Blocking`]: the threads that block on a runtime that somebody else has built, and are not its workers: most often the
-//! one in `block_on`.
+//! [`Blocking`]: threads that block on a runtime that somebody else built, and are not its workers; usually the one in
+//! `block_on`.
 //!
-//! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems the
-//! threads count as waiting, and the clock moves only after a short grace.
+//! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
+//! these threads count as waiting, and the clock moves only after a short grace.
 //!
-//! Tokio does not say when a thread has left `block_on`. It has if it uses the clock of another runtime, or of none, if
-//! it waits for files, as no such thread does, or if it has ended. If it waits in any other call for long, nobody can
-//! tell, and it counts as waiting.
+//! Tokio does not report that a thread has left `block_on`. It has left if it uses the clock of another runtime or of
+//! none, if it waits for files, or if it has ended. If it waits in any other call for long, nobody can tell, and it
+//! counts as waiting.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -28,7 +28,7 @@ use crate::util::sync::Counter;
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
     threads: Mutex<Vec<(ThreadId, Option<Seen>)>>,
-    /// How often one of them read the clock: then it runs, whether or not it is seen to.
+    /// How often one of them read the clock, which shows that it runs.
     readings: Counter,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
     static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
 }
 
-/// The runtime that a thread blocks on, until this is dropped.
+/// While this lives, a thread blocks on the runtime.
 #[derive(Default)]
 struct BlocksOn(Weak<Watch>);
 
@@ -49,7 +49,7 @@ impl Drop for BlocksOn {
 }
 
 impl Watch {
-    /// Notes on which runtime the calling thread blocks, if on any. `here` watches the current one.
+    /// Records on which runtime the calling thread blocks, if on any. `here` watches the current runtime.
     pub(crate) fn note_this_thread(here: Option<&Arc<Watch>>) {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
@@ -64,8 +64,8 @@ impl Watch {
         });
     }
 
-    /// A worker, even the only one of a current-thread runtime, is observed by its counts, and the thread of a bubble by
-    /// its future.
+    /// Workers, even the only one of a current-thread runtime, are observed by their counts, and the thread of a bubble
+    /// by its future.
     fn observes_this_thread(&self) -> bool {
         self.is_one_thread() || self.own().is_some() || runtime::worker_index().is_some() && a_yield_waits()
     }
@@ -85,14 +85,14 @@ fn a_yield_waits() -> bool {
     !woken.0.load(SeqCst)
 }
 
-/// Whether the calling thread is in `block_on`, and has not just entered a runtime. Tokio panics if it is.
+/// Whether the calling thread is in `block_on`, rather than having entered a runtime. If it is, tokio panics.
 fn blocks_on_one(runtime: &Handle) -> bool {
     let enters = || panics::silently(|| panics::if_enabled(|| runtime.block_on(async {})));
     !panics::may_guess() || enters().is_err()
 }
 
 impl Blocking {
-    /// For how long nothing may run until nothing runs, as far as can be seen.
+    /// How long nothing may have run before the threads count as waiting.
     pub(crate) fn grace(&self) -> Duration {
         const UNSEEN: Duration = Duration::from_millis(2);
         let any_is_unseen = lock(&self.threads).iter().any(|(_, seen)| seen.is_none());
@@ -103,7 +103,7 @@ impl Blocking {
     pub(crate) fn any_runs(&self) -> bool {
         let mut any_runs = false;
         for (_, seen) in lock(&self.threads).iter_mut() {
-            // Each is looked at, to see how long it has been where it is.
+            // Check each, to learn how long it has been where it is.
             any_runs |= seen.as_mut().is_some_and(Seen::runs);
         }
         any_runs
@@ -127,23 +127,23 @@ mod linux {
 
     use crate::util::waits::{self, Wait};
 
-    /// How long a thread waits for a word in memory before that counts as waiting to be woken, the first time. From then
-    /// on it does at once: `block_on` always waits for the same word. It is one that other threads of the process use,
-    /// so it is not the end of a thread.
+    /// How long a thread must wait on a futex the first time before that counts as waiting to be woken. From then on it
+    /// counts immediately, because `block_on` always waits on the same futex. The futex is one that other threads of
+    /// the process use, so this is not the end of a thread.
     const FIRST: Duration = Duration::from_millis(20);
-    /// How long it waits anywhere else before that counts as waiting. Another word is then taken for that of `block_on`.
+    /// How long it must wait anywhere else. Another futex is then taken for that of `block_on`.
     const ELSEWHERE: Duration = Duration::from_millis(100);
 
-    /// What is known of a thread.
+    /// A thread, as seen through its files in `/proc`.
     #[derive(Debug)]
     pub(super) struct Seen {
-        /// The file that says what it is doing.
+        /// Says which system call it is in.
         doing: File,
-        /// That which says whether it sleeps or runs, among much else.
+        /// Says whether it sleeps or runs, among much else.
         stat: File,
-        /// The word that is known to be that of `block_on`.
+        /// The futex of `block_on`, once known.
         word: Option<u64>,
-        /// Where it was at the last look, and since when.
+        /// Where it was at the last check, and since when.
         at: Option<(Wait, Instant)>,
     }
 
@@ -156,7 +156,6 @@ mod linux {
             Some(Seen { doing, stat, word: None, at: None })
         }
 
-        /// Whether the thread does anything but wait.
         pub(super) fn runs(&mut self) -> bool {
             let Some(wait) = self.wait() else {
                 self.at = None;
@@ -179,8 +178,8 @@ mod linux {
 
         /// Where the thread waits; `None` if it runs or is ready to run.
         ///
-        /// The system reports a woken thread as still in its system call until its processor runs it, which takes
-        /// milliseconds on a virtual processor that is not running.
+        /// The system reports a woken thread as still in its system call until a CPU runs it, which takes milliseconds
+        /// if a virtual CPU is not running.
         fn wait(&self) -> Option<Wait> {
             let wait = waits::wait(read(&self.doing, &mut [0; 192])?)?;
             let awake = is_awake(read(&self.stat, &mut [0; 192])?);
@@ -188,13 +187,12 @@ mod linux {
         }
     }
 
-    /// Reads the beginning of a file.
     fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
         let length = file.read_at(text, 0).ok()?;
         Some(&text[..length])
     }
 
-    /// Whether a thread runs or is ready to run. Its state follows its name, which is in parentheses, may contain some
+    /// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
     /// and need not be UTF-8.
     pub(super) fn is_awake(stat: &[u8]) -> bool {
         let name_ends = stat.iter().rposition(|&byte| byte == b')');
@@ -228,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks until the result is `runs`: a thread takes a moment before it waits.
+    /// Checks until the result is `runs`: a thread takes a moment before it waits.
     fn becomes(watch: &Watch, runs: bool) -> bool {
         (0..10_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
@@ -236,7 +234,7 @@ mod tests {
         })
     }
 
-    /// A thread that blocks on a runtime, and there does something. Returns the watch over the runtime.
+    /// A thread that blocks on a runtime and `does` something there. Returns the watch over the runtime.
     fn that_does(does: impl FnOnce() + Send + 'static) -> (Arc<Watch>, thread::JoinHandle<()>) {
         let (begins, begun) = mpsc::channel();
         let thread = thread::spawn(move || {

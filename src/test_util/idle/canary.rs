@@ -1,5 +1,5 @@
-//! [`Canary`]: a socket among a runtime's sockets. Once the runtime has received what was sent through it, it has handled
-//! every socket that was ready before.
+//! [`Canary`]: a socket that is registered with a runtime. Once the runtime has received a message through it, it has
+//! handled every socket that was ready earlier.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Canary {
     received: Arc<Received>,
 }
 
-/// Counts how often the canary was received, from inside the runtime's I/O driver.
+/// Counts the canary's messages, from inside the runtime's I/O driver.
 #[derive(Default)]
 struct Received(Counter);
 
@@ -30,27 +30,27 @@ impl Wake for Received {
 }
 
 impl Canary {
-    /// Returns `None` on a runtime without `enable_io`, which has no sockets, and if the system refuses.
+    /// Returns `None` on a runtime without `enable_io`, which has no sockets, or if the system refuses.
     pub(super) fn new(runtime: &Handle) -> Option<Canary> {
         let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-        // To itself, so that nothing else is received.
+        // To itself, so that it receives nothing else.
         receiver.connect(receiver.local_addr().ok()?).ok()?;
         receiver.set_nonblocking(true).ok()?;
         let sender = receiver.try_clone().ok()?;
         let _entered = runtime.enter();
-        // Whether the runtime has `enable_io` is not known. Without the canary its sockets are not seen.
+        // The runtime may lack `enable_io`. Without the canary its sockets are invisible.
         let receiver = panics::silently(|| panics::with_io(|| Registered::from_std(receiver))).ok()?.ok()?;
         Some(Canary { sender, receiver, received: Arc::default() })
     }
 
-    /// Sends, and waits until the runtime's I/O driver has received. Returns `false` if it has not in time.
+    /// Sends, and waits until the runtime's I/O driver has received. Returns `false` if that takes too long.
     pub(super) fn round_trip(&mut self) -> bool {
         let waker = Waker::from(self.received.clone());
         while let Poll::Ready(ready) = self.receiver.poll_recv_ready(&mut Context::from_waker(&waker)) {
             if ready.is_err() {
                 return false;
             }
-            // What is left of an earlier round trip.
+            // Left over from an earlier round trip.
             while self.receiver.try_recv(&mut [0; 8]).is_ok() {}
         }
         let before = self.received.0.load(Ordering::SeqCst);

@@ -1,21 +1,22 @@
-//! Finds whether a runtime is idle, so that nothing runs in it until a clock moves or something comes from outside.
+//! Finds out whether a runtime is idle: nothing runs in it until a clock moves or something arrives from outside.
 //!
-//! A runtime is idle if every worker is parked, no task is queued, and no thread that blocks on the runtime runs.
-//! Another thread reads all this, so it may change meanwhile. But each worker counts how often it parks and unparks. If
-//! a count is the same in two readings, that worker has not run between them.
+//! A runtime is idle if every worker is parked, no task is queued, and no thread that blocks on the runtime is running.
+//! Another thread reads all this while it may change. But each worker counts how often it parks and unparks, and if a
+//! count is the same in two readings, that worker has not run in between.
 //!
-//! In a runtime that a [bubble](crate::test_util::bubble()) has built we also see its own future and its blocking work.
-//! In any other the system has to say what the thread in `block_on` does, and blocking work is not seen.
+//! In the runtime of a [bubble](crate::test_util::bubble()) we also see the bubble's own future and blocking work. In
+//! others the operating system says what the thread in `block_on` is doing, and blocking work is invisible.
 //
 // Invariants
-// 1. A runtime is found idle only if two equal readings of the counts enclose the readings of the queue, the threads and
-//    the blocking work. So no worker was unparked in between, and work that it was given before would still be in the
-//    queue, or would have unparked it.
-// 2. A parked worker may not know yet that a socket is ready. So a canary socket of our own goes round trip among the
-//    runtime's sockets: once it has arrived, everything ready before it was handed out. A runtime is found idle only
-//    after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and that once.
-// 3. Blocking work is looked for before the round trips, since it may send to a socket, and after them, since a task that
-//    went unnoticed along with the canary may have begun some.
+// 1. A runtime is found idle only if two equal readings of the counts enclose the readings of the queue, the threads
+//    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
+//    unparked a worker.
+// 2. A parked worker may not know yet that a socket is ready. A canary socket of ours therefore makes a round trip
+//    through the runtime's I/O driver: once it has arrived, everything that was ready before it has been handed out. A
+//    runtime is found idle only after `ROUNDS` round trips, each of which woke only the worker that waits for sockets,
+//    and only once.
+// 3. Blocking work is checked before the round trips, because it may send to a socket, and after them, because a task
+//    that went unnoticed along with the canary may have started some.
 
 mod block_on;
 mod canary;
@@ -35,29 +36,28 @@ pub(crate) use watch::{Time, Want, Wanted, Watch};
 use crate::core::registry;
 use crate::util::waits;
 
-/// How many round trips the canary makes. One is enough unless a worker is about to wait for sockets, already counts as
-/// parked, and was interrupted by the system there: it handles canary and socket in one step. To be missed, a socket
-/// would need that each time.
+/// How many round trips the canary makes. One fails only if a worker that is about to wait for sockets, and already
+/// counts as parked, is preempted there: it then handles the canary and another socket in one step. Two fail only if
+/// that happens twice.
 const ROUNDS: u32 = 2;
 
-/// How long a runtime may take to come back from a round trip, before the look is abandoned.
+/// How long a round trip may take before the check is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
-/// What counts say of the workers of a runtime, and of the future of a bubble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// How often workers parked and unparked so far, how often the future of a bubble began to run, and how often a thread
-    /// that blocks on the runtime read its clock.
+    /// How often workers parked and unparked, how often the bubble's future began to run, and how often a thread that
+    /// blocks on the runtime read its clock.
     count: u64,
     /// Whether all are parked or wait.
     pub(crate) all_rest: bool,
 }
 
-/// A runtime was found idle. Nobody else looks as long as this lives.
+/// A runtime was found idle. While this lives, nobody else checks.
 pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Option<Canary>>);
 
 impl Watch {
-    /// What has run so far: the workers, and the future of a bubble, which runs on a thread of its own if there are some.
+    /// Counts what has run so far.
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own().map_or(Some(0), |own| own.waits());
         let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
@@ -67,14 +67,12 @@ impl Watch {
         })
     }
 
-    /// How often each worker parked and unparked so far.
     fn parks(&self) -> impl Iterator<Item = u64> {
         (0..self.metrics.num_workers()).map(|worker| waits::parks(&self.metrics, worker))
     }
 
-    /// Whether the runtime is idle.
     pub(crate) fn is_idle(&self) -> Option<IsIdle<'_>> {
-        // Locked, since two that look would take each other's round trips for work.
+        // Two concurrent checks would take each other's round trips for work.
         let mut canary = self.canary();
         let own = self.own();
         let threads = own.as_ref().and_then(|own| own.threads());
@@ -105,10 +103,10 @@ impl Watch {
         self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
     }
 
-    /// The count of what has run so far; `None` if there is anything to do.
+    /// The count of what has run so far; `None` if there is work.
     fn rests(&self) -> Option<u64> {
         let steps = self.steps();
-        // The threads first: what one queued before it waited is still in the queue, or a worker has it.
+        // The threads first: anything that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
             && !self.any(Want::Work)
@@ -117,16 +115,16 @@ impl Watch {
         rests.then_some(steps.count)
     }
 
-    /// Makes the runtime handle all sockets that are ready and all timers that are due. Returns `None` if there was one.
+    /// Makes the runtime handle all ready sockets and due timers. Returns `None` if there were any.
     fn flush(&self, canary: &mut Option<Canary>, before: u64) -> Option<u64> {
         let start = Instant::now();
         if !self.round_trip(canary)? {
             return Some(before);
         }
-        // That unparks one worker, the one that waits for sockets, which then parks again.
+        // That unparks the worker that waits for sockets, which then parks again.
         let after = self.comes_to_rest(before + 2)?;
         // Wait, in case a socket was handled along with the canary: the worker that handles it may count as parked for
-        // a part of the time that the round trip took.
+        // part of the time that the round trip took.
         let took = start.elapsed();
         wait_until(took, || false);
         (self.rests() == Some(after)).then_some(after)
@@ -142,13 +140,13 @@ impl Watch {
         rests.filter(|&count| count == expected)
     }
 
-    /// Sends something through the runtime. Returns `false` if there is no way for it, and `None` if it has not come
-    /// back in time.
+    /// Sends something through the runtime. Returns `false` if that is impossible, and `None` if it has not arrived in
+    /// time.
     fn round_trip(&self, canary: &mut Option<Canary>) -> Option<bool> {
         if let Some(canary) = canary {
             return canary.round_trip().then_some(true);
         }
-        // Workers of a runtime without sockets have nothing to look at, but for the one that also fires timers.
+        // On a runtime without sockets, only the worker that fires timers has anything to check.
         if !self.is_one_thread() {
             return Some(false);
         }
@@ -159,27 +157,27 @@ impl Watch {
         came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
     }
 
-    /// What the runtime does, as far as can be seen; `None` if that is nothing.
+    /// Describes what is running in the runtime; `None` if nothing is, as far as it can see.
     pub(crate) fn describe(&self) -> Option<String> {
         let runs = self.parks().enumerate().filter(|(_, parks)| parks % 2 == 0).map(|(worker, _)| worker.to_string());
         let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own());
         let threads = own.as_ref().and_then(|own| own.threads());
         let has_no_work = |threads: &OwnThreads| threads.have_no_work(&self.runtime, self.own_work());
         Some(match self.metrics.global_queue_depth() {
-            _ if !runs.is_empty() => format!("a task runs on worker {runs}, or blocks it"),
+            _ if !runs.is_empty() => format!("a task is running on worker {runs} or blocking it"),
             queued @ 1.. => format!("{queued} tasks are ready to run"),
-            0 if self.blocking.any_runs() => "the thread in `block_on` runs".into(),
-            0 if own.as_ref().is_some_and(|own| own.waits().is_none()) => "the bubble's future runs".into(),
+            0 if self.blocking.any_runs() => "the thread in `block_on` is running".into(),
+            0 if own.as_ref().is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
             0 => match self.places(Want::Work).first() {
-                Some(place) => format!("blocking work runs that was begun at {place}"),
+                Some(place) => format!("blocking work started at {place} is running"),
                 None if threads.is_none_or(has_no_work) => return None,
-                None => "blocking work runs".into(),
+                None => "blocking work is running".into(),
             },
         })
     }
 }
 
-/// Waits until `is_so`, but no longer than `longest`. Spins for a moment, then sleeps in between.
+/// Waits until `is_so`, but at most for `longest`. Spins for a moment, then sleeps between checks.
 fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) {
     let (start, nap) = (Instant::now(), Nap::new());
     while !is_so() && start.elapsed() < longest {
@@ -187,15 +185,14 @@ fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Rests between looks, longer and longer.
+/// Rests between checks, longer and longer.
 pub(crate) struct Nap {
     looking_since: Instant,
 }
 
 impl Nap {
-    /// How long to look without a break. Who yields instead gives a busy machine a whole slice of time.
+    /// How long to spin. Yielding instead would give a busy machine a whole time slice.
     const EAGER: Duration = Duration::from_micros(50);
-    /// How long to sleep between looks, at most.
     const LONGEST: Duration = Duration::from_millis(1);
 
     pub(crate) fn new() -> Nap {

@@ -1,10 +1,10 @@
-//! [`OwnRuntime`]: what a bubble sees, on every system, of the runtime that it has built: the future that its thread
-//! blocks on, by that future's waker, and its blocking work, by the threads that there are.
+//! [`OwnRuntime`]: what a bubble sees, on every system, of the runtime it built: its own future, by that future's
+//! waker, and blocking work, by the number of threads.
 //
 // Invariants
-// 1. The future runs from the moment in which it is woken until it waits again, or has ended.
-// 2. A thread of the pool ends as soon as it has nothing to do, and work begins in the order in which it was spawned. So
-//    if work of ours runs on the only thread, all work that was spawned before has ended.
+// 1. The future runs from when it is woken until it waits again or has ended.
+// 2. A pool thread ends as soon as it has nothing to do, and work begins in the order in which it was spawned. If our
+//    own work runs on the only thread, all earlier work has therefore ended.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -22,23 +22,20 @@ use super::LONGEST_LOOK;
 use crate::test_util::lock;
 use crate::util::sync::Counter;
 
-/// In place of the number of the last poll.
+/// Marks a future that has ended, instead of the number of its last poll.
 const ENDED: u64 = u64::MAX / 2;
 
-/// What is known of the runtime of a bubble.
 pub(crate) struct OwnRuntime {
-    /// Of the thread that blocks on the future.
     waker: Waker,
     /// How often the future was woken or polled.
     begins: Counter,
     /// The same when it last began to wait.
     waits: Counter,
-    /// `None` if somebody else has built the runtime.
+    /// `None` if somebody else built the runtime.
     threads: Option<OwnThreads>,
 }
 
-/// What a runtime tells those who build it: how many threads it has, of which so many are workers, and where its tasks
-/// were spawned that have not ended, as far as tokio says.
+/// What tokio tells the builder of a runtime: the number of its threads, and where its live tasks were spawned.
 #[derive(Clone)]
 pub(crate) struct OwnThreads {
     live: Arc<AtomicUsize>,
@@ -47,7 +44,7 @@ pub(crate) struct OwnThreads {
 }
 
 impl OwnThreads {
-    /// Counts the threads and lists the tasks of a runtime that is to be built with so many threads for its workers.
+    /// Counts the threads and lists the tasks of a runtime that is to be built with `workers` worker threads.
     pub(crate) fn of(builder: &mut Builder, workers: usize) -> OwnThreads {
         let live = Arc::<AtomicUsize>::default();
         let (begins, ends) = (live.clone(), live.clone());
@@ -64,12 +61,11 @@ impl OwnThreads {
         OwnThreads { live, workers, spawned }
     }
 
-    /// Where the tasks were spawned that are `meant`.
     pub(crate) fn spawned(&self, meant: impl Fn(task::Id) -> bool) -> Vec<&'static Location<'static>> {
         lock(&self.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
     }
 
-    /// Whether no blocking work runs, or waits to run, but `own` work of ours.
+    /// Whether no blocking work runs or is queued, except `own` work of ours.
     pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
         let live = self.live.clone();
         let (sender, ran) = mpsc::channel();
@@ -79,7 +75,7 @@ impl OwnThreads {
 }
 
 impl OwnRuntime {
-    /// The future runs already.
+    /// The future counts as running from the start.
     pub(crate) fn new(waker: Waker, threads: Option<OwnThreads>) -> OwnRuntime {
         OwnRuntime { waker, begins: Counter::new(1), waits: Counter::new(0), threads }
     }

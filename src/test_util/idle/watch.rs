@@ -1,11 +1,12 @@
-//! [`Watch`]: all that is known of a runtime on which tests control time: what time it has, how far its clocks that jump
-//! are ahead, and who wants what of it.
+//! [`Watch`]: the state of a runtime on which tests control time: its clock, how far its jumping clocks are ahead, and
+//! who wants what of it.
 //
 // Invariants
 // 1. While anything settles, no clock that follows the runtime moves by itself.
-// 2. As long as anybody holds or moves tokio's clock, a blocking task of ours waits on the runtime: tokio moves no clock
-//    then. It ends with the runtime, whoever still holds the clock, because the end of a runtime waits for blocking tasks.
-// 3. A clock of tokio's that one of our threads moves, it moves under the lock of the wants.
+// 2. While anybody holds or moves tokio's clock, a blocking task of ours waits on the runtime, so tokio moves no clock.
+//    It ends with the runtime, even if somebody still holds the clock, because the end of a runtime waits for blocking
+//    tasks.
+// 3. Our threads move tokio's clock only under the lock of the wants.
 // 4. The time of a runtime changes only under its lock.
 
 use std::fmt;
@@ -32,46 +33,47 @@ pub(crate) struct Watch {
     pub(crate) runtime: Handle,
     pub(super) metrics: RuntimeMetrics,
     pub(crate) blocking: Blocking,
-    /// If a bubble runs on it.
+    /// `Some` if a bubble runs on it.
     pub(crate) own: Mutex<Option<Arc<OwnRuntime>>>,
     canary: OnceLock<Mutex<Option<Canary>>>,
     wants: Mutex<Wants>,
     time: RwLock<Option<Time>>,
-    /// How far a test has put the clocks that jump ahead, in nanoseconds.
+    /// How far a test has moved the jumping clocks ahead, in nanoseconds.
     pub(crate) ahead: Mutex<[i128; 2]>,
     has_ended: AtomicBool,
 }
 
-/// What time a runtime has whose clock was paused once.
+/// The time of a runtime whose clock was ever paused.
 pub(crate) enum Time {
-    /// That of a clock of ours, which tokio cannot pause.
+    /// That of our own clock, because tokio cannot pause this runtime's.
     Paused(ManualClock),
     /// It runs with the system's clock.
     Runs(Course),
-    /// That of tokio's clock, which a thread of ours moves as long as this is there.
+    /// That of tokio's clock, which one of our threads moves while this lives.
     Tokios { _pause: Arc<()> },
 }
 
-/// What somebody wants of a runtime.
+/// What a test or a thread of ours wants of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// A test wants tokio's paused clock not to move.
+    /// A test wants tokio's paused clock to stand still.
     Hold,
-    /// A thread of ours wants to move that clock, in place of tokio.
+    /// A thread of ours wants to move that clock instead of tokio.
     Move,
-    /// A thread that waits until the runtime is idle wants tokio, whose clock is held, not to wake it for alarms of ours.
+    /// A thread that waits until the runtime is idle, with tokio's clock held, wants no alarm of ours to make tokio
+    /// wake it.
     NoAlarm,
-    /// A test settles: it wants no clock to move by itself.
+    /// A test settles: no clock may move by itself.
     Settle,
     /// Blocking work wants to end before a clock moves by itself.
     Work,
 }
 
-/// Those that somebody wants now, with the places where they began.
+/// The current wants, with the places where they began.
 #[derive(Default)]
 struct Wants {
     all: Vec<(Want, &'static Location<'static>)>,
-    /// Ends what keeps tokio from moving its clock.
+    /// Ends the task that keeps tokio from moving its clock.
     task: Option<mpsc::Sender<()>>,
 }
 
@@ -81,7 +83,7 @@ impl Wants {
     }
 }
 
-/// Wants something of a runtime as long as it lives.
+/// Wants something of a runtime while it lives.
 pub(crate) struct Wanted {
     pub(crate) watch: Arc<Watch>,
     want: (Want, &'static Location<'static>),
@@ -115,13 +117,12 @@ impl Watch {
         watch
     }
 
-    /// That over a runtime, if there is one already.
+    /// The watch over a runtime, if it exists already.
     pub(crate) fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
         let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
         watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
     }
 
-    /// That over the current runtime, if there is one already.
     pub(crate) fn existing() -> Option<Arc<Watch>> {
         Watch::find(Handle::try_current().ok()?.id())
     }
@@ -134,7 +135,7 @@ impl Watch {
         lock(self.canary.get_or_init(|| Mutex::new(Canary::new(&self.runtime))))
     }
 
-    /// The time, if the clock was paused once. It cannot change meanwhile.
+    /// The time, if the clock was ever paused. It cannot change while this is held.
     pub(crate) fn time(&self) -> RwLockReadGuard<'_, Option<Time>> {
         self.time.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,12 +144,11 @@ impl Watch {
         self.time.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clock of the current runtime, if that is paused and ours.
+    /// The clock of the current runtime, if it is paused and ours.
     pub(crate) fn clock_here() -> Option<ManualClock> {
         Watch::existing()?.clock()
     }
 
-    /// The clock, if it is paused and ours.
     pub(crate) fn clock(&self) -> Option<ManualClock> {
         match &*self.time() {
             Some(Time::Paused(clock)) => Some(clock.clone()),
@@ -156,30 +156,25 @@ impl Watch {
         }
     }
 
-    /// How much blocking work of the runtime is ours.
+    /// How many of the runtime's blocking tasks are ours.
     pub(super) fn own_work(&self) -> usize {
         usize::from(lock(&self.wants).task.is_some())
     }
 
-    /// Whether the runtime was shut down.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(SeqCst)
     }
 
-    /// Whether anybody wants this.
     pub(crate) fn any(&self, want: Want) -> bool {
         lock(&self.wants).any(want)
     }
 
-    /// Where those began that want this.
+    /// The places where this want began.
     pub(crate) fn places(&self, want: Want) -> Vec<&'static Location<'static>> {
         lock(&self.wants).all.iter().filter(|(wanted, _)| *wanted == want).map(|(_, place)| *place).collect()
     }
 
-    /// Begins to want something, until what this returns is dropped.
-    ///
-    /// # Panics
-    /// If tokio's clock is wanted, as [`Watch::assert_it_counts`] does.
+    /// Wants something until the result is dropped.
     #[track_caller]
     pub(crate) fn want(self: &Arc<Self>, want: Want) -> Wanted {
         let wanted = (want, Location::caller());
@@ -200,8 +195,8 @@ impl Watch {
         Wanted { watch: self.clone(), want: wanted }
     }
 
-    /// Waits until tokio, which may be about to move its clock, has noticed that something holds it. That takes a round of
-    /// its thread if this is another.
+    /// Waits until tokio, which may be about to move its clock, has noticed that the clock is held. On another thread
+    /// that takes one round of tokio's.
     fn wait_for_tokio(&self) {
         let parked = || waits::while_parked(&self.metrics, 0);
         let before = parked();
@@ -211,21 +206,20 @@ impl Watch {
         }
     }
 
-    /// Calls `code` unless anything but the thread that asks holds tokio's clock. Nobody takes hold of it meanwhile.
+    /// Calls `code` unless anybody but the asking thread holds tokio's clock. Nobody can begin to hold it in between.
     pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
         let wants = lock(&self.wants);
         let is_held = wants.any(Want::Hold) || wants.any(Want::Settle);
         (!is_held).then(code)
     }
 
-    /// # Panics
-    /// If the processor has no 64-bit atomics: tokio counts nothing there.
+    /// Panics if the processor has no 64-bit atomics: tokio counts nothing there.
     #[track_caller]
     #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
     pub(crate) fn assert_it_counts() {
         assert!(
             waits::PARKS_ARE_COUNTED,
-            "whether a runtime is idle cannot be seen on this processor, which has no 64-bit atomics"
+            "cannot tell whether a runtime is idle: this processor has no 64-bit atomics"
         );
     }
 }
@@ -251,7 +245,7 @@ impl fmt::Debug for Wanted {
     }
 }
 
-/// Ends a watch when its runtime is shut down: another may get its number.
+/// Ends a watch when its runtime is shut down: another runtime may get its id.
 struct Forget(Arc<Watch>);
 
 impl Drop for Forget {
@@ -261,7 +255,7 @@ impl Drop for Forget {
         WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
         let task = lock(&watch.wants).task.take();
         drop(task);
-        // Dropped outside the lock: the clock ends the timers that are left, which wakes tasks.
+        // Dropped outside the lock: the clock ends its remaining timers, which wakes tasks.
         let time = watch.time_to_change().take();
         drop(time);
     }

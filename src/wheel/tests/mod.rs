@@ -1,5 +1,5 @@
-//! `Wheel` as a user sees it, and a check of its inside. If a test names an issue or a commit, it is for a bug in another
-//! timer.
+//! Tests of `Wheel` as a user sees it, and a check of its internals. Issue numbers and commits name bugs that other
+//! timers had.
 
 mod model;
 
@@ -65,18 +65,17 @@ impl<T> Wheel<T> {
     }
 }
 
-/// How many ticks all slots of a level span, from level 0 up to the last that fits.
+/// The span of each level but the last, in ticks.
 fn spans() -> impl Iterator<Item = u64> {
     (1..=10).map(|level| 64_u64.pow(level))
 }
 
-/// Everything that is due at `now`, in the order in which it comes out.
+/// All values that are due at `now`, in the order in which they come out.
 fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
     std::iter::from_fn(|| wheel.pop(now)).collect()
 }
 
-/// Asserts that the next entries are due at `deadline`: the wheel keeps them until the tick before and returns them at
-/// that tick.
+/// Asserts that the next entries come out at `deadline` and not a tick before.
 fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
     if deadline > wheel.elapsed() {
         assert_eq!(wheel.pop(Tick(deadline.0 - 1)), None, "at the tick before {deadline:?}");
@@ -86,7 +85,7 @@ fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
     wheel.check();
 }
 
-/// Inserts an entry for each deadline and asserts that each comes out at exactly its tick.
+/// Inserts an entry for each deadline, and asserts that each comes out at exactly its tick.
 fn assert_all_on_their_tick(mut wheel: Wheel<Tick>, mut deadlines: Vec<Tick>) {
     for &deadline in &deadlines {
         wheel.insert(deadline, deadline);
@@ -135,7 +134,7 @@ fn far_timers_in_the_current_slots_hide_no_short_timer() {
         for &deadline in &far {
             wheel.insert(deadline, deadline);
         }
-        // The nearest of them is 64 ticks away, so they all stay meanwhile.
+        // The nearest is 64 ticks away, so all of them stay.
         for _ in 0..60 {
             let deadline = wheel.elapsed() + Ticks(1);
             wheel.insert(deadline, deadline);
@@ -169,7 +168,7 @@ fn the_next_expiration_is_never_later_than_the_earliest_timer() {
     for start in [0, 63, (1 << 24) - 1, (1 << 36) + 12_345] {
         for span in spans() {
             let mut wheel = Wheel::starting_at(Tick(start));
-            // The latest first, in slots that the earliest may share; more than a slot is searched for, in the end.
+            // The latest first, in slots that the earliest may share; in the end more than one slot is searched.
             for away in (1..=100).rev() {
                 let deadline = Tick(start) + Ticks(span) + Ticks(away * (span / 1_024).max(1));
                 wheel.insert(deadline, deadline);
@@ -297,7 +296,6 @@ fn a_clock_that_steps_back_loses_no_timer_and_fires_none_early() {
 /// camunda 767, agrona 73
 #[test]
 fn polling_more_or_less_often_than_every_tick_misses_nothing() {
-    // In tenths of a tick.
     for period in [9, 18, 10_000] {
         let mut wheel = Wheel::new();
         for deadline in (0..300).chain((300..20_000).step_by(97)) {
@@ -319,9 +317,9 @@ fn polling_more_or_less_often_than_every_tick_misses_nothing() {
 /// Linux `a683f390b93f`
 #[test]
 fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
-    // In nanoseconds, with the power of two that is next to an hour.
+    // In nanoseconds; for an hour, the nearest power of two.
     let (hour, millisecond) = (1 << 42, 1_000_000);
-    // The wheel knows that the hour has passed, or does not.
+    // With and without the wheel knowing that the hour has passed.
     for elapsed in [0, hour] {
         let mut wheel = Wheel::new();
         assert_eq!(wheel.step(Tick(elapsed)), Step::Done);
@@ -388,7 +386,7 @@ fn a_reset_to_sooner_or_later_takes_effect_and_keeps_the_key() {
     for start in [0, 63, (1 << 36) - 2] {
         let mut wheel = Wheel::starting_at(Tick(start));
         let key = wheel.insert(Tick::MAX, "reset");
-        // Sooner each time, then later each time.
+        // Earlier each time, then later each time.
         for away in spans().collect::<Vec<_>>().into_iter().rev().chain(spans()) {
             let deadline = Tick(start) + Ticks(away);
             assert!(wheel.reset(key, deadline));
@@ -466,7 +464,7 @@ fn a_key_of_an_entry_that_is_gone_never_names_a_newer_one() {
     let mut wheel = Wheel::new();
     let mut old = Vec::new();
     for n in 0..1_000 {
-        // The one cell is used again and again, after firing and after cancelling.
+        // A single cell is reused each time, after firing and after cancelling.
         let key = wheel.insert(wheel.elapsed() + Ticks(1), n);
         for &stale in &old {
             assert!(stale != key && !wheel.reset(stale, Tick::MAX));
@@ -497,7 +495,7 @@ fn an_entry_that_is_armed_again_as_it_fires_holds_up_no_other() {
                 again += 1;
                 wheel.insert(now, "again");
                 if again == 50 {
-                    // The tick is being drained without end; who comes to it now gets a turn too.
+                    // The tick never becomes empty; another entry for it must still get its turn.
                     wheel.insert(now, "other");
                 }
             }
@@ -529,7 +527,6 @@ fn a_million_entries_of_a_tick_or_two_come_in_order_and_can_be_interrupted_anywh
             }
             let touched = (len - wheel.len()) as u64 + (wheel.cascaded() - cascaded);
             assert!(touched <= 1_024, "one step touched {touched} entries");
-            // Arming and cancelling go on meanwhile.
             steps += 1;
             if steps % 500 == 0 && armed < MANY + LATE {
                 wheel.insert(Tick(second), armed);
@@ -538,7 +535,6 @@ fn a_million_entries_of_a_tick_or_two_come_in_order_and_can_be_interrupted_anywh
                 assert_eq!(wheel.remove(key), Some(u64::MAX));
             }
         }
-        // By deadline, and first in, first out.
         let mut expected: Vec<u64> = (0..MANY + LATE).collect();
         expected.sort_by_key(|&n| if n < MANY && n % 2 == 0 { 100 } else { second });
         assert!(fired == expected && wheel.is_empty());
@@ -578,7 +574,8 @@ fn what_is_due_fires_though_each_step_is_followed_by_an_insert_into_the_same_slo
     assert!(fired);
 }
 
-/// If a wheel's time ran ahead to a slot, an entry inserted for an earlier tick would count as due and come out late.
+/// If a wheel's time ran ahead to a slot, an entry inserted for an earlier tick would be taken for due, and come out
+/// late.
 #[test]
 fn time_stands_at_what_was_handed_out_though_slots_below_come_soon() {
     let mut wheel = Wheel::new();
@@ -634,12 +631,12 @@ fn one_short_timer_does_not_have_a_slot_in_order_cascade() {
     assert_eq!(wheel.cascaded(), 0);
 }
 
-/// As time goes on, a crowd in no order is spread before it is due. Otherwise time would come to a slot with all of it.
+/// A burst of unordered entries is spread before it is due. Otherwise time would reach a slot that contains all of it.
 #[test]
 fn between_two_that_fire_a_bounded_number_moves_once_time_goes_on() {
     const MILLISECOND: u64 = 1_000_000;
     const COUNT: u64 = 200_000;
-    // Just before time comes to slots of the levels 5, 6 and 7 at once, which span a second, a minute and an hour.
+    // Just before time reaches slots of levels 5, 6 and 7 together, which span a second, a minute and an hour.
     for (power, before) in [(30, 200), (36, 500), (42, 900), (42, 1_800)] {
         let start = (5 << power) - before * MILLISECOND;
         let mut wheel = Wheel::starting_at(Tick(start));
@@ -661,13 +658,12 @@ fn between_two_that_fire_a_bounded_number_moves_once_time_goes_on() {
     }
 }
 
-/// Two threads that turn one wheel by turns look at the clock at different times.
+/// Two threads that process a wheel alternately read the clock at different times.
 #[test]
 fn two_that_turn_at_different_times_move_a_bounded_number_of_a_crowd() {
     const COUNT: u64 = 200_000;
     let start = 5 << 30;
     let mut wheel = Wheel::starting_at(Tick(start - 1));
-    // Over four slots of a second.
     for n in 0..COUNT {
         wheel.insert(Tick(start + n * 7_919 % COUNT * 20_000), n);
     }
@@ -683,14 +679,15 @@ fn two_that_turn_at_different_times_move_a_bounded_number_of_a_crowd() {
     assert!(moved <= 2 * 4_096, "{moved} of {COUNT}");
 }
 
-/// The wheel's time may be far behind, so that all of a crowd is on one of the outermost levels. No turn comes while it does.
+/// If the wheel's time is far behind, a whole burst is on one of the outermost levels, and no step is made while it
+/// arrives.
 #[test]
 fn before_the_first_of_a_crowd_fires_a_bounded_number_moves_however_far_the_time_of_the_wheel_is_behind() {
     const COUNT: u64 = 100_000;
-    // Fifty years of nanoseconds, as those of a clock are.
+    // Fifty years of nanoseconds, as on a real clock.
     const DUE: u64 = 1_576_800_000_000_000_000;
     for behind in [DUE, 1 << 52, 1 << 46, 1 << 40, 1 << 34] {
-        // Over 50 ms, a second, five, and a minute and a half.
+        // Over 50 ms, a second, five seconds, and a minute and a half.
         for apart in [500, 10_000, 50_000, 900_000] {
             let mut wheel = Wheel::starting_at(Tick(DUE - behind));
             for n in 0..COUNT {
@@ -704,7 +701,7 @@ fn before_the_first_of_a_crowd_fires_a_bounded_number_moves_however_far_the_time
     }
 }
 
-/// Half of a crowd is cancelled while it is being spread, and others come.
+/// Half of a burst is cancelled while it is being spread, and other entries arrive.
 #[test]
 fn a_crowd_that_is_being_spread_can_be_cancelled_and_added_to() {
     const EDGE: u64 = 1 << 36;
@@ -732,7 +729,7 @@ fn a_crowd_that_is_being_spread_can_be_cancelled_and_added_to() {
     wheel.check();
 }
 
-/// A list that is one entry longer than its blocks have room for, again and again.
+/// A list that repeatedly grows one entry beyond the capacity of its blocks.
 #[test]
 fn entries_come_in_order_whichever_of_them_are_removed() {
     for count in [1, 2, 31, 32, 33, 64, 65, 100] {
@@ -752,4 +749,10 @@ fn entries_come_in_order_whichever_of_them_are_removed() {
             assert_eq!(drain(&mut wheel, Tick(127)), expected);
         }
     }
+}
+
+#[test]
+fn an_empty_wheel_takes_about_7_kilobytes() {
+    let size = size_of::<Wheel<u64>>();
+    assert!((6_000..7_500).contains(&size), "{size}");
 }

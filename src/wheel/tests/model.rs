@@ -1,8 +1,8 @@
 //! The wheel under operations of all kinds: random operations compared with a sorted map, which must return the same
-//! entries in the same order, and cancelling and resetting at every point of an entry's life.
+//! entries in the same order; and cancelling and resetting at every point in an entry's life.
 //!
-//! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, `HAIRSPRING_SEED=7` only the round with that
-//! seed. A round that fails prints its seed.
+//! `HAIRSPRING_ROUNDS=100000` runs more random rounds than the default, and `HAIRSPRING_SEED=7` only the round with
+//! that seed. A round that fails prints its seed.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -132,7 +132,7 @@ impl Round {
     fn operate(&mut self) {
         match self.numbers.below(13) {
             0 => {
-                // Many, so that slots fill up.
+                // Many, to fill up slots.
                 for _ in 0..=self.numbers.up_to_bits(6) {
                     self.insert();
                 }

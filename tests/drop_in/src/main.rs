@@ -114,22 +114,26 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
     for test in before.failed() {
         println!("  fails: {test}");
     }
-    let mut row = Row::new(listed, &before)?;
     let mut differences = BTreeSet::new();
-    for switched in [Switched::All, Switched::Sources, Switched::Tests] {
-        let (folder, paths) = copy(switched)?;
-        // A crate that has paths in one of them only mixes nothing.
-        let is_same = switched != Switched::All && (paths == 0 || paths == row.paths);
-        if is_same || listed.only_tests && switched != Switched::Tests {
-            row.cells.push(String::new());
-            continue;
-        }
-        row.paths = row.paths.max(paths);
-        let after = test(cargo, listed, &folder, times)?;
+    let mut test_switched = |switched: Switched, folder: &Path, paths: usize| {
+        let after = test(cargo, listed, folder, times)?;
         println!("{}: {}, {paths} paths", switched.name(), after.summary());
         differences.extend(after.fails_unlike(&before).into_iter().map(|test| format!("{}:{test}", switched.name())));
-        row.cells.push(after.summary());
+        Ok::<Outcome, String>(after)
+    };
+    let most = if listed.only_tests { Switched::Tests } else { Switched::All };
+    let (folder, all_paths) = copy(most)?;
+    let after = test_switched(most, &folder, all_paths)?;
+    if !listed.only_tests {
+        for switched in [Switched::Sources, Switched::Tests] {
+            let (folder, paths) = copy(switched)?;
+            // A crate that has paths in one of them only mixes nothing.
+            if paths > 0 && paths < all_paths {
+                test_switched(switched, &folder, paths)?;
+            }
+        }
     }
+    let row = Row::new(listed, &before, &after);
     let known = || listed.differs.iter().chain(&listed.sometimes);
     let is_listed = |test: &String| known().any(|(name, _)| test.ends_with(&**name));
     let unlisted = differences.iter().filter(|test| !is_listed(test)).map(|test| format!("differs: {test}"));

@@ -9,45 +9,53 @@ use std::process::Command;
 use crate::listed::Listed;
 use crate::outcome::Outcome;
 
-const HEAD: &str =
-    "| crate | version | paths | before | after | sources only | tests only | what differs, and why | run on |
-|---|---|---|---|---|---|---|---|---|
+const HEAD: &str = "| crate | version | before | after | what differs, and why |
+|---|---|---|---|---|
 ";
 const BEGIN: &str = "<!-- Written by tests/drop_in/run --write. -->\n";
 const END: &str = "<!-- The end of what is written. -->\n";
 
-/// What came of a crate.
+/// How many tests of a crate passed.
 pub(crate) struct Row {
     name: String,
     version: String,
-    pub(crate) paths: usize,
-    /// Before, after, and with only sources or tests switched.
-    pub(crate) cells: Vec<String>,
+    before: String,
+    after: String,
     differs: String,
-    date: String,
 }
 
 impl Row {
-    pub(crate) fn new(listed: &Listed, before: &Outcome) -> Result<Row, String> {
-        let differs = listed.differs.iter().map(|(name, why)| format!("`{name}`: {why}"));
-        let sometimes = listed.sometimes.iter().map(|(name, why)| format!("sometimes `{name}`: {why}"));
+    pub(crate) fn new(listed: &Listed, before: &Outcome, after: &Outcome) -> Row {
         let remark = (!listed.remark.is_empty()).then(|| listed.remark.clone());
-        let parts: Vec<String> = differs.chain(sometimes).chain(remark).collect();
-        Ok(Row {
+        let parts: Vec<String> = by_reason(&listed.differs)
+            .chain(by_reason(&listed.sometimes).map(|tests| format!("sometimes {tests}")))
+            .chain(remark)
+            .collect();
+        Row {
             name: listed.name.clone(),
             version: listed.version.clone(),
-            paths: 0,
-            cells: vec![before.summary()],
+            before: before.summary(),
+            after: after.summary(),
             differs: parts.join("; "),
-            date: first_line("date", "+%F")?,
-        })
+        }
     }
+}
+
+/// Lists tests by reason: `` `a`, `b` (why)``. Tests that share a reason are next to each other.
+fn by_reason(tests: &[(String, String)]) -> impl Iterator<Item = String> {
+    tests.chunk_by(|(_, one), (_, next)| one == next).map(|tests| {
+        let names = tests.iter().map(|(name, _)| match name.strip_suffix(":compiles") {
+            Some(part) => format!("does not compile with only its {part} switched"),
+            None => format!("`{name}`"),
+        });
+        format!("{} ({})", names.collect::<Vec<_>>().join(", "), tests[0].1)
+    })
 }
 
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Row { name, version, paths, cells, differs, date } = self;
-        write!(f, "| {name} | {version} | {paths} | {} | {differs} | {date} |", cells.join(" | "))
+        let Row { name, version, before, after, differs } = self;
+        write!(f, "| {name} | {version} | {before} | {after} | {differs} |")
     }
 }
 
@@ -55,7 +63,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     rows.iter().fold(HEAD.to_owned(), |table, row| format!("{table}{row}\n"))
 }
 
-/// Puts a row into the table of a page: in place of that of the same crate, in the order of their names.
+/// Puts a row into the table of a page, which is sorted by name. It replaces the row of the same crate.
 pub(crate) fn write(page: &Path, row: &Row, times: usize) -> Result<(), String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", page.display());
     let text = fs::read_to_string(page).map_err(|error| wrong(&error))?;
@@ -67,7 +75,7 @@ pub(crate) fn write(page: &Path, row: &Row, times: usize) -> Result<(), String> 
     all.extend(old.map(str::to_owned).chain([row.to_string()]).map(|row| (name(&row), row)));
     let table = all.values().fold(HEAD.to_owned(), |table, row| format!("{table}{row}\n"));
     let rustc = first_line("rustc", "--version")?;
-    let with = format!("Written by `tests/drop_in/run`, each {times} times, with {rustc}.\n");
+    let with = format!("Last run on {}, {times} times each, with {rustc}.\n", first_line("date", "+%F")?);
     fs::write(page, format!("{before}{BEGIN}{table}\n{with}{END}{after}")).map_err(|error| wrong(&error))
 }
 

@@ -1,4 +1,4 @@
-//! A differential fuzzer for hairspring, and a soak on a virtual clock: see CONTRIBUTING.md.
+//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md.
 
 mod clock;
 mod map;

@@ -1,11 +1,10 @@
-//! A program with timers to look at: a worker that sleeps, a report that ticks, and a request that is given up.
+//! Timers to watch in tokio-console: an interval, and a sleep with a timeout.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg tokio_unstable" cargo run -p console
 //! tokio-console        # in another terminal; `r` shows resources
 //! ```
 
-use std::future::pending;
 use std::time::Duration;
 
 use hairspring::{Timer, interval, sleep, timeout};
@@ -14,18 +13,9 @@ use hairspring::{Timer, interval, sleep, timeout};
 async fn main() {
     console_subscriber::init();
     Timer::builder().name("main").install().expect("the first timer of this runtime");
-    tokio::spawn(async {
-        loop {
-            sleep(Duration::from_secs(2)).await;
-        }
-    });
-    tokio::spawn(async {
-        let mut ticks = interval(Duration::from_secs(1));
-        loop {
-            ticks.tick().await;
-        }
-    });
+    let mut ticks = interval(Duration::from_secs(1));
     loop {
-        let _ = timeout(Duration::from_secs(3), pending::<()>()).await;
+        ticks.tick().await;
+        let _ = timeout(Duration::from_secs(3), sleep(Duration::from_secs(2))).await;
     }
 }

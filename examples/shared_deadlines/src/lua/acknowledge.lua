@@ -1,4 +1,4 @@
--- KEYS: held, jobs, done. ARGV: job, how many seconds its name is remembered. Returns 0 if the session does not hold it.
+-- KEYS: held, jobs, done. ARGV: job, seconds to remember its name. Returns 0 if the session does not hold the job.
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then
     return 0
 end

@@ -1,8 +1,8 @@
--- Before each script. Times are microseconds of the server's clock, which is the only one that decides.
+-- Runs before each script. Times are in microseconds of the server's clock; no other clock decides anything.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- Ends a session. The jobs that it holds wait for another one.
+-- Ends a session and puts its jobs back.
 local function close(queue, session)
     local held = queue .. ':held:' .. session
     local jobs = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')

@@ -1,5 +1,5 @@
--- KEYS: due, jobs, bell, done. ARGV: job, delay, payload, workers are called if it is due before this has passed.
--- Returns 0 if there is or was a job of this name.
+-- KEYS: due, jobs, bell, done. ARGV: job, delay, payload, lease. Rings the bell if the job is due within a lease.
+-- Returns 0 if a job of this name exists or was acknowledged lately.
 if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('HSETNX', KEYS[2], ARGV[1], ARGV[3]) == 0 then
     return 0
 end

@@ -1,4 +1,4 @@
-//! axum: with a listener that limits connections, and on hyper with a limit on each header and a layer on handlers.
+//! axum, twice: behind a listener that limits connections, and on hyper, with limits on headers and handlers.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -24,12 +24,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, service_fn};
 
 const IDLE: Duration = Duration::from_millis(200);
-const WRITE: Duration = Duration::from_millis(200);
-const HANDLER: Duration = Duration::from_millis(200);
+const WRITE: Duration = IDLE;
+const HANDLER: Duration = IDLE;
 const HEADER: Duration = Duration::from_millis(400);
 const LONGEST: Duration = Duration::from_mins(1);
-/// How long a client waits to be cut off.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Limited(TcpListener);
 
@@ -79,38 +77,41 @@ async fn handler() -> &'static str {
     pending().await // stuck
 }
 
-/// Sends `request`, and returns what the server has sent when it cuts the connection off, and after which time.
+/// Sends a request. Returns everything that the server sends until it disconnects, and how long that took.
 async fn talk(address: SocketAddr, request: &str) -> Result<(String, Duration), Box<dyn Error>> {
     let start = Instant::now();
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;
+    timeout(LONGEST, stream.read_to_string(&mut answer)).await??;
     Ok((answer, start.elapsed()))
+}
+
+async fn listen() -> io::Result<(SocketAddr, TcpListener)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    Ok((listener.local_addr()?, listener))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let request = "GET / HTTP/1.1\r\nhost: loopback\r\n\r\n";
     let unfinished = "GET / HTTP/1.1\r\nslow: ";
-
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let address = listener.local_addr()?;
     let hello = |ConnectInfo(client): ConnectInfo<SocketAddr>| async move { format!("hello, {}", client.ip()) };
-    tokio::spawn(serve_limited(listener, Router::new().route("/", get(hello))));
-    let (answer, silent) = talk(address, request).await?;
-    assert!(answer.ends_with("hello, 127.0.0.1") && silent >= IDLE, "{answer} {silent:?}");
-    let (answer, slow) = talk(address, unfinished).await?;
-    assert!(answer.is_empty() && slow >= IDLE, "{answer} {slow:?}");
-    println!("good: the listener cut off a silent client after {silent:.1?}, a slow one after {slow:.1?}");
 
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let address = listener.local_addr()?;
+    let (limited, listener) = listen().await?;
+    tokio::spawn(serve_limited(listener, Router::new().route("/", get(hello))));
+    let (answer, idle) = talk(limited, request).await?;
+    assert!(answer.ends_with("hello, 127.0.0.1") && idle >= IDLE, "{answer} {idle:?}");
+    let (answer, slow) = talk(limited, unfinished).await?;
+    assert!(answer.is_empty() && slow >= IDLE, "{answer} {slow:?}");
+    println!("good: the listener disconnected an idle client after {idle:.1?}, a slow one after {slow:.1?}");
+
+    let (on_hyper, listener) = listen().await?;
     tokio::spawn(serve_on_hyper(listener));
-    let (answer, silent) = talk(address, request).await?;
-    assert!(answer.starts_with("HTTP/1.1 504") && silent >= HANDLER + HEADER, "{answer} {silent:?}");
-    let (_, slow) = talk(address, unfinished).await?;
+    let (answer, stuck) = talk(on_hyper, request).await?;
+    assert!(answer.starts_with("HTTP/1.1 504") && stuck >= HANDLER + HEADER, "{answer} {stuck:?}");
+    let (_, slow) = talk(on_hyper, unfinished).await?;
     assert!(slow >= HEADER, "{slow:?}");
-    println!("good: hyper answered for a handler that is stuck, and cut off a slow client after {slow:.1?}");
+    println!("good: the layer answered for a stuck handler, and hyper disconnected a slow client after {slow:.1?}");
     Ok(())
 }

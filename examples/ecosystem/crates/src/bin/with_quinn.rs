@@ -1,4 +1,4 @@
-//! quinn: a connection over loopback that is closed once it is idle.
+//! quinn: a connection over loopback that times out.
 
 use std::error::Error;
 use std::io;
@@ -59,13 +59,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server_config = ServerConfig::with_single_cert(vec![pair.cert.der().clone()], key.into())?;
     let server = endpoint(Some(server_config))?;
     let address = server.local_addr()?;
-    let echo = tokio::spawn(async move {
+    tokio::spawn(async move {
         let connection = server.accept().await.expect("a client").await?;
-        let (mut send, mut receive) = connection.accept_bi().await?;
-        let bytes = receive.read_to_end(100).await?;
-        send.write_all(&bytes).await?;
-        send.finish()?;
-        Ok::<_, Box<dyn Error + Send + Sync>>(connection.closed().await)
+        Ok::<_, ConnectionError>(connection.closed().await)
     });
 
     let mut roots = RootCertStore::empty();
@@ -76,16 +72,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     config.transport_config(Arc::new(transport));
     let client = endpoint(None)?;
     let connection = client.connect_with(config, address, "localhost")?.await?;
-    let (mut send, mut receive) = connection.open_bi().await?;
-    send.write_all(b"hello").await?;
-    send.finish()?;
-    assert_eq!(receive.read_to_end(100).await?, b"hello");
-
     let start = Instant::now();
     assert_eq!(connection.closed().await, ConnectionError::TimedOut);
-    assert_eq!(echo.await?.map_err(|error| error.to_string())?, ConnectionError::TimedOut);
-    let timers = hairspring::Timer::current().metrics();
-    assert!(timers.registered() >= 2, "{timers:?}");
-    println!("good: answered, and closed after {:.1?} of silence", start.elapsed());
+    assert!(hairspring::Timer::current().metrics().registered() >= 2);
+    println!("good: the connection timed out after {:.1?}", start.elapsed());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! reqwest: a limit on how long it takes to connect, and the error that says so.
+//! reqwest: a timeout for connecting, and an error that `is_timeout` recognizes.
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ fn client() -> reqwest::Result<reqwest::Client> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A server that accepts nobody, with a queue that fills up. Linux then answers no more.
+    // A server that accepts no connection. Once its queue is full, Linux no longer answers.
     let server = TcpSocket::new_v4()?;
     server.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let server = server.listen(1)?;
@@ -38,6 +38,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let error = client()?.get(format!("http://{address}")).send().await.unwrap_err();
     assert!(error.is_timeout() && error.is_connect(), "{error:?}");
-    println!("good: {error}, as it took too long");
+    println!("good: {error}");
     Ok(())
 }

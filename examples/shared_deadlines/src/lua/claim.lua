@@ -1,5 +1,5 @@
--- KEYS: due, jobs, sessions, tokens, held, batch. ARGV: queue, session, number of the look, lease, window, room.
--- Renews the session's lease and claims jobs for it. Returns nil if the session is over.
+-- KEYS: due, jobs, sessions, tokens, held, batch. ARGV: queue, session, number of the claim, lease, window, room.
+-- Ends expired sessions, renews the lease of this one and claims jobs for it. Returns nil if the session has ended.
 for _, session in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
     close(ARGV[1], session)
 end
@@ -8,8 +8,8 @@ if not redis.call('ZSCORE', KEYS[3], ARGV[2]) then
 end
 redis.call('ZADD', KEYS[3], now + ARGV[4], ARGV[2])
 
--- The batch begins with its number and its token. A look whose answer was lost comes again with the same number, and
--- gets the same batch. One that comes later than its repetition has a smaller number, and claims nothing.
+-- The batch begins with its number and its token. If an answer is lost, the claim is repeated with the same number and
+-- gets the same batch. If the lost claim arrives after its repetition, its number is too small, and it claims nothing.
 if tonumber(ARGV[3]) > tonumber(redis.call('LINDEX', KEYS[6], 0) or 0) then
     redis.call('DEL', KEYS[6])
     redis.call('RPUSH', KEYS[6], ARGV[3], redis.call('INCR', KEYS[4]))
@@ -24,6 +24,7 @@ local batch = redis.call('LRANGE', KEYS[6], 0, -1)
 local jobs = {}
 for i = 3, #batch do
     local deadline = tonumber(redis.call('ZSCORE', KEYS[5], batch[i]))
-    jobs[#jobs + 1] = {batch[i], redis.call('HGET', KEYS[2], batch[i]), deadline, deadline - now}
+    local remaining = math.max(deadline - now, 0)
+    jobs[#jobs + 1] = {batch[i], redis.call('HGET', KEYS[2], batch[i]), deadline, tonumber(batch[2]), remaining}
 end
-return {tonumber(batch[2]), jobs}
+return jobs
