@@ -1,5 +1,5 @@
-//! Blocking work holds a paused clock: in a bubble all of it, on every system; in other runtimes the work that
-//! `test_util::spawn_blocking` starts, and no other.
+//! Blocking work keeps a paused clock from moving. In a bubble all blocking work does, on every system. In other runtimes
+//! only the work that `test_util::spawn_blocking` starts does.
 
 #[cfg(unix)]
 use std::process::Command;
@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking, yield_now};
 /// Starts blocking work.
 type Start = fn(Box<dyn FnOnce() + Send>) -> JoinHandle<()>;
 
-/// Runs `test` on each kind of runtime with each way to start work that its clock sees.
+/// Runs `test` on each kind of runtime, with each way to start work that its clock sees.
 fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) -> F) {
     on_each_and_in_a_task(&BUBBLES, move || test(|work| spawn_blocking(work)));
     let all = [TOKIOS.as_slice(), &WORKERS, &BUBBLES].concat();
@@ -79,7 +79,7 @@ fn work_holds_time_whatever_it_does() {
     });
 }
 
-/// It wakes a task while it still runs, or is aborted.
+/// Some of it is aborted, some wakes a task while it still runs.
 #[test]
 fn work_that_nobody_waits_for_holds_time() {
     on_each_that_sees(|start| async move {
@@ -104,9 +104,9 @@ fn work_that_nobody_waits_for_holds_time() {
     });
 }
 
-/// The task that waits is woken before the thread is idle again.
+/// The waiting task is woken before the thread is idle again.
 #[test]
-fn thousands_of_short_works_hold_time() {
+fn many_short_pieces_of_work_hold_time() {
     on_each_that_sees(|start| async move {
         for round in rounds(300) {
             let (before, spins) = (Instant::now(), round % 50);
@@ -118,7 +118,7 @@ fn thousands_of_short_works_hold_time() {
     });
 }
 
-/// More than the pool has threads for.
+/// More work than the pool has threads.
 #[test]
 fn work_in_the_queue_holds_time() {
     on_each(&[Kind::PausedLater, Kind::Workers(2), Kind::Bubble, Kind::BubbleOfWorkers(2)], || async {
@@ -141,14 +141,14 @@ fn work_in_the_queue_holds_time() {
     });
 }
 
-/// Runtimes whose pool has one thread, so that other work waits in its queue.
+/// Calls `test` with runtimes whose pool has one thread: other work waits in its queue.
 fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
     for new in [Builder::new_current_thread as fn() -> Builder, Builder::new_multi_thread] {
         must_end(move || test(new().max_blocking_threads(1).enable_all().build().unwrap()));
     }
 }
 
-/// Work that has begun. It takes longer than a thread that waits in one place counts as working.
+/// Work that is running. It waits in one place for longer than the clock believes that it works.
 fn begun_work() -> JoinHandle<u32> {
     let (begins, begun) = mpsc::channel();
     let work = test_util::spawn_blocking(move || {
@@ -190,13 +190,13 @@ fn work_in_the_queue_ends_after_its_runtime() {
         let queued = test_util::spawn_blocking(|| ());
         drop(inside);
         runtime.shutdown_background();
-        // Tokio runs it if the thread comes to it before it learns of the shutdown.
+        // Tokio runs it if the thread reaches it before the shutdown does.
         let ended = futures::executor::block_on(queued);
         assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
     });
 }
 
-/// Longer than a bubble's patience, and than a step of less than a millisecond waits on tokio's clock.
+/// The work takes longer than the bubble's patience, and longer than tokio's clock is kept from rounding up.
 #[test]
 fn long_work_holds_time_and_bubbles() {
     for kind in BUBBLES {
@@ -214,7 +214,7 @@ fn long_work_holds_time_and_bubbles() {
                     let _ = never.await;
                 });
             });
-            assert!(ended.load(SeqCst), "it was given up early");
+            assert!(ended.load(SeqCst), "the bubble gave up early");
             message
         });
         assert!(message.starts_with("deadlock: nothing is left to wake the bubble"), "{message}");
@@ -234,8 +234,8 @@ fn long_work_holds_time_and_bubbles() {
     }
 }
 
-/// A bug that this crate had: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host
-/// or ran a plain `spawn_blocking`: tokio's stable metrics do not count that work. In a bubble it is counted.
+/// A bug in this crate: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host or ran
+/// a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
 #[test]
 fn files_and_names_hold_a_bubbles_time() {
     let directory = std::env::temp_dir().join(format!("hairspring-{}", std::process::id()));
@@ -270,7 +270,7 @@ fn files_and_names_hold_a_bubbles_time() {
             assert_eq!(no_time_passes_during(lists).await, "file");
             #[cfg(unix)]
             {
-                // A file that takes real time.
+                // Reading from a pipe takes real time.
                 let pipe = path.with_file_name(format!("pipe {:?}", tokio::task::try_id()));
                 assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
                 let end = pipe.clone();
@@ -288,7 +288,7 @@ fn files_and_names_hold_a_bubbles_time() {
     });
 }
 
-/// Nothing else can run, so time must pass, or this would wait for ever.
+/// Nothing else can run, so time must pass, or this would wait forever.
 #[test]
 fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
     on_each_and_in_a_task(&WORKERS, || async {
@@ -309,7 +309,7 @@ fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
     });
 }
 
-/// Another thread becomes a worker in its place.
+/// Another thread takes over its worker.
 #[test]
 fn a_worker_that_blocks_in_place_lets_time_pass() {
     for workers in [1, 2, 4] {
@@ -330,7 +330,7 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
     }
 }
 
-/// Some of the above once more, on a system that shows a program nothing of its threads.
+/// Runs some tests again on a system that shows a program nothing about its threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_bubble_does_not_read_proc() {

@@ -26,7 +26,7 @@ fn its_timers_follow_a_paused_clock() {
     });
 }
 
-/// The rule is the same for the sleeps of all clocks.
+/// The sleeps of all clocks share this rule.
 #[test]
 fn a_sleep_has_elapsed_once_it_has_fired() {
     macro_rules! try_it {
@@ -45,7 +45,7 @@ fn a_sleep_has_elapsed_once_it_has_fired() {
             assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
             sleep.reset_at($now - ms(1));
             assert!(!sleep.is_elapsed(), "it had completed");
-            // One that has fired, but whose task has spent its budget, has fired all the same.
+            // It has fired even if its task has spent its budget.
             sleep.reset_at($now + ms(1));
             assert!(poll(&mut sleep).is_pending());
             hairspring::advance(ms(2)).await;
@@ -102,7 +102,7 @@ fn a_suspension_counts_for_no_other_timer() {
 fn an_interval_counts_what_a_suspension_took() {
     in_virtual_time(|| async {
         for (behavior, pauses) in [
-            // The ticks after the one that comes as the machine wakes, 215 s after the first.
+            // The machine wakes 215 s after the first tick. These are the ticks after the late one.
             (MissedTickBehavior::Burst, [100, 150, 200, 250]),
             (MissedTickBehavior::Skip, [250, 300, 350, 400]),
             (MissedTickBehavior::Delay, [265, 315, 365, 415]),
@@ -137,7 +137,7 @@ fn boot_and_wall_follow_a_manual_clock() {
             assert!(poll_with(&mut sleep, &waker).is_pending());
             clock.advance(HOUR - ms(1_000));
             assert_eq!(woken.count(), 0);
-            // The other clock went on before this one was created.
+            // A bit more: `now` was read before the clock was created.
             clock.advance(ms(60_000));
             assert_eq!(woken.count(), 1);
             assert!(poll(&mut sleep).is_ready());
@@ -169,7 +169,7 @@ fn a_suspension_reaches_no_other_runtime() {
     assert!(start.elapsed() < HOUR / 2, "outside of both");
     drop(one);
     for _ in 0..10 {
-        assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later one, perhaps of the same number");
+        assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later runtime, perhaps with the same id");
     }
 }
 

@@ -1,5 +1,5 @@
-//! A bubble: a test in a world of its own, which fails if it cannot end or leaves tasks behind. `programs` tests bubbles
-//! with random programs, `blocking` what holds their time.
+//! A bubble isolates a test, and fails it if it cannot end or leaves tasks behind. `programs` runs random programs in
+//! bubbles, and `blocking` tests which work holds their time.
 
 use std::future::{self, Future};
 use std::process::{Command, Output};
@@ -36,7 +36,7 @@ fn it_returns_an_output_and_shares_tokios_clock() {
     assert!((DAY..DAY + ms(10)).contains(&passed), "{passed:?}");
 }
 
-/// Runs `test` in a bubble of each kind, and calls `check` with what it panics with.
+/// Runs `test` in a bubble of each kind, and calls `check` with the message of its panic.
 fn each_fails<F: Future<Output = ()>>(test: impl Fn() -> F + Send + Clone + 'static, check: impl Fn(&str)) {
     for kind in KINDS {
         let test = test.clone();
@@ -47,7 +47,7 @@ fn each_fails<F: Future<Output = ()>>(test: impl Fn() -> F + Send + Clone + 'sta
 const LEFT: &str = "the bubble's future has ended, and left tasks behind\nwaiting: ";
 
 #[test]
-fn one_that_leaves_tasks_names_their_timers() {
+fn leaving_tasks_fails_and_names_their_timers() {
     let line = line!() + 3;
     let test = || async {
         tokio::spawn(async {
@@ -64,7 +64,7 @@ fn one_that_leaves_tasks_names_their_timers() {
 }
 
 #[test]
-fn time_stands_still_after_its_end() {
+fn no_time_passes_after_its_end() {
     let woke = Arc::<AtomicBool>::default();
     let flag = woke.clone();
     let test = move || {
@@ -82,7 +82,7 @@ fn time_stands_still_after_its_end() {
 }
 
 #[test]
-fn one_that_leaves_what_never_settles_fails() {
+fn leaving_tasks_that_never_settle_fails() {
     let yields = || async {
         tokio::spawn(async {
             loop {
@@ -127,7 +127,7 @@ fn tasks_that_end_without_time_passing_are_not_left() {
 }
 
 #[test]
-fn one_whose_time_moves_in_other_ways_is_not_given_up() {
+fn time_may_move_in_other_ways() {
     for kind in KINDS {
         must_end(move || {
             kind.run(|| async {
@@ -146,18 +146,18 @@ fn one_whose_time_moves_in_other_ways_is_not_given_up() {
 }
 
 #[test]
-fn a_panic_passes_and_runtimes_that_do_not_fit_are_refused() {
+fn panics_pass_through_and_bad_runtimes_are_refused() {
     each_fails(|| async { panic!("on purpose") }, |message| assert_eq!(message, "on purpose"));
     let message = current_thread().block_on(async { panic_message(|| bubble(|| async {})) });
     assert!(message.contains("use a plain `#[test]`"), "{message}");
-    // It hung: nothing moves that clock, and the bubble's timers were taken for what would.
+    // Such a bubble hung: nothing moves its clock.
     let [current_thread, multi_thread] = crate::common::bare();
     let message = must_end(|| panic_message(|| Bubble::new().run_on(current_thread, || sleep(HOUR))));
     assert!(message.contains("without `enable_time`"), "{message}");
     must_end(|| Bubble::new().run_on(multi_thread, || sleep(HOUR)));
 }
 
-/// The order in which tasks run that sleep until the same instant.
+/// Runs tasks that sleep until the same instants, and returns the order in which they ran.
 fn order(kind: Kind, bubble: Bubble) -> Vec<usize> {
     let ran = Arc::<Mutex<Vec<usize>>>::default();
     let runs = ran.clone();
@@ -184,7 +184,7 @@ fn a_seed_decides_the_order_of_simultaneous_timers() {
         assert!((0..20).map(seeded).eq(orders.iter().cloned()), "{kind:?}");
         assert!(orders[1..].iter().all(|other| *other != orders[0]), "another seed, another order");
         for order in orders {
-            assert_ne!(order[..50], order[50..100], "each instant has an order of its own");
+            assert_ne!(order[..50], order[50..100], "each instant has another order");
             let mut each = order[..50].to_vec();
             each.sort_unstable();
             assert!(each.into_iter().eq(0..50), "each fires once, in its own hour");
@@ -192,7 +192,7 @@ fn a_seed_decides_the_order_of_simultaneous_timers() {
     }
 }
 
-/// With the root future, tasks that yield, and tasks that only spawn.
+/// Of the root future, tasks that yield, and tasks that they spawn.
 #[test]
 fn a_seed_decides_the_whole_order() {
     let trace = |seed| {
@@ -238,7 +238,7 @@ fn a_seed_decides_the_whole_order() {
 }
 
 #[test]
-#[ignore = "run by the next tests, as a program of its own"]
+#[ignore = "run by the next tests in a separate process"]
 fn prints_its_order() {
     println!("order {:?}", order(Kind::Bubble, Bubble::new()));
     println!("order {:?}", order(Kind::Bubble, Bubble::new().seed(5)));
@@ -281,7 +281,7 @@ fn a_bad_seed_is_named_with_what_is_allowed() {
     assert_eq!(run(Some("18446744073709551615")).0.len(), 2);
 }
 
-/// What tokio lets a bubble do in a build with `RUSTFLAGS="--cfg tokio_unstable"`.
+/// A build with `RUSTFLAGS="--cfg tokio_unstable"` can do more.
 #[cfg(tokio_unstable)]
 mod with_unstable_tokio {
     use super::*;

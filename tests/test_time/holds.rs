@@ -1,4 +1,4 @@
-//! A hold, a rate and a pause are in force as soon as their call returns, whatever the clock is doing on another thread.
+//! A hold and a rate take effect before their call returns, whatever another thread is doing to the clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,16 +12,16 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 const TRIES: u32 = 100;
-/// A thousand times what it takes a clock to move.
+/// A thousand times as long as a clock takes to move.
 const SOON: Duration = Duration::from_secs(15);
 
-/// Waits a moment, so that the thread that moves the clock may be doing anything.
+/// Waits a moment. The thread that moves the clock may then be anywhere in its code.
 fn moment(random: &mut Random) {
     let length = Duration::from_nanos(random.up_to_bits(21));
     if random.below(2) == 0 { thread::sleep(length) } else { computes_for(length) }
 }
 
-/// A clock that runs fast, with timers that make each of its moves longer.
+/// A fast clock, with timers that make each of its steps take longer.
 struct Runs {
     clock: ManualClock,
     timer: Timer,
@@ -63,11 +63,11 @@ impl Runs {
     }
 }
 
-/// Each says whether it went well, at a rate.
+/// Tries something at a rate, and returns whether it worked.
 type Check = fn(&mut Runs, f64) -> bool;
 
-/// A bug that this crate had: a hold, or a new rate, did not stop a step that was in progress: a clock moved by up to
-/// 555 s after `hold` returned.
+/// A bug in this crate: a hold or a new rate did not stop a step that was in progress, and a clock moved by up to 555 s
+/// after `hold` returned.
 const CHECKS: [(&str, Check); 4] = [
     ("a hold stops the clock", |runs, rate| {
         runs.run_at(rate);
@@ -102,13 +102,13 @@ const CHECKS: [(&str, Check); 4] = [
         let length = begun.elapsed();
         drop(hold);
         moment(&mut runs.random);
-        // A number of 53 bits is a rounded one.
+        // `f64` has 53 bits, so the product is rounded.
         runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(length).mul_f64(rate)
     }),
 ];
 
 #[test]
-fn a_clock_at_a_rate_obeys_immediately() {
+fn a_clock_that_runs_obeys_immediately() {
     for (name, check) in CHECKS {
         for rate in [1_000.0, 1e6] {
             let failed = must_end(move || {
@@ -122,7 +122,7 @@ fn a_clock_at_a_rate_obeys_immediately() {
 
 /// The thread that moves the clock calls the waker in the middle of a step.
 #[test]
-fn a_clock_at_a_rate_obeys_a_waker() {
+fn a_clock_that_runs_obeys_a_waker() {
     for asks_for_rate in [false, true] {
         must_end(move || {
             for _ in 0..TRIES {
@@ -153,13 +153,13 @@ fn a_clock_at_a_rate_obeys_a_waker() {
     }
 }
 
-/// Takes hold of a clock that moves, many times, and fails if it moves during a hold or not after it.
+/// Holds a moving clock many times. It must not move during a hold, and must move after it.
 fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() -> H) {
     let mut random = Random::new(2);
     let goes_on = || {
         let (real, before) = (std::time::Instant::now(), now());
         while now() == before {
-            assert!(real.elapsed() < SOON, "{what}: the clock stands");
+            assert!(real.elapsed() < SOON, "{what}: the clock does not move");
             thread::yield_now();
         }
     };
@@ -179,7 +179,7 @@ fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() ->
     assert_eq!(failed, 0, "{what}: of {TRIES} tries");
 }
 
-/// Runs `test` beside a runtime in which a task sleeps by the runtime's timer or another, again and again.
+/// Runs `test` while a task sleeps again and again, by the runtime's clock or by one that follows it.
 fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: impl FnOnce(Handle) + Send + 'static) {
     must_end(move || {
         let (runtime, (stop, stopped), (pauses, paused)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
@@ -278,7 +278,7 @@ fn a_clock_is_held_until_the_last_hold_is_dropped() {
     });
 }
 
-/// A bug that this crate had: a hold is a blocking task, and ended only with the hold.
+/// A bug in this crate: a hold is a blocking task, and the runtime waited for it.
 #[test]
 fn a_kept_hold_does_not_keep_its_runtime_from_ending() {
     for grace in [Duration::ZERO, ms(1)] {

@@ -32,14 +32,14 @@ pub(crate) enum Kind {
     LocalOfWorkers,
     Bubble,
     BubbleOfWorkers(usize),
-    /// A bubble on a runtime that the test has built.
+    /// A bubble on a runtime that the test builds.
     BubbleOn(&'static Kind),
 }
 
-/// Current-thread runtimes, which have tokio's clock.
+/// Current-thread runtimes share tokio's clock.
 pub(crate) const TOKIOS: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::PausedByTokio];
 pub(crate) const WORKERS: [Kind; 3] = [Kind::Workers(1), Kind::Workers(2), Kind::Workers(4)];
-/// Bubbles on a runtime that they have built.
+/// Bubbles that build their own runtime.
 pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
 /// One of each.
 pub(crate) const EACH: [Kind; 5] =
@@ -71,7 +71,7 @@ impl Kind {
         self.run_in(Bubble::new(), code)
     }
 
-    /// The same with settings, if it is a bubble.
+    /// Runs code in this bubble, or on another kind of runtime.
     pub(crate) fn run_in<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
         match self {
             Kind::Bubble => bubble.run(code),
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Runs code on a runtime of this kind, which is no bubble.
+    /// Runs code on a runtime of this kind. Not for bubbles.
     pub(crate) fn run_on<F: Future>(self, runtime: &Runtime, code: impl FnOnce() -> F) -> F::Output {
         let run = async { code().await };
         if self.is_local() { LocalSet::new().block_on(runtime, run) } else { runtime.block_on(run) }
@@ -98,7 +98,7 @@ impl Kind {
         matches!(self, Kind::Local | Kind::LocalOfWorkers)
     }
 
-    /// Whether plain blocking work and files hold the clock.
+    /// Whether files and plain blocking work hold the clock.
     pub(crate) fn sees_blocking_work(self) -> bool {
         matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_))
     }
@@ -126,7 +126,7 @@ pub(crate) fn on_each<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// The same, both in `block_on` and in a task.
+/// Runs `test` on each kind of runtime, both in `block_on` and in a task.
 pub(crate) fn on_each_and_in_a_task<F: Future<Output = ()> + Send + 'static>(
     kinds: &[Kind],
     test: impl Fn() -> F + Send + Clone + 'static,
@@ -135,7 +135,7 @@ pub(crate) fn on_each_and_in_a_task<F: Future<Output = ()> + Send + 'static>(
     on_each(kinds, move || maybe_in_a_task(true, test.clone()));
 }
 
-/// Waits for `work` beside timers that are due soon. No time may pass before it ends, and an hour after that.
+/// Waits for `work` while other timers are due soon. No time may pass until it ends, and an hour must pass after that.
 pub(crate) async fn no_time_passes_during<T>(work: impl Future<Output = T>) -> T {
     let before = Instant::now();
     let others = [NANO, MICRO, Duration::from_millis(1)].map(|soon| tokio::spawn(sleep(soon)));

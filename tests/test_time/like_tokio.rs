@@ -1,5 +1,5 @@
-//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations, run with `tokio::time`
-//! and with this crate on a paused current-thread runtime: both leave the same trace.
+//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace with
+//! `tokio::time` and with this crate, on a paused current-thread runtime.
 //!
 //! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at the
 //! same time run in no order that either promises. So there are two kinds of programs:
@@ -35,7 +35,7 @@ enum Step {
     Interval {
         period: u32,
         ticks: u32,
-        /// What it does after each tick takes so long.
+        /// How long it works after each tick.
         works: u32,
         behavior: u64,
     },
@@ -62,7 +62,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The first time of the task's own that is not before `now`, which a message from another task has brought.
+    /// The first of the task's own times at or after `now`, when another task's message arrived.
     fn next_own(&self, now: Duration) -> Duration {
         let strides =
             rounded_up(now).saturating_sub(rounded_up(self.origin)).as_nanos().div_ceil(self.stride.as_nanos());
@@ -111,7 +111,7 @@ fn step(random: &mut Random, talks: bool) -> Step {
     }
 }
 
-/// What happened, when, in which task, and in which of its steps.
+/// Something that happened at one step of a task.
 #[derive(Debug, Clone, PartialEq)]
 struct Event {
     at: Duration,
@@ -259,7 +259,7 @@ macro_rules! runs_with {
 runs_with!(tokio::time as with_tokio);
 runs_with!(hairspring as with_hairspring);
 
-/// What is compared of a trace.
+/// The comparable part of a trace.
 fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
     if !talks {
         trace.sort_by_key(|event| event.task);
@@ -273,8 +273,8 @@ fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-/// What is compared of a trace that several workers may leave: tasks that run at the same instant note that in any order,
-/// and which of them is aborted before it ends is chance.
+/// The comparable part of a trace from several workers: tasks that run at the same instant may be in any order, and it is
+/// up to chance whether a task ends before it is aborted.
 fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
     trace.sort_by_key(|event| (event.at, event.task));
     trace.retain(|event| {
@@ -283,7 +283,7 @@ fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-/// Fails where two traces part.
+/// Fails at the first difference between two traces.
 fn assert_same(what: &str, program: &[Plan], expected: &[Event], trace: &[Event]) {
     let parts = (0..expected.len().max(trace.len())).find(|&at| expected.get(at) != trace.get(at));
     if let Some(at) = parts {

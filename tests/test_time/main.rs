@@ -3,12 +3,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod kinds;
 
 mod blocking;
 mod boot;
 mod bubble;
 mod holds;
-mod kinds;
 mod like_tokio;
 mod manual_clock;
 mod pause_grace;

@@ -1,4 +1,4 @@
-//! Clocks that a test moves by hand, that move by themselves, and that run at a rate. `holds` tests their holds.
+//! Manual clocks: moved by hand, moving by themselves, running at a rate, and at the end of time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -68,7 +68,7 @@ fn the_next_deadline_is_found_past_cancelled_and_far_ones() {
     let mut cancelled = timer.sleep(ms(1));
     assert!(poll(&mut cancelled).is_pending());
     drop(cancelled);
-    assert_eq!((clock.advance_to_next(), clock.now()), (None, start), "nothing waits, and the clock stands");
+    assert_eq!((clock.advance_to_next(), clock.now()), (None, start), "nothing waits, so the clock does not move");
     let mut sleeps: Vec<_> = (1..100_u32).rev().map(|n| timer.sleep(n * DAY)).collect();
     assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
     for n in 1..100_u32 {
@@ -78,10 +78,10 @@ fn the_next_deadline_is_found_past_cancelled_and_far_ones() {
     assert!(timer.metrics().turns() <= 2 * 100, "{} turns", timer.metrics().turns());
 }
 
-/// tokio 2290. The wheel had nothing to fire, lagged behind its clock, and treated the past as the future. If the waker
-/// panicked, the sleep kept its old deadline.
+/// tokio 2290. In this crate the wheel lagged behind its clock when it had nothing to fire, and took the past for the
+/// future; and if the waker panicked, the sleep kept its old deadline.
 #[test]
-fn a_reset_into_the_past_wakes_while_the_clock_stands() {
+fn a_reset_into_the_past_wakes_immediately() {
     for shards in [1, 4] {
         for panics in [false, true] {
             let clock = ManualClock::new();
@@ -118,7 +118,7 @@ fn a_timer_ends_with_its_clock_or_its_driver() {
     assert_eq!(woken.count(), 1);
     assert!(panic_message(|| poll(&mut nap)).contains("shut down"));
 
-    // A builder may hold the last reference to a clock.
+    // A builder may own the last reference to a clock.
     let last_of_its_clock = || Timer::builder().clock(&ManualClock::new()).shards(20);
     let builders = [last_of_its_clock(), last_of_its_clock()];
     let [first, second] = builders;
@@ -128,7 +128,7 @@ fn a_timer_ends_with_its_clock_or_its_driver() {
     let clock = ManualClock::new();
     let others: Vec<_> = (0..4).map(|_| Timer::builder().clock(&clock).shards(20).build().unwrap()).collect();
     for (number, timer) in others.iter().enumerate() {
-        assert!(!others[..number].contains(timer), "one timer's place in memory was given to two");
+        assert!(!others[..number].contains(timer), "two timers share memory");
     }
 
     current_thread().block_on(async {
@@ -144,9 +144,9 @@ fn a_timer_ends_with_its_clock_or_its_driver() {
     });
 }
 
-/// The next timer in the same memory may have another clock.
+/// The next timer in the same memory may use another clock.
 #[test]
-fn a_timer_that_has_gone_does_not_show_the_next_ones_clock() {
+fn a_dropped_timer_does_not_show_the_next_ones_clock() {
     const SHARDS: usize = 100; // No other timer here is as large, or takes its memory.
     let runtime = current_thread();
     let gone = inside(&runtime, || Timer::builder().shards(SHARDS).install().unwrap());
@@ -201,7 +201,7 @@ fn a_clock_may_follow_one_runtime_after_another() {
         let clock = clock.clone();
         must_end(move || {
             multi_thread(2).block_on(async {
-                // The thread that moved it before sees within a moment that its runtime has gone.
+                // The thread that moved it takes a moment to see that its runtime has ended.
                 while catch_unwind(AssertUnwindSafe(|| clock.auto_advance())).is_err() {
                     thread::sleep(ms(1));
                 }
@@ -212,7 +212,7 @@ fn a_clock_may_follow_one_runtime_after_another() {
     }
 }
 
-/// Waits until a clock stands still, if a step has begun.
+/// Waits until a clock does not move any more.
 fn stands_still(clock: &ManualClock) -> Instant {
     loop {
         let before = clock.now();
@@ -246,12 +246,11 @@ fn a_clock_runs_at_its_rate() {
     }
 }
 
-/// Sets of durations to wait for while time moves to its end and stops there.
+/// Durations to wait for until the end of time.
 const WAITING: [&[Duration]; 4] = [&[], &[HOUR], &[Duration::MAX], &[HOUR, Duration::MAX, YEAR, Duration::MAX]];
 const KINDS: [Kind; 3] = [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2)];
 
-/// A bug that this crate had: a second `advance(Duration::MAX)` never returned, and after `resume` time went back: sums
-/// wrapped, and a loop could end only after the end of time.
+/// A bug in this crate: sums wrapped, a second `advance(Duration::MAX)` never returned, and `resume` moved time back.
 #[test]
 fn paused_clocks_reach_the_end_of_time() {
     for durations in WAITING {
@@ -263,17 +262,17 @@ fn paused_clocks_reach_the_end_of_time() {
             for step in [Duration::MAX, Duration::MAX, ms(1), Duration::MAX, Duration::ZERO] {
                 advance(step).await;
                 let now = Instant::now();
-                assert!(now >= last, "time goes back after {step:?}");
+                assert!(now >= last, "time went back after {step:?}");
                 last = now;
             }
             for task in tasks {
                 task.await.unwrap();
             }
-            assert!(!never.is_finished(), "that is not an instant that comes");
+            assert!(!never.is_finished(), "that instant never comes");
             never.abort();
         });
     }
-    // After 500 years there is still time left.
+    // 500 years later there is time left.
     on_each(&KINDS, || async {
         advance(Duration::MAX).await;
         let start = Instant::now();
@@ -282,8 +281,8 @@ fn paused_clocks_reach_the_end_of_time() {
     });
 }
 
-/// The last tick means "never": a clock that reached it made its timers read the system's time. The last multiple of a
-/// resolution is before the last deadline, but was used as the last deadline.
+/// Two bugs in this crate. The last tick means "never", so timers of a clock that reached it read the system's time. The
+/// last multiple of a resolution comes before the last deadline, but replaced it.
 #[test]
 fn a_manual_clock_reaches_the_end_of_time() {
     for durations in WAITING {
@@ -298,7 +297,7 @@ fn a_manual_clock_reaches_the_end_of_time() {
             clock.advance(Duration::MAX);
             let end = clock.now();
             assert!(timer.now() == end && poll(&mut timer.sleep_until(end)).is_ready());
-            // Where time has ended nothing is later.
+            // Nothing is later than the end of time.
             let mut late: Vec<_> = (0..40).map(|n| timer.sleep(ms(40 - n))).collect();
             assert!(late.iter_mut().chain([&mut never]).all(|sleep| poll(sleep).is_pending()));
             clock.advance(Duration::MAX);
@@ -314,7 +313,7 @@ fn a_manual_clock_reaches_the_end_of_time() {
     assert!(clock.now() < nap.deadline() && poll(&mut nap).is_pending());
 }
 
-/// A clock that was resumed at the end of time, or behind the system's clock. Its timers neither spin nor panic.
+/// Even if it was resumed at the end of time or behind the system's clock. Its timers neither spin nor panic.
 #[test]
 fn time_that_runs_again_never_goes_back() {
     must_end(|| {

@@ -1,4 +1,4 @@
-//! A clock that is paused with a grace waits in real time for what it does not see.
+//! With a grace, a paused clock waits in real time for events from outside the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -23,7 +23,7 @@ fn threads_and_processes_are_waited_for() {
     on_each_runtime(|| async {
         pause_with_grace(HOUR);
         let start = Instant::now();
-        // Tokio cannot take a step of less than a millisecond.
+        // Tokio cannot move its clock by less than a millisecond.
         for limit in [HOUR, Duration::from_micros(500)] {
             let (sender, answer) = oneshot::channel();
             thread::spawn(move || {
@@ -83,7 +83,7 @@ fn messages_from_outside_start_the_grace_again() {
         assert_eq!(count.load(SeqCst), MESSAGES);
         receiver.await.unwrap();
     });
-    // Only the future of `block_on` runs, between the checks.
+    // Here only the future of `block_on` runs.
     for make in [current_thread, || multi_thread(2)] {
         must_end(move || {
             make().block_on(async {
@@ -149,7 +149,7 @@ fn tokios_own_timers_fire_on_the_way() {
     });
 }
 
-/// A bug that this crate had: each pause left a task until the runtime ended, to tell a thread of that end.
+/// A bug in this crate: each pause left a task until the runtime ended.
 #[test]
 fn pausing_again_and_again_leaves_no_tasks() {
     const PAUSES: usize = 50;

@@ -1,5 +1,5 @@
-//! A paused clock moves from deadline to deadline while nothing else can happen. `programs` checks with random programs
-//! that it is exact; these are the cases that such programs rarely meet.
+//! A paused clock moves from deadline to deadline while nothing else can happen. `programs` shows with random programs
+//! that it is exact; the cases here are those that such programs rarely meet.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -23,9 +23,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
-/// More than a slot of the wheel keeps in order.
+/// More timers than a slot of the wheel keeps in order.
 #[test]
-fn crowds_are_met_to_the_nanosecond() {
+fn bursts_of_timers_are_exact() {
     on_each(&EACH, || async {
         let start = Instant::now();
         let apart = (0..100).map(|n| start + HOUR + n * 7_919 % 1_000 * MICRO);
@@ -46,8 +46,8 @@ fn tick_by_the_hour() -> JoinHandle<()> {
     })
 }
 
-/// Messages circulate among tasks on all workers, and through a socket, which can be ready before any worker wakes to
-/// read from it. On Windows the clock does not see sockets.
+/// Messages go around tasks on all workers and through a socket. A socket can be ready before any worker wakes to read
+/// from it. On Windows the clock does not see sockets.
 #[test]
 fn time_stands_while_a_message_is_on_its_way() {
     on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), || async {
@@ -68,7 +68,7 @@ fn time_stands_while_a_message_is_on_its_way() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connect = TcpStream::connect(listener.local_addr().unwrap());
         let (mut near, (mut far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
-        // Without this the system waits for some real time before it sends, which nothing shows.
+        // Otherwise the system delays sending for some real time, unseen.
         near.set_nodelay(true).unwrap();
         far.set_nodelay(true).unwrap();
         tokio::spawn(async move {
@@ -97,7 +97,7 @@ fn time_stands_while_code_blocks_between_awaits() {
     on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), holds_time);
 }
 
-/// tokio 3710, 3837, 7841: it moves both clocks exactly, fires in order, and tasks have been woken when it returns.
+/// tokio 3710, 3837, 7841: it moves both crates' clocks exactly, and has woken the tasks in order when it returns.
 #[test]
 fn advance_fires_in_order_and_moves_exactly() {
     on_each(&[TOKIOS.as_slice(), &WORKERS].concat(), || async {
@@ -154,7 +154,7 @@ fn resume_goes_on_from_what_the_clock_shows() {
     });
 }
 
-/// Tokio cannot take a step of less than a millisecond.
+/// Tokio cannot move its clock by less than a millisecond, so a thread does.
 #[test]
 fn a_runtime_may_end_or_stop_before_a_small_step() {
     on_each(&TOKIOS, || async {
@@ -171,7 +171,7 @@ fn a_runtime_may_end_or_stop_before_a_small_step() {
     });
 }
 
-/// The allowance of turns had gone, and what was registered next waited for company, though no time passed.
+/// A bug in this crate: after dense sleeps, the next timers waited to share a wake-up, though no time passed.
 #[test]
 fn time_is_exact_after_dense_sleeps() {
     for _ in 0..10 {
@@ -207,7 +207,7 @@ fn every_timer_of_its_runtime_follows() {
             let elsewhere = other.spawn(sleep(HOUR));
             pause();
             let start = Instant::now();
-            // Armed before the pause, on either timer, they end within the hour; and what is built later follows, too.
+            // Armed before the pause, they end within the hour on either timer. A timer that is built later follows, too.
             before.await.unwrap();
             waits.await.unwrap();
             assert!(start.elapsed() <= HOUR);
@@ -221,7 +221,7 @@ fn every_timer_of_its_runtime_follows() {
     });
 }
 
-/// Its driver does nothing while the test holds the clock, and kept its task until the clock ran again.
+/// A bug in this crate: its driver does nothing while the clock is paused, and did not end either.
 #[test]
 fn a_replaced_timer_ends_when_nothing_waits_on_it() {
     for runtime in both_flavours() {
@@ -249,7 +249,7 @@ thread_local! {
     static PANICKED: RefCell<(String, u32)> = RefCell::default();
 }
 
-/// The message with which `code` panics, the file and the line.
+/// The message, the file and the line of the panic of `code`.
 fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -279,14 +279,14 @@ fn misuse_panics_with_the_callers_line() {
             for (line, call) in calls {
                 assert_eq!(panicked(|| runtime.block_on(call())), here(NOT_PAUSED, line));
             }
-            // Where tokio polls it, the message has the line.
+            // If tokio polls it, the line is in the message.
             let (message, ..) = panicked(|| runtime.block_on(advance(ms(1))));
             let called = format!("{NOT_PAUSED} (`advance` was called at {}:{}:", file!(), line!() - 1);
             assert!(message.starts_with(&called), "{message}");
             let (message, ..) = panicked(|| runtime.block_on(advance_and_settle(ms(1))));
             let called = format!("{NOT_PAUSED} (`advance_and_settle` was called at {}:{}:", file!(), line!() - 1);
             assert!(message.starts_with(&called), "{message}");
-            // As in tokio, it counts whether the clock is paused at the first poll.
+            // As in tokio, the clock need not be paused before the first poll.
             runtime.block_on(async {
                 let (start, moves) = (Instant::now(), advance(HOUR));
                 drop(advance(HOUR));
@@ -309,7 +309,7 @@ fn misuse_panics_with_the_callers_line() {
     assert_eq!(panicked(pause).0, outside);
 }
 
-/// Threads of this process that compute without end.
+/// Threads that keep processors busy.
 struct Busy {
     over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -342,7 +342,7 @@ async fn sleeps_exactly(nap: Duration, start: Instant) {
     }
 }
 
-/// Sleeps while the clock moves by itself, and settles while it does not.
+/// Sleeps while the clock moves by itself, and settles while it must not move.
 async fn sleeps_and_settles() {
     for nap in [ms(1), Duration::from_nanos(1_234_567), Duration::from_nanos(321_987)] {
         sleeps_exactly(nap, Instant::now()).await;
@@ -390,8 +390,8 @@ fn time_is_exact_beside_tokios_timers() {
     on_each(&BUBBLES[..1], || both_kinds(30, Duration::ZERO));
 }
 
-/// A bug that this crate had: its own alarms woke the runtime in real time, and each wake-up ended the check whether the
-/// runtime is idle. On a busy machine clocks stood still, and `settle` did not return.
+/// A bug in this crate: its own alarms woke the runtime while it was checked for being idle. On a busy machine clocks
+/// did not move, and `settle` did not return.
 #[test]
 fn a_busy_machine_stops_no_clock() {
     let _busy = Busy::begin(4);

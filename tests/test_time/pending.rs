@@ -1,4 +1,4 @@
-//! `test_util::pending` says what waits, and where it was made.
+//! `test_util::pending` lists the timers that wait, and where each was created.
 
 use std::future;
 use std::panic::Location;
@@ -17,7 +17,7 @@ fn here() -> &'static Location<'static> {
 
 const KINDS: [Kind; 3] = [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2)];
 
-/// Spawns it, and returns what then waits besides what did before.
+/// Spawns a future, and returns the timer that it waits for.
 async fn waits(future: impl Future + Send + 'static) -> Pending {
     let task = tokio::spawn(async move {
         future.await;
@@ -32,7 +32,7 @@ async fn waits(future: impl Future + Send + 'static) -> Pending {
 }
 
 #[track_caller]
-fn assert_made(timer: &Pending, at: &Location<'_>, kind: TimerKind) {
+fn assert_created(timer: &Pending, at: &Location<'_>, kind: TimerKind) {
     assert_eq!((timer.location().file(), timer.location().line()), (at.file(), at.line()), "{timer}");
     assert_eq!(timer.kind(), kind);
 }
@@ -44,7 +44,7 @@ fn each_kind_of_timer_is_listed_with_its_place() {
             ($made:expr, $kind:ident) => {{
                 let (at, made) = (here(), $made);
                 let found = waits(made).await;
-                assert_made(&found, at, TimerKind::$kind);
+                assert_created(&found, at, TimerKind::$kind);
                 assert_eq!((found.deadline(), found.remaining()), (Instant::now() + HOUR, HOUR));
             }};
         }
@@ -55,13 +55,13 @@ fn each_kind_of_timer_is_listed_with_its_place() {
         is_listed!(future::pending::<()>().timeout_at(end), Timeout);
         is_listed!(Timer::current().timeout(HOUR, future::pending::<()>()), Timeout);
         let (at, mut made) = (here(), hairspring::interval_at(end, ms(1)));
-        assert_made(&waits(async move { made.tick().await }).await, at, TimerKind::Interval);
+        assert_created(&waits(async move { made.tick().await }).await, at, TimerKind::Interval);
         let (at, mut made) = (here(), DelayQueue::new());
         made.insert((), HOUR);
-        assert_made(&waits(async move { made.next().await.is_some() }).await, at, TimerKind::DelayQueue);
+        assert_created(&waits(async move { made.next().await.is_some() }).await, at, TimerKind::DelayQueue);
         let (at, (map, mut made)) = (here(), DeadlineMap::new());
         map.insert(1, 2, HOUR);
-        assert_made(&waits(async move { made.recv().await }).await, at, TimerKind::DeadlineMap);
+        assert_created(&waits(async move { made.recv().await }).await, at, TimerKind::DeadlineMap);
     });
 }
 
@@ -72,12 +72,12 @@ fn a_timer_keeps_its_place_when_it_is_reset_or_ticks_on() {
         for _ in 0..3 {
             ticks.tick().await;
         }
-        assert_made(&waits(async move { ticks.tick().await }).await, at, TimerKind::Interval);
+        assert_created(&waits(async move { ticks.tick().await }).await, at, TimerKind::Interval);
         let (at, mut again) = (here(), sleep(ms(1)));
         (&mut again).await;
         again.reset_at(Instant::now() + HOUR);
         let found = waits(again).await;
-        assert_made(&found, at, TimerKind::Sleep);
+        assert_created(&found, at, TimerKind::Sleep);
         assert_eq!(found.remaining(), HOUR);
     });
 }
@@ -106,13 +106,13 @@ fn a_clock_that_runs_lists_them_from_the_first_call_on() {
             assert!(pending().is_empty());
             let (at, made) = (here(), sleep(HOUR));
             let found = waits(made).await;
-            assert_made(&found, at, TimerKind::Sleep);
+            assert_created(&found, at, TimerKind::Sleep);
             assert!(found.remaining() <= HOUR);
         });
     }
 }
 
-/// A timer that fired while it was being listed had none.
+/// A timer that fired while it was being listed had no place.
 #[test]
 fn each_has_its_place_while_thousands_fire() {
     multi_thread(2).block_on(async {

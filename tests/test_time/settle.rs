@@ -1,4 +1,5 @@
-//! `settle` returns when all that can happen at the present time has happened; `programs` checks that with random work.
+//! `settle` returns when everything that can happen without time passing has happened. `programs` tests it with random
+//! work.
 
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -1,6 +1,6 @@
-//! What is said on standard error if nothing goes on in a runtime whose clock is paused, or that settles.
+//! The message on standard error if a paused clock does not move, or a runtime does not settle, for five seconds.
 //!
-//! Each case hangs, so it runs as a program of its own.
+//! Each case hangs, so it runs in a separate process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
 use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
 use hairspring::{Duration, pause, sleep};
 
-/// More than twice as long as nothing may go on until that is said.
+/// More than twice as long as it takes until the message appears.
 const TOO_LATE: Duration = Duration::from_secs(12);
 
-/// Waits for ever, as the thread of a task must not.
+/// Blocks its thread forever.
 fn block() {
     let (_sender, never) = mpsc::channel::<()>();
     let _ = never.recv();
@@ -44,7 +44,7 @@ fn with_a_grace<F: Future<Output = ()>>(runtime: &tokio::runtime::Runtime, code:
     });
 }
 
-/// A name, code that hangs, and in what order which words are said of it.
+/// A name, code that hangs, and words of the message in their order.
 type Case = (&'static str, fn(), &'static [&'static str]);
 
 const BLOCKS: &[&str] = &["has not moved for 5s: ", "a task ", "worker "];
@@ -70,7 +70,7 @@ const CASES: [Case; 12] = [
         || on_workers(std::future::pending),
         &["5s: ", "every task waits or blocks", "no timer is left"],
     ),
-    // It keeps tokio from moving the clock, and wakes the runtime in real time.
+    // That timer keeps tokio from moving the clock, and wakes the runtime in real time.
     (
         "a timer of tokio's waits on a clock with a grace",
         || {
@@ -111,13 +111,13 @@ const CASES: [Case; 12] = [
 const CASE: &str = "HAIRSPRING_STUCK";
 
 #[test]
-#[ignore = "run by the next test, as a program of its own"]
+#[ignore = "run by the next test in a separate process"]
 fn hangs() {
     let name = std::env::var(CASE).unwrap();
     CASES.iter().find(|case| case.0 == name).unwrap().1();
 }
 
-/// What the program of a case says until all that is expected has come, or it is too late.
+/// The output of a case, until it has all that is expected or it is too late.
 fn said((name, _, expected): Case) -> String {
     let mut run = Command::new(std::env::current_exe().unwrap());
     run.args(["--exact", "stuck::hangs", "--ignored", "--nocapture"]).env(CASE, name);
@@ -141,14 +141,14 @@ fn said((name, _, expected): Case) -> String {
     said
 }
 
-/// Whether all of it is there, in its order.
+/// Whether the message has all expected words in their order.
 fn says(said: &str, expected: &[&str]) -> bool {
     let begins = said.find("hairspring: ").map(|at| &said[at..]);
     expected.iter().fold(begins, |rest, it| rest?.split_once(it).map(|(_, rest)| rest)).is_some()
 }
 
 #[test]
-fn after_five_seconds_it_is_said_why_nothing_goes_on() {
+fn after_five_seconds_a_message_says_why() {
     let all = CASES.map(|case| thread::spawn(move || must_end(move || said(case))));
     for (case, (name, _, expected)) in all.into_iter().zip(CASES) {
         let said = case.join().unwrap();

@@ -1,4 +1,4 @@
-//! Threads of a paused multi-thread runtime: those that have left it hold no time, those that are in `block_on` do.
+//! Threads and a paused multi-thread runtime: a thread in `block_on` holds time, and one that has left does not.
 
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,10 +18,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// How long a few jumps of a clock may take, in real time: a thousand times what they take.
+/// How much real time a few moves of a clock may take: a thousand times as much as they need.
 const SOON: Duration = Duration::from_secs(15);
 
-/// Gets the current thread into a runtime, calls a function there, and gets out.
+/// Enters a runtime, calls a function there, and leaves.
 type Way = (&'static str, fn(&Runtime, &dyn Fn()));
 
 const RETURNED: Way = ("block_on returned", |runtime, inside| runtime.block_on(async { inside() }));
@@ -64,7 +64,7 @@ const WAYS: [Way; 6] = [
     }),
 ];
 
-/// What a thread does after it has left: it blocks until it is released.
+/// What a thread does after it has left: it is busy until it is released.
 struct Then {
     blocks: Box<dyn FnOnce() + Send>,
     release: Box<dyn FnOnce() + Send>,
@@ -139,7 +139,7 @@ impl Host {
     }
 }
 
-/// Whether the clock of a runtime moves, and `settle` returns, while a thread that left in a certain way blocks.
+/// Fails unless the clock of a runtime moves, and `settle` returns, while a thread that has left it blocks.
 fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     let runtime = Arc::new(multi_thread(2));
     let ((go, may_begin), (ends, ended)) = (oneshot::channel(), mpsc::channel());
@@ -177,7 +177,7 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     match passed {
         Ok(passed) if passed == 5 * HOUR => Ok(()),
         Ok(passed) => Err(format!("{name}: {passed:?} have passed, not five hours")),
-        Err(_) => Err(format!("{name}: the clock stands")),
+        Err(_) => Err(format!("{name}: the clock does not move")),
     }
 }
 
@@ -192,7 +192,7 @@ fn goes_on_after(ways: &[(Host, Way)], (does, then): (Name, fn() -> Then)) {
 
 type Name = &'static str;
 
-/// What a thread may do that looks different to the system.
+/// Waits and work that look different to the system.
 const THENS: &[(Name, fn() -> Then)] = &[
     ("ends", || Then::new(|| (), || ())),
     ("sleeps", Then::sleeps),
@@ -238,7 +238,7 @@ fn child() -> std::process::Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Each time at another depth of its stack, above and below where it was in the runtime.
+/// Each time at another depth of the stack, above and below where it was in the runtime.
 fn receives_here_and_there() -> Then {
     fn deeper(depth: u32, receiver: &mpsc::Receiver<()>) -> Result<(), mpsc::RecvError> {
         let frame = std::hint::black_box([depth; 64]);
@@ -258,8 +258,8 @@ fn receives_here_and_there() -> Then {
     Then { blocks: Box::new(blocks), release: sends.release }
 }
 
-/// A bug that this crate had: a thread that had left a paused multi-thread runtime stopped its clock, unless it waited
-/// on a futex.
+/// A bug in this crate: a thread that had left a paused multi-thread runtime stopped its clock unless it waited on a
+/// futex.
 #[test]
 fn a_thread_that_has_left_holds_no_time() {
     for &then in THENS {
@@ -279,7 +279,7 @@ fn a_thread_of_another_runtime_that_has_left_holds_no_time() {
     }
 }
 
-/// Others are still in there, or come and go.
+/// Several threads enter the runtime and leave it again and again.
 #[test]
 fn threads_that_come_and_go_let_time_pass() {
     must_end(|| {
@@ -313,15 +313,15 @@ fn threads_that_come_and_go_let_time_pass() {
     });
 }
 
-/// Threads that are in `block_on` hold time while they do anything but wait.
+/// A thread in `block_on` holds time unless it waits to be woken.
 pub(crate) mod inside {
     use super::*;
 
-    /// Twenty milliseconds of real time, and a moment.
+    /// Long and short, waiting and computing.
     const BLOCKS: [fn(); 4] =
         [|| thread::sleep(ms(20)), || computes_for(ms(20)), || thread::sleep(ms(1)), || computes_for(100 * MICRO)];
 
-    /// A task wakes this future, and then waits for a timer that is due in a moment, while this future blocks.
+    /// A task wakes this future, and then waits for a timer that is due soon, while this future blocks its thread.
     pub(crate) async fn holds_time() {
         for blocks in BLOCKS {
             for round in rounds(8) {
@@ -365,7 +365,7 @@ pub(crate) mod inside {
         });
     }
 
-    /// The depth of its stack says nothing.
+    /// At any depth of the stack.
     #[test]
     fn it_blocks_after_it_has_left_and_come_back() {
         fn deeper(depth: u32, runtime: &Runtime) {
@@ -386,7 +386,7 @@ pub(crate) mod inside {
         });
     }
 
-    /// While a task sleeps, computes for longer than any grace.
+    /// Computes for longer than any grace while a task sleeps.
     fn no_time_passes_here() {
         pause();
         let start = Instant::now();

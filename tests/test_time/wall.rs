@@ -1,4 +1,4 @@
-//! `wall` in virtual time: what a test clock does to its timers, and what happens when the clock is set.
+//! `wall` in virtual time: its timers follow the test clock, and notice if the wall clock is set.
 
 use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ fn it_follows_a_paused_clock_from_where_it_was_set() {
         set_wall(at(HOUR));
         assert_eq!(wall::now(), at(HOUR));
         std::thread::sleep(ms(2));
-        assert_eq!(wall::now(), at(HOUR), "it stands still");
+        assert_eq!(wall::now(), at(HOUR), "it does not move");
         sleep(MINUTE).await;
         assert!(wall::now() >= at(HOUR + MINUTE));
         let deadline = at(3 * HOUR);
@@ -102,7 +102,7 @@ fn an_aligned_interval_skips_what_the_clock_was_set_past() {
         let mut hours = wall::interval_aligned(HOUR);
         assert_eq!(hours.tick().await, at(HOUR));
         set_wall(at(4 * HOUR + MINUTE));
-        assert_eq!(hours.tick().await, at(2 * HOUR), "at once");
+        assert_eq!(hours.tick().await, at(2 * HOUR), "late");
         assert_eq!((hours.missed(), wall::now()), (2, at(4 * HOUR + MINUTE)));
         assert_eq!(hours.tick().await, at(5 * HOUR));
         suspend(3 * HOUR);

@@ -1,7 +1,7 @@
-//! Random programs on a paused clock: each step of each task happens exactly when it must, neither early nor late.
+//! Random programs on a paused clock: each step of each task happens exactly on time, to the nanosecond.
 //!
-//! Each task knows by a simple model what time it is for it. A nap adds to that. A message takes no time: it carries the
-//! time at which it was sent, and for the receiver it is then the later of both. After each step the clock has to agree.
+//! Each task keeps its own time by a simple model. A sleep adds to it. A message carries the time at which it was sent; it
+//! takes no time, so the receiver's time is then the later of the two. After each step the clock must show that time.
 //!
 //! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime, `HAIRSPRING_SEED=7` only those with that seed.
 
@@ -21,7 +21,7 @@ use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// What a program does.
+/// The rules of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rules {
     /// Its tasks sleep, for any number of nanoseconds.
@@ -30,11 +30,11 @@ enum Rules {
     HoursPass,
     /// It ends without time passing.
     TimeStands,
-    /// It waits for nothing but its own tasks, on a clock that is not paused.
+    /// It ends without time passing, on a clock that is not paused.
     ClockRuns,
 }
 
-/// Where a program runs, and what it does.
+/// Where a program runs, and by which rules.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     kind: Kind,
@@ -64,12 +64,12 @@ async fn run(setting: Setting, seed: u64) -> Result<(), String> {
     }
 }
 
-/// Runs the program of a seed, in which time passes.
+/// Runs the program of a seed, with sleeps.
 async fn run_on(kind: Kind, seed: u64) -> Result<(), String> {
     run(Setting { kind, rules: Rules::TimePasses }, seed).await
 }
 
-/// How the future of a bubble ends.
+/// How a bubble ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Well,
@@ -77,10 +77,10 @@ enum End {
     LeavesTasks,
 }
 
-/// Runs the program of a seed in a bubble, which must fail if it hangs or leaves tasks, and not earlier.
+/// Runs the program of a seed in a bubble. The bubble must fail if it hangs or leaves tasks, but not before that.
 fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
-    // Without patience a step of a fraction of a millisecond, which takes a thread, looks like the end.
+    // Without patience, a step of less than a millisecond looks like a deadlock: another thread takes it.
     let (rules, bubble, ends): (_, _, &[End]) = match seed % 2 {
         0 => (Rules::TimePasses, Bubble::new(), &[End::Well, End::LeavesTasks]),
         _ => {
@@ -107,7 +107,7 @@ fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     };
     let failed = catch_unwind(AssertUnwindSafe(run_it));
     let message = failed.err().and_then(|payload| payload.downcast::<String>().ok()).unwrap_or_default();
-    result.into_inner().unwrap().unwrap_or_else(|| Err(format!("it was given up early: {message}")))?;
+    result.into_inner().unwrap().unwrap_or_else(|| Err(format!("the bubble gave up early: {message}")))?;
     let begins = match end {
         End::Well => "",
         End::Deadlock => "deadlock: ",
@@ -119,23 +119,23 @@ fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     if is_right && names { Ok(()) } else { Err(format!("{end:?} with {left} tasks: {message}")) }
 }
 
-/// The shortest patience that gives no bubble up early. Without a socket of its own, as on Windows, a check spawns a
-/// task, and for that moment tokio does not move its clock, though a timer waits.
+/// The shortest patience with which no bubble gives up early. On Windows each check spawns a task, and in that moment
+/// tokio does not move its clock, though a timer waits.
 fn shortest_patience() -> Duration {
     if threads_are_seen() { Duration::ZERO } else { ms(500) }
 }
 
-/// Runs the program of a seed on a runtime of its own.
+/// Runs the program of a seed on its own runtime.
 fn run_alone(kind: Kind, seed: u64) -> Result<(), String> {
     if kind.is_bubble() { run_in_bubble(kind, seed) } else { kind.run(|| run_on(kind, seed)) }
 }
 
-/// Fails with the seeds of all programs that fail, and with their faults. A program that hangs is the last.
+/// Fails with the seeds and faults of all programs that fail.
 fn never_fails(name: &str, rounds: u64, run: impl Fn(u64) -> Result<(), String> + Send + Sync + 'static) {
     let run = Arc::new(run);
     let mut failures = Vec::new();
     for_seeds(rounds, |seed| {
-        // Names it if it hangs.
+        // If it hangs, this is the last line.
         println!("{name}: HAIRSPRING_SEED={seed}");
         let run = run.clone();
         failures.extend(must_end(move || run(seed).err()).map(|fault| format!("HAIRSPRING_SEED={seed}: {fault}")));
@@ -158,7 +158,7 @@ const KINDS: [Kind; 12] = [
     Kind::BubbleOn(&Kind::Workers(2)),
 ];
 
-/// Those whose tasks the clock sees on this system.
+/// The kinds on which the clock sees all tasks on this system.
 fn kinds() -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|&kind| kind != Kind::LocalOfWorkers || kind.sees_the_root())
 }
@@ -170,7 +170,7 @@ fn time_is_exact_on_each_kind_of_runtime() {
     }
 }
 
-/// The clock of a runtime whose thread is in another one goes on, and is right when the thread comes back.
+/// The clock of a runtime moves while its thread is in another runtime, and is exact when the thread returns.
 #[test]
 fn time_is_exact_on_runtimes_that_share_a_thread() {
     never_fails("in turn", 10, |seed| {
@@ -195,7 +195,7 @@ fn time_is_exact_on_runtimes_that_share_a_thread() {
             });
             result.map_err(|fault| format!("{kind:?}: {fault}"))?;
             if let Kind::Workers(_) = kind {
-                // Goes on while the thread is elsewhere, and is waited for from there.
+                // This one runs on while the thread is elsewhere.
                 let (seed, (ends, ended)) = (random.next(), oneshot::channel());
                 runtime.spawn(async move { ends.send(run_on(kind, seed).await) });
                 others.push((kind, ended));
@@ -208,7 +208,7 @@ fn time_is_exact_on_runtimes_that_share_a_thread() {
     });
 }
 
-/// On a clock that runs, the model has to find faults.
+/// On a clock that runs, the model must find faults.
 #[test]
 fn the_model_notices_a_late_clock() {
     let found = (0..20).filter(|&seed| {
@@ -220,7 +220,7 @@ fn the_model_notices_a_late_clock() {
     assert!(panic_message(|| never_fails("fails", 1, |_| Err("on purpose".into()))).contains("on purpose"));
 }
 
-/// When `settle` returns, the program has ended, and no time has passed.
+/// When it returns, the program has ended and no time has passed.
 #[test]
 fn settle_returns_neither_early_nor_late() {
     let runs = [Kind::PausedLater, Kind::Workers(4)].map(|kind| Setting { kind, rules: Rules::ClockRuns });

@@ -1,4 +1,4 @@
-//! The tasks of a random program, and the model of what time it is for each.
+//! The tasks of a random program, each with the model of its time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,15 +20,15 @@ use tokio::task::yield_now;
 /// Where a program reports its faults.
 pub(super) type Faults = mpsc::UnboundedSender<String>;
 
-/// A task of a program: what time it is for it, and what it does next.
+/// A task of a program.
 pub(super) struct Task {
     setting: Setting,
     random: Random,
     start: Instant,
-    /// What time it is, counted from the start.
+    /// Its time, counted from the start.
     at: Duration,
     faults: Faults,
-    /// The names of its parents and its own.
+    /// Its parents' names and its own.
     path: String,
 }
 
@@ -39,7 +39,7 @@ impl Task {
         Task { setting, random, start: Instant::now(), at: Duration::ZERO, faults, path: String::new() }
     }
 
-    /// A task that begins now. Its number decides what it does.
+    /// A new task. Its number decides what it does.
     pub(super) fn clone_for(&self, name: impl fmt::Display, number: u64) -> Task {
         let random = Random::new(self.random.clone().next() ^ (number << 32));
         let path = format!("{}/{name}", self.path);
@@ -66,7 +66,7 @@ impl Task {
         })
     }
 
-    /// Children that each do something. It is then the latest of the times at which they end.
+    /// Waits for children. Its time is then the latest of theirs.
     async fn join(&mut self, children: Vec<Boxed<Duration>>) {
         for child in children {
             self.at = self.at.max(child.await);
@@ -86,7 +86,7 @@ impl Task {
         self.spawn(async move { code.await.at })
     }
 
-    /// Reports a fault, and goes no further.
+    /// Reports a fault, and never returns.
     async fn fail(&self, what: impl fmt::Display + Send) -> ! {
         let _ = self.faults.send(format!("task {}: {what}", self.path));
         std::future::pending().await
@@ -98,7 +98,7 @@ impl Task {
         }
     }
 
-    /// Fails unless the clock shows what it must.
+    /// Fails unless the clock shows this task's time.
     async fn check(&self, after: impl fmt::Display + Send) {
         if self.setting.rules == Rules::ClockRuns {
             return;
@@ -115,7 +115,7 @@ impl Task {
         step();
     }
 
-    /// What was sent at `sent` has come.
+    /// Notes that a message arrived that was sent at `sent`.
     async fn received(&mut self, sent: Duration, how: &str) {
         self.at = self.at.max(sent);
         self.check(how).await;
@@ -165,7 +165,7 @@ impl Task {
         }
     }
 
-    /// Does one thing after another. Each, with those of its children, takes from the budget.
+    /// Does one random thing after another. Each takes from the budget, and so does each thing that a child does.
     pub(super) fn act(&mut self, budget: u64, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let mut left = budget;
@@ -206,7 +206,7 @@ impl Task {
         self.join(children).await;
     }
 
-    /// A timeout around a sleep, or around what never comes.
+    /// A timeout around a sleep, or around a future that is never ready.
     async fn limits(&mut self) {
         let (limit, nap) = (self.length(), self.length());
         let ends = match self.random.below(3) {
@@ -214,7 +214,7 @@ impl Task {
             1 => timeout_at(self.start + self.at + limit, sleep(nap)).await.is_ok(),
             _ => timeout(limit, timeout(nap, std::future::pending::<()>())).await.is_ok(),
         };
-        // If both are due, what is limited goes first.
+        // If both are due, the inner future wins.
         self.at += limit.min(nap);
         self.check(format!("a timeout of {limit:?} around a sleep of {nap:?}")).await;
         self.fail_unless(ends == (nap <= limit), format!("a sleep of {nap:?} within {limit:?}: {ends}")).await;
@@ -256,9 +256,9 @@ impl Task {
         due.sort_unstable();
         for due in due {
             let Some(expired) = queue.next().await else { self.fail("a queue has ended").await };
-            // One that has been added late may come after others that are due later.
+            // An entry that was added late may follow others that were due later.
             let said = expired.deadline() - self.start;
-            self.fail_unless(said <= self.at.max(due), format!("an entry due at {said:?} has come early")).await;
+            self.fail_unless(said <= self.at.max(due), format!("an entry due at {said:?} is early")).await;
             self.received(due, "an entry of a queue").await;
         }
         self.fail_unless(queue.next().await.is_none(), "a queue has more than it was given").await;
@@ -269,7 +269,7 @@ impl Task {
         let (first, second) = (self.length() + HOUR, self.length());
         let mut moved = sleep(first);
         if futures::poll!(&mut moved).is_ready() {
-            self.fail("a sleep of an hour was ready at once").await;
+            self.fail("a sleep of an hour was ready immediately").await;
         }
         if self.setting.rules == Rules::TimePasses {
             let nap = self.random.duration(HOUR);
@@ -282,7 +282,7 @@ impl Task {
         self.check("a sleep that was set to another time").await;
     }
 
-    /// Real time, in which none may pass here.
+    /// Takes real time. None may pass on the clock.
     async fn blocks(&mut self) {
         let micros = Duration::from_micros(self.random.below(1_500));
         let (bound, seen) = (if self.passes_time() { 7 } else { 2 }, self.setting.kind.sees_blocking_work());
@@ -322,7 +322,7 @@ impl Task {
         }
     }
 
-    /// One sends now and then. The other receives, with a limit or without.
+    /// One task sends now and then. The other receives, with a limit or without.
     async fn talks_through_a_channel(&mut self) {
         let messages = 1 + self.random.below(8);
         let (sender, mut receiver) = mpsc::unbounded_channel::<Duration>();
@@ -334,7 +334,7 @@ impl Task {
             task
         });
         let other = self.child("receives", move |mut task| async move {
-            // Nothing was sent before this, or it would have come.
+            // A message that was sent before this would have arrived.
             let mut not_before = Duration::ZERO;
             for _ in 0..messages {
                 task.maybe_nap().await;
@@ -405,7 +405,7 @@ impl Task {
         let connect = TcpStream::connect(listener.local_addr().unwrap());
         let (near, (far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
         self.check("a connection").await;
-        // Without this the system waits for some real time before it sends, which nothing shows.
+        // Otherwise the system delays sending for some real time, unseen.
         for end in [&near, &far] {
             end.set_nodelay(true).unwrap();
         }
@@ -426,7 +426,7 @@ impl Task {
         self.join(both.into()).await;
     }
 
-    /// Each word is the time at which it was sent.
+    /// Each word is the time of its sending.
     async fn exchanges(mut self, mut socket: impl AsyncRead + AsyncWrite + Unpin, words: u64) -> Task {
         for _ in 0..words {
             self.maybe_nap().await;
