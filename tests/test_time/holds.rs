@@ -129,24 +129,24 @@ fn a_clock_that_runs_obeys_a_waker() {
                 step();
                 let clock = ManualClock::new();
                 let timer = Timer::builder().clock(&clock).build().unwrap();
-                let (shown, stops, held) = (Arc::new(Mutex::new(None)), clock.clone(), Mutex::new(None));
-                let shows = shown.clone();
+                let (after, stops, held) = (Arc::new(Mutex::new(None)), clock.clone(), Mutex::new(None));
+                let seen = after.clone();
                 let waker = on_wake(move || {
                     if asks_for_rate {
                         stops.rate(0.0);
                     } else {
                         *held.lock().unwrap() = Some(stops.hold());
                     }
-                    *shows.lock().unwrap() = Some(stops.now());
+                    *seen.lock().unwrap() = Some(stops.now());
                 });
                 let mut sleep = timer.sleep(ms(1));
                 assert!(poll_with(&mut sleep, &waker).is_pending());
                 clock.rate(1_000.0);
-                while shown.lock().unwrap().is_none() {
+                while after.lock().unwrap().is_none() {
                     thread::yield_now();
                 }
                 thread::sleep(ms(3));
-                assert_eq!(shown.lock().unwrap().take(), Some(clock.now()));
+                assert_eq!(after.lock().unwrap().take(), Some(clock.now()));
                 assert_eq!(clock.now(), sleep.deadline());
             }
         });
@@ -167,11 +167,11 @@ fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() ->
     let fails = |_: &u32| {
         step();
         moment(&mut random);
-        let held = hold();
+        let guard = hold();
         let before = now();
         moment(&mut random);
         let is_still = now() == before;
-        drop(held);
+        drop(guard);
         goes_on();
         !is_still
     };
@@ -182,21 +182,18 @@ fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() ->
 /// Runs `test` while a task sleeps again and again, by the runtime's clock or by one that follows it.
 fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: impl FnOnce(Handle) + Send + 'static) {
     must_end(move || {
-        let (runtime, (stop, stopped), (pauses, paused)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
+        let (runtime, (stop, stopped), (begins, begun)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
         let handle = runtime.handle().clone();
         let thread = thread::spawn(move || {
             runtime.block_on(async {
-                let timer = match &clock {
-                    Some(clock) => {
-                        clock.auto_advance();
-                        Timer::builder().clock(clock).build().unwrap()
-                    }
-                    None => {
-                        kind.pause();
-                        Timer::current()
-                    }
+                let timer = if let Some(clock) = &clock {
+                    clock.auto_advance();
+                    Timer::builder().clock(clock).build().unwrap()
+                } else {
+                    kind.pause();
+                    Timer::current()
                 };
-                pauses.send(()).unwrap();
+                begins.send(()).unwrap();
                 tokio::spawn(async move {
                     loop {
                         timer.sleep(nap).await;
@@ -205,7 +202,7 @@ fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: im
                 let _ = stopped.await;
             });
         });
-        paused.recv().unwrap();
+        begun.recv().unwrap();
         test(handle);
         drop(stop);
         thread.join().unwrap();

@@ -47,12 +47,12 @@ fn each_clock_has_its_own_time_on_every_runtime() {
             let waits = clocks.each_ref().map(timer_on).map(|timer| tokio::spawn(timer.sleep(DAY)));
             settle().await;
             let uptime = Instant::now();
-            clocks[0].advance(DAY - NANO);
+            clocks[0].advance(DAY.saturating_sub(NANO));
             settle().await;
             assert!(!waits[0].is_finished());
             clocks[0].advance(NANO);
             settle().await;
-            assert_eq!(waits.each_ref().map(|waits| waits.is_finished()), [true, false]);
+            assert_eq!(waits.each_ref().map(tokio::task::JoinHandle::is_finished), [true, false]);
             assert_eq!((clocks[0].pending(), clocks[1].pending()), (0, 1));
             assert!(uptime.elapsed() < DAY);
         });
@@ -89,9 +89,9 @@ fn a_reset_into_the_past_wakes_immediately() {
             clock.advance(DAY);
             let mut nap = timer.sleep(DAY);
             let woken = Arc::<AtomicBool>::default();
-            let wakes = woken.clone();
+            let sets = woken.clone();
             let waker = on_wake(move || {
-                wakes.store(true, SeqCst);
+                sets.store(true, SeqCst);
                 assert!(!panics, "on purpose");
             });
             assert!(poll_with(&mut nap, &waker).is_pending());

@@ -76,7 +76,7 @@ const CASES: [Case; 12] = [
         || {
             with_a_grace(&current_thread(), || async {
                 tokio::time::sleep(Duration::from_secs(8)).await;
-                std::future::pending().await
+                std::future::pending::<()>().await;
             });
         },
         &["has not moved for 5s: ", "every task waits or blocks"],

@@ -181,7 +181,7 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     }
 }
 
-fn goes_on_after(ways: &[(Host, Way)], (does, then): (Name, fn() -> Then)) {
+fn goes_on_after(ways: &[(Host, Way)], (does, then): NamedThen) {
     let failures: Vec<String> = thread::scope(|scope| {
         let checks = ways.iter().map(|&(host, way)| (host, way, then()));
         let threads: Vec<_> = checks.map(|(host, way, then)| scope.spawn(move || goes_on(host, way, then))).collect();
@@ -190,10 +190,10 @@ fn goes_on_after(ways: &[(Host, Way)], (does, then): (Name, fn() -> Then)) {
     assert!(failures.is_empty(), "it {does}: {failures:#?}");
 }
 
-type Name = &'static str;
+type NamedThen = (&'static str, fn() -> Then);
 
 /// Waits and work that look different to the system.
-const THENS: &[(Name, fn() -> Then)] = &[
+const THENS: &[NamedThen] = &[
     ("ends", || Then::new(|| (), || ())),
     ("sleeps", Then::sleeps),
     ("receives a message", Then::receives),

@@ -81,12 +81,11 @@ enum End {
 fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     // Without patience, a step of less than a millisecond looks like a deadlock: another thread takes it.
-    let (rules, bubble, ends): (_, _, &[End]) = match seed % 2 {
-        0 => (Rules::TimePasses, Bubble::new(), &[End::Well, End::LeavesTasks]),
-        _ => {
-            let hasty = Bubble::new().patience(shortest_patience());
-            (Rules::HoursPass, hasty, &[End::Well, End::Deadlock, End::LeavesTasks])
-        }
+    let (rules, bubble, ends): (_, _, &[End]) = if seed % 2 == 0 {
+        (Rules::TimePasses, Bubble::new(), &[End::Well, End::LeavesTasks])
+    } else {
+        let hasty = Bubble::new().patience(shortest_patience());
+        (Rules::HoursPass, hasty, &[End::Well, End::Deadlock, End::LeavesTasks])
     };
     let (end, left) = (random.pick(ends), 1 + random.below(3));
     let result = Mutex::new(None);
@@ -232,10 +231,10 @@ fn settle_returns_neither_early_nor_late() {
         for_seeds(20, |seed| {
             let test = move || async move {
                 let (fired, start) = (Arc::<AtomicBool>::default(), Instant::now());
-                let fires = fired.clone();
+                let sets = fired.clone();
                 let sleeps = tokio::spawn(async move {
                     sleep(ms(1)).await;
-                    fires.store(true, SeqCst);
+                    sets.store(true, SeqCst);
                 });
                 let program = tokio::spawn(run(setting, seed));
                 settle().await;
