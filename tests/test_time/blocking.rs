@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use crate::common::{HOUR, OnDrop, both_flavours, maybe_in_a_task, ms, multi_thread, must_end, panic_message, rounds};
+use crate::common::{HOUR, OnDrop, both_flavours, ms, multi_thread, must_end, panic_message, rounds};
 use crate::kinds::{
-    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, no_time_passes_during, on_each, on_each_and_in_a_task,
+    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
+    on_each_and_in_a_task,
 };
 use hairspring::test_util::{self, Bubble};
 use hairspring::{Duration, Instant, pause, sleep, timeout};

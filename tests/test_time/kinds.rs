@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::common::{current_thread, maybe_in_a_task, multi_thread, must_end, paused, step, threads_are_seen};
+use crate::common::{current_thread, multi_thread, must_end, paused, step, threads_are_seen};
 use hairspring::test_util::Bubble;
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::runtime::{Builder, Runtime};
@@ -110,6 +110,15 @@ impl Kind {
             Kind::BubbleOn(kind) => kind.sees_the_root(),
             _ => true,
         }
+    }
+}
+
+/// Awaits what `test` returns, in a task if asked to.
+pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_task: bool, test: impl Fn() -> F) {
+    if in_task {
+        tokio::spawn(test()).await.unwrap();
+    } else {
+        test().await;
     }
 }
 

@@ -12,10 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use self::task::Task;
-use crate::common::{
-    Random, current_thread, for_seeds, maybe_in_a_task, ms, must_end, panic_message, threads_are_seen,
-};
-use crate::kinds::Kind;
+use crate::common::{Random, current_thread, for_seeds, ms, must_end, panic_message, threads_are_seen};
+use crate::kinds::{Kind, maybe_in_a_task};
 use hairspring::test_util::{Bubble, settle};
 use hairspring::{Duration, Instant, sleep, timeout};
 use tokio::sync::{mpsc, oneshot};
