@@ -1,6 +1,5 @@
 //! The tasks of a random program, each with the model of its time.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -174,8 +173,7 @@ impl Task {
                 match self.random.below(if self.passes_time() { 16 } else { 10 }) {
                     0 | 10 | 11 => self.nap().await,
                     1 => self.blocks().await,
-                    2 => self.talks_through_a_channel().await,
-                    3 => self.passes_round().await,
+                    2 | 3 => self.talks_through_a_channel().await,
                     4 => self.talks_through_a_pipe().await,
                     5 => self.talks_through_sockets().await,
                     6..=8 if depth > 0 && left > 0 => {
@@ -363,27 +361,6 @@ impl Task {
             task
         });
         self.join(vec![sends, other]).await;
-    }
-
-    /// Tasks in a ring. Each sends to the next, and receives from the one before.
-    async fn passes_round(&mut self) {
-        let (number, rounds) = (2 + self.random.below(5), 1 + self.random.below(4));
-        let (mut senders, mut receivers): (VecDeque<_>, Vec<_>) =
-            (0..number).map(|_| mpsc::channel::<Duration>(usize::try_from(rounds).unwrap())).unzip();
-        senders.rotate_left(1);
-        let tasks = senders.into_iter().zip(receivers.drain(..)).map(|(sender, mut receiver)| {
-            self.child("passes", move |mut task| async move {
-                for _ in 0..rounds {
-                    task.maybe_nap().await;
-                    let _ = sender.send(task.at).await;
-                    let Some(sent) = receiver.recv().await else { return std::future::pending().await };
-                    task.received(sent, "a message of the ring").await;
-                }
-                task
-            })
-        });
-        let tasks = tasks.collect();
-        self.join(tasks).await;
     }
 
     async fn talks_through_a_pipe(&mut self) {
