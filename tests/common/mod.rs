@@ -85,30 +85,6 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
 }
 
-/// A runtime, and what pauses its clock if that is not paused from the start.
-pub(crate) type World = (fn() -> Runtime, fn());
-
-/// Runs `test` in each world, and fails if it hangs.
-pub(crate) fn in_worlds<F: Future<Output = ()> + 'static>(worlds: &[World], test: fn() -> F) {
-    for &(make, pause) in worlds {
-        must_end(move || {
-            make().block_on(async {
-                pause();
-                test().await;
-            });
-        });
-    }
-}
-
-/// Awaits what `test` returns, in a task if asked to.
-pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_task: bool, test: impl Fn() -> F) {
-    if in_task {
-        tokio::spawn(test()).await.unwrap();
-    } else {
-        test().await;
-    }
-}
-
 /// Runs `test` on a paused runtime of each flavour.
 #[cfg(feature = "test-util")]
 pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
