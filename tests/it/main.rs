@@ -17,9 +17,9 @@ mod deadline_map_read;
 mod deadline_map_shards;
 mod debug;
 mod delay_queue;
-mod delay_queue_model;
 mod delay_queue_wakes;
 mod drop_in;
+mod fuzz;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod interval;
