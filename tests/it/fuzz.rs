@@ -33,14 +33,15 @@ mod on_a_manual_clock {
 
     use super::{Random, rounds, run};
 
-    /// tokio 849, 868, 2473, 3270 and go 47329, 47762: lost wake-ups and panics after resets. go 38070, tokio 5429: wakers
-    /// that call the timer. netty 14081, 14959: sleeps that neither fire nor end, and wrong counts.
+    /// tokio 849, 868, go 47329, 47762: lost wake-ups after resets. tokio 2473, 3270: panics in rare states. go 38070,
+    /// tokio 5429: wakers that call the timer. netty 14081, 14959, 6947: sleeps that do not end, and wrong counts.
     #[test]
     fn a_timer_agrees_with_its_model() {
         rounds::<timer::World>(60);
     }
 
-    /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868: after a change, the poller was not woken.
+    /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868, go 47329, 47762: changes that do not wake the poller. tokio 2473, 3270:
+    /// due entries that are reset or removed. netty 14959, 6947: wrong counts. agrona 346, chronos 342: wrong iteration.
     #[test]
     fn a_queue_agrees_with_a_sorted_map() {
         rounds::<queue::Pair>(100);

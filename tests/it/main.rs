@@ -13,7 +13,6 @@ mod deadline;
 mod deadline_map;
 mod debug;
 mod delay_queue;
-mod delay_queue_wakes;
 mod drop_in;
 mod fuzz;
 #[cfg(feature = "hyper")]

@@ -145,6 +145,7 @@ impl Target for Pair {
             }
             Op::Clear => {
                 self.queue.clear();
+                assert!(self.model.is_empty() || self.clock.pending() == 0, "a cleared queue keeps no timer");
                 self.stale.extend(std::mem::take(&mut self.model).values().map(|entry| entry.key));
             }
             Op::Drain => self.drain(),
