@@ -69,6 +69,8 @@ pub(crate) struct Pair {
     capacity: Option<usize>,
     /// Whether the handles or the consumer may be dropped in this round.
     loses: bool,
+    /// Whether entries become many, because time rarely passes.
+    grows: bool,
 }
 
 impl Target for Pair {
@@ -79,9 +81,8 @@ impl Target for Pair {
         let start = far_start(random, 4);
         let (clock, _) = clock_at(start);
         let timer = Timer::builder().clock(&clock).build().expect("good settings");
-        // Entries become many in one shard, and stay few in many.
         let shards = random.pick(&[1, 1, 2, 8, 64]);
-        let keys = random.pick(&[1, 3, 20, 20, 300]);
+        let keys = random.pick(&[1, 3, 20, 40, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
         let max_lifetime = random.one_in(2).then(|| Duration::from_nanos(random.up_to_bits(reach + 1).max(1)));
         let loses = random.one_in(4);
@@ -109,6 +110,7 @@ impl Target for Pair {
             max_lifetime,
             capacity,
             loses,
+            grows: random.one_in(2),
         };
         let set_up = format!(
             "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {start}, distances of \
@@ -119,7 +121,8 @@ impl Target for Pair {
 
     fn generate(&mut self, random: &mut Random) -> Op {
         let key = random.index(self.keys);
-        match random.below(64) {
+        let passes = !self.grows || random.one_in(10);
+        match random.below(if passes { 64 } else { 40 }) {
             0..=9 => Op::Insert(key, self.duration(random)),
             10..=13 => Op::InsertAt(key, self.duration(random)),
             14..=21 => Op::Touch(key, self.duration(random)),

@@ -92,23 +92,27 @@ fn a_map_works_with_any_hasher() {
 #[tokio::test(start_paused = true)]
 async fn no_touch_moves_an_entry_beyond_its_maximum_lifetime() {
     const IDLE: Duration = Duration::from_secs(30 * 60);
-    let (map, mut expirations) = DeadlineMap::builder().max_lifetime(8 * HOUR).build().unwrap();
-    let start = Instant::now();
-    map.insert(1, 1, IDLE);
-    assert_eq!(map.remaining(&1), Some(IDLE), "a deadline before the end is kept");
-    while start.elapsed() < 7 * HOUR {
-        assert!(map.touch(&1, IDLE));
-        tokio::time::advance(IDLE / 3).await;
+    // A shard keeps few entries in another way than many.
+    for others in [0, 100] {
+        let (map, mut expirations) = DeadlineMap::builder().shards(1).max_lifetime(8 * HOUR).build().unwrap();
+        let start = Instant::now();
+        map.insert(1, 1, IDLE);
+        tokio::time::advance(ms(1)).await;
+        (0..others).for_each(|other| assert_eq!(map.insert(1_000 + other, 0, 100 * HOUR), None));
+        while start.elapsed() < 7 * HOUR {
+            assert!(map.touch(&1, IDLE) && map.remaining(&1) == Some(IDLE), "a deadline before the end is kept");
+            tokio::time::advance(IDLE / 3).await;
+        }
+        let left = Some(start + 8 * HOUR - Instant::now());
+        assert!(map.touch_at(&1, Instant::now() + 2 * HOUR) && map.remaining(&1) == left);
+        assert_eq!((map.touch_with(&1, Duration::MAX, |value| *value = 2), map.remaining(&1)), (Some(()), left));
+        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "it may end sooner");
+        assert!(map.touch(&1, 2 * HOUR) && map.remaining(&1) == left);
+        assert_eq!((map.insert(2, 0, Duration::MAX), map.remaining(&2)), (None, Some(8 * HOUR)), "inserts are limited");
+        assert_eq!(expirations.recv().await, Some((1, 2)));
+        assert_eq!(start.elapsed(), 8 * HOUR, "to the nanosecond");
+        assert_eq!((map.insert(2, 3, 9 * HOUR), map.remaining(&2)), (Some(0), Some(8 * HOUR)), "a new life");
     }
-    let left = Some(HOUR);
-    assert!(map.touch_at(&1, Instant::now() + 2 * HOUR) && map.remaining(&1) == left);
-    assert_eq!((map.touch_with(&1, Duration::MAX, |value| *value = 2), map.remaining(&1)), (Some(()), left));
-    assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "it may end sooner");
-    assert!(map.touch(&1, 2 * HOUR) && map.remaining(&1) == left);
-    assert_eq!((map.insert(2, 0, Duration::MAX), map.remaining(&2)), (None, Some(8 * HOUR)), "inserts are limited");
-    assert_eq!(expirations.recv().await, Some((1, 2)));
-    assert_eq!(start.elapsed(), 8 * HOUR, "to the nanosecond");
-    assert_eq!((map.insert(2, 3, 9 * HOUR), map.remaining(&2)), (Some(0), Some(8 * HOUR)), "a new life");
 }
 
 #[test]
