@@ -40,8 +40,9 @@ mod on_a_manual_clock {
         rounds::<timer::World>(60);
     }
 
-    /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868, go 47329, 47762: changes that do not wake the poller. tokio 2473, 3270:
-    /// due entries that are reset or removed. netty 14959, 6947: wrong counts. agrona 346, chronos 342: wrong iteration.
+    /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868, go 47329, 47762: changes that do not wake the poller. tokio 2473,
+    /// 3270: due entries that are reset or removed. netty 14959, 6947: wrong counts. agrona 346, chronos 342: iteration in
+    /// the wrong order.
     #[test]
     fn a_queue_agrees_with_a_sorted_map() {
         rounds::<queue::Pair>(100);

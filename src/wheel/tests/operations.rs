@@ -39,8 +39,8 @@ fn the_invariants_hold_after_every_operation() {
     }
 }
 
-/// Calls `check` with the wheel, its keys and the fired entries, for five entries in each pattern of deadlines and after
-/// every number of steps, so that each entry is far, near, cascading, due, and gone.
+/// Calls `check` with the wheel, its keys and the fired entries, for five entries in each pattern of deadlines and
+/// after every number of steps. So each entry is far, near, cascading, due, and gone.
 fn at_every_point(mut check: impl FnMut(Wheel<usize>, &[Key], Vec<usize>)) {
     let together = [0, 9, 70, 5_000, 1 << 40].map(|deadline| [deadline; 5]);
     let mixed = [[70, 71, 72, 64, 70], [9, 70, 5_000, 1 << 40, u64::MAX], [4_999, 4_096, 4_097, 4_096, 0]];

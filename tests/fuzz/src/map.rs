@@ -54,8 +54,8 @@ pub(crate) struct Pair {
     handles: Vec<DeadlineMap<usize, u64>>,
     expirations: Option<Expirations<usize, u64>>,
     model: BTreeMap<usize, Life>,
-    /// Expired entries whose keys were inserted again. Without a consumer, all expired entries: nobody can tell which of
-    /// them were dropped.
+    /// Expired entries whose keys were inserted again. Without a consumer, all expired entries, because nobody can tell
+    /// which of them were dropped.
     displaced: VecDeque<(usize, u64)>,
     /// How many entries were inserted, have expired, and were refused.
     counts: [u64; 3],
@@ -113,8 +113,8 @@ impl Target for Pair {
             grows: random.one_in(2),
         };
         let set_up = format!(
-            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {start}, distances of \
-             {reach} bits"
+            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {start}, distances \
+             of {reach} bits"
         );
         Round { target, length: random.pick(&[100, 1_000, 4_000]), set_up }
     }

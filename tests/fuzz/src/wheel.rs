@@ -9,7 +9,7 @@ use super::run::{Round, Target};
 
 /// Up to this many entries, a wheel at rest says exactly when the next one is due.
 const FEW: usize = 16;
-/// Up to this many entries, the first is compared after every operation: finding it may take the wheel a scan of a slot.
+/// Up to this many entries, the first is compared after every operation. Finding it may take a scan of a slot.
 const SMALL: usize = 256;
 /// Rounds with so many entries insert and remove them in bursts, which the wheel spreads ahead of time.
 const MANY: usize = 5_000;
