@@ -312,16 +312,16 @@ fn a_key_of_another_queue_is_refused() {
 fn a_change_wakes_the_poller_only_if_its_answer_changes() {
     type Change = fn(&mut DelayQueue<u8>, &Key);
     let changes: [(&str, Change, usize, Poll<Option<u8>>); 12] = [
-        ("tokio 8274: reset to sooner", |queue, key| queue.reset(key, ms(10)), 1, Poll::Pending),
+        ("tokio 8274: reset to earlier", |queue, key| queue.reset(key, ms(10)), 1, Poll::Pending),
         ("tokio 2217: reset to now", |queue, key| queue.reset(key, ms(0)), 1, Poll::Ready(Some(1))),
         ("reset to the past", |queue, key| queue.reset_at(key, Instant::now() - ms(5)), 1, Poll::Ready(Some(1))),
         ("reset to later, as in tokio-util", |queue, key| queue.reset(key, 2 * HOUR), 1, Poll::Pending),
-        ("tokio 6751: remove the last", |queue, key| drop(queue.remove(key)), 1, Poll::Ready(None)),
+        ("tokio 6751: remove the last", |queue, key| _ = queue.remove(key), 1, Poll::Ready(None)),
         ("tokio 8320: clear", |queue, _| queue.clear(), 1, Poll::Ready(None)),
         ("drain", |queue, _| drop(queue.drain()), 1, Poll::Ready(None)),
         ("insert later", |queue, _| _ = queue.insert(2, 2 * HOUR), 0, Poll::Pending),
-        ("insert sooner", |queue, _| _ = queue.insert(2, ms(5)), 1, Poll::Pending),
-        ("insert sooner twice", |queue, _| _ = (queue.insert(2, ms(5)), queue.insert(3, ms(4))), 1, Poll::Pending),
+        ("insert earlier", |queue, _| _ = queue.insert(2, ms(5)), 1, Poll::Pending),
+        ("insert earlier twice", |queue, _| _ = (queue.insert(2, ms(5)), queue.insert(3, ms(4))), 1, Poll::Pending),
         ("remove one of two", |queue, key| _ = (queue.insert(2, 2 * HOUR), queue.remove(key)), 0, Poll::Pending),
         (
             "postpone one of two",

@@ -16,7 +16,7 @@ fn the_invariants_hold_after_every_operation() {
         let mut wheel = Wheel::starting_at(Tick(near.saturating_sub(below(200))));
         let mut keys = Vec::new();
         for _ in 0..150 {
-            let (elapsed, any) = (wheel.elapsed(), below(1_000) as usize % keys.len().max(1));
+            let (elapsed, any) = (wheel.elapsed(), usize::try_from(below(1_000)).unwrap() % keys.len().max(1));
             let distance = (below(1 << 32) << 32 | below(1 << 32)) >> (64 - 1 - below(reach));
             let tick = match below(8) {
                 0 => Tick(elapsed.0.saturating_sub(distance)),

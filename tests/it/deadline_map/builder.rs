@@ -106,7 +106,7 @@ async fn no_touch_moves_an_entry_beyond_its_maximum_lifetime() {
         let left = Some(start + 8 * HOUR - Instant::now());
         assert!(map.touch_at(&1, Instant::now() + 2 * HOUR) && map.remaining(&1) == left);
         assert_eq!((map.touch_with(&1, Duration::MAX, |value| *value = 2), map.remaining(&1)), (Some(()), left));
-        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "it may end sooner");
+        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "it may end earlier");
         assert!(map.touch(&1, 2 * HOUR) && map.remaining(&1) == left);
         assert_eq!((map.insert(2, 0, Duration::MAX), map.remaining(&2)), (None, Some(8 * HOUR)), "inserts are limited");
         assert_eq!(expirations.recv().await, Some((1, 2)));

@@ -128,7 +128,7 @@ fn drops_of_keys_and_values_may_use_the_map() {
             number,
             Box::new(move |what| {
                 if what == "drop" {
-                    of_key()
+                    of_key();
                 }
             }),
         );

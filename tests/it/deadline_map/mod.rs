@@ -78,13 +78,13 @@ async fn a_touch_moves_the_deadline_either_way() {
         let (map, mut expirations) = DeadlineMap::new();
         let start = Instant::now();
         map.insert("later", 0, HOUR);
-        map.insert_at("sooner", 0, start + 3 * HOUR);
+        map.insert_at("earlier", 0, start + 3 * HOUR);
         map.insert("both", 0, HOUR);
         assert!(poll(&mut expirations).is_pending());
-        assert!(touch(&map, "later", 5 * HOUR) && touch(&map, "sooner", 2 * HOUR), "{name}");
+        assert!(touch(&map, "later", 5 * HOUR) && touch(&map, "earlier", 2 * HOUR), "{name}");
         assert!(touch(&map, "both", 9 * HOUR) && touch(&map, "both", 3 * HOUR), "{name}");
         assert!(!touch(&map, "none", HOUR), "{name}");
-        for (key, hours) in [("sooner", 2), ("both", 3), ("later", 5)] {
+        for (key, hours) in [("earlier", 2), ("both", 3), ("later", 5)] {
             assert_eq!(map.remaining(key), Some(start + hours * HOUR - Instant::now()), "{name}, {key}");
             assert_eq!(expirations.recv().await.map(|(key, _)| key), Some(key), "{name}");
             assert_eq!(start.elapsed(), hours * HOUR, "{name}, {key}");
