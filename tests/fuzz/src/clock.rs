@@ -36,6 +36,12 @@ pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     start - random.up_to_bits(40)
 }
 
+/// Whether a clock has stopped for the first of some entries: there, or earlier if they are many. Then a wheel knows
+/// only the slot that the first is in.
+pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize) -> bool {
+    reached == first || (entries > 16 && reached.is_some() && reached < first)
+}
+
 /// A task that counts how often it is woken.
 pub(crate) struct Poller {
     wakes: Arc<Wakes>,

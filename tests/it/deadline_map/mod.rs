@@ -348,8 +348,7 @@ impl Life {
         Life { not_before: Mutex::new(Instant::now()), ends: AtomicU32::new(0) }
     }
 
-    /// Sets a deadline. Holds the lock until it is known whether that succeeded, so that the consumer waits for the
-    /// result.
+    /// Sets a deadline. The consumer cannot check the entry until it is known whether that succeeded.
     fn set(&self, duration: Duration, set: impl FnOnce() -> bool) {
         let mut not_before = self.not_before.lock().unwrap();
         let deadline = Instant::now() + duration;
@@ -359,7 +358,7 @@ impl Life {
     }
 }
 
-/// Uses keys that no other thread uses, so that it knows which entry it replaces or removes.
+/// No other thread uses the same keys, so each knows which entry it replaces or removes.
 fn live(number: u64, map: &DeadlineMap<u64, usize>, lives: &[Life]) {
     let mut random = Random::new(number);
     let mut latest = HashMap::new();
