@@ -27,7 +27,6 @@ mod lifecycles;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
-mod names;
 mod no_runtime;
 mod regressions;
 mod regressions_shutdown;
