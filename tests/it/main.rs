@@ -24,6 +24,7 @@ mod drop_in;
 mod hyper;
 mod interval;
 mod lifecycles;
+mod longest;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
@@ -47,7 +48,6 @@ mod tower;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod traits;
-mod try_futures;
 
 /// `cargo test` lists what it leaves out.
 macro_rules! needs_all_features {

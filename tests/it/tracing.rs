@@ -219,7 +219,7 @@ fn every_timer_is_a_resource_at_its_callers_line() {
 fn the_sleep_of_a_queue_or_map_is_at_its_line() {
     listen(async |console| {
         let timer = Timer::current();
-        let first = line!() + 1;
+        let first = line!() + 2;
         let mut queues =
             [DelayQueue::new(), DelayQueue::with_capacity(5), DelayQueue::with_timer(&timer), DelayQueue::default()];
         let mut maps =
