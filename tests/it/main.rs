@@ -15,7 +15,6 @@ mod deadline_map_builder;
 mod deadline_map_model;
 mod deadline_map_read;
 mod deadline_map_shards;
-mod debug;
 mod delay_queue;
 mod delay_queue_model;
 mod delay_queue_wakes;
