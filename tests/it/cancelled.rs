@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
+use crate::common::{HOUR, World, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
 use hairspring::delay_queue::Key;
 use hairspring::timer::Alarm;
@@ -17,64 +17,31 @@ use tokio::task::yield_now;
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
-/// How the clock of a runtime is paused.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Pause {
-    FromTheStart,
-    ByTokio,
-    /// After a timer has already run on that runtime by the system's clock.
-    ByTokioLater,
+/// Ways to pause a clock: from the start, and by tokio or by us. Later means that a timer has fired before.
+const WORLDS: &[World] = &[
+    (paused, || ()),
+    (current_thread, tokio::time::pause),
+    (later, tokio::time::pause),
     #[cfg(feature = "test-util")]
-    ByUs,
+    (current_thread, hairspring::pause),
     #[cfg(feature = "test-util")]
-    OnWorkers,
-}
-
-const PAUSES: &[Pause] = &[
-    Pause::FromTheStart,
-    Pause::ByTokio,
-    Pause::ByTokioLater,
-    #[cfg(feature = "test-util")]
-    Pause::ByUs,
-    #[cfg(feature = "test-util")]
-    Pause::OnWorkers,
+    (|| crate::common::multi_thread(2), hairspring::pause),
 ];
 
-impl Pause {
-    fn runtime(self) -> Runtime {
-        match self {
-            Pause::FromTheStart => paused(),
-            #[cfg(feature = "test-util")]
-            Pause::OnWorkers => crate::common::multi_thread(2),
-            _ => current_thread(),
-        }
-    }
-
-    async fn pause(self) {
-        match self {
-            Pause::FromTheStart => {}
-            Pause::ByTokio => tokio::time::pause(),
-            Pause::ByTokioLater => {
-                sleep(ms(1)).await;
-                tokio::time::pause();
-            }
-            #[cfg(feature = "test-util")]
-            Pause::ByUs | Pause::OnWorkers => hairspring::pause(),
-        }
-    }
+fn later() -> Runtime {
+    let runtime = current_thread();
+    runtime.block_on(sleep(ms(1)));
+    runtime
 }
 
-/// Runs `test` with each way of pausing a clock, and fails if it hangs.
+/// Runs `test` in each world, and fails if it hangs.
 fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
-    for &pause in PAUSES {
-        // The test is the future of `block_on`, which the clock of such a runtime does not see everywhere.
-        #[cfg(feature = "test-util")]
-        if pause == Pause::OnWorkers && !crate::common::threads_are_seen() {
-            continue;
-        }
+    // Not every system shows the clock of workers what the thread in `block_on` does.
+    let worlds = if crate::common::threads_are_seen() { WORLDS } else { &WORLDS[..WORLDS.len().min(4)] };
+    for &(make, pause) in worlds {
         must_end(move || {
-            pause.runtime().block_on(async {
-                pause.pause().await;
+            make().block_on(async {
+                pause();
                 test().await;
             });
         });

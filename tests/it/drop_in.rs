@@ -181,8 +181,7 @@ macro_rules! program {
                 sleep(long).await;
                 log.note(format!("{long:?}"));
             }
-            for less in 0..3 {
-                let long = Duration::MAX - Duration::from_nanos(less);
+            for long in [Duration::MAX, Duration::MAX - Duration::from_nanos(1)] {
                 let forever = sleep(long);
                 tokio::pin!(forever);
                 log.note(format!("{:?}", timeout(YEAR, forever.as_mut()).await));
@@ -191,11 +190,6 @@ macro_rules! program {
                 forever.await;
                 log.note("back from the end of time");
                 log.note(format!("{:?}", timeout(long, sleep(YEAR)).await));
-                let mut ticks = interval(long);
-                ticks.tick().await;
-                log.note(format!("{:?}", timeout(YEAR, ticks.tick()).await.is_err()));
-                ticks.reset_after(long);
-                log.note(format!("{:?}", timeout(YEAR, ticks.tick()).await.is_err()));
             }
         }
 

@@ -5,7 +5,7 @@ use std::future::{Future, IntoFuture, Ready, pending, poll_fn, ready};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use crate::common::{HOUR, HUNG, Wakes, both_flavours, ms, must_end, paused, poll, poll_with, settle};
 use futures::FutureExt;
@@ -192,62 +192,6 @@ fn elapsed_is_an_error_like_tokios() {
     let error = (|| -> io::Result<()> { Err(elapsed)? })().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert_eq!(error.to_string(), io::Error::from(tokios).to_string());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_future_inside_is_dropped_with_it() {
-    let held = Arc::new(());
-    let limited = || {
-        let held = held.clone();
-        timeout(ms(5), async move {
-            pending::<()>().await;
-            drop(held);
-        })
-    };
-    drop(limited());
-    assert_eq!(Arc::strong_count(&held), 1, "never polled");
-    let mut waiting = Box::pin(limited());
-    assert!(futures::poll!(&mut waiting).is_pending());
-    assert_eq!(Arc::strong_count(&held), 2);
-    drop(waiting);
-    assert_eq!(Arc::strong_count(&held), 1, "cancelled");
-    assert!(limited().await.is_err());
-    assert_eq!(Arc::strong_count(&held), 1, "ended");
-}
-
-#[test]
-fn of_many_only_those_due_end() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let tasks = (0..200).map(|task| {
-                    tokio::spawn(async move {
-                        for round in 0..50 {
-                            if task % 20 == 0 && round == 25 {
-                                assert!(timeout(ms(2), pending::<()>()).await.is_err());
-                            }
-                            assert!(timeout(HOUR, tokio::task::yield_now()).await.is_ok());
-                        }
-                    })
-                });
-                for task in tasks.collect::<Vec<_>>() {
-                    task.await.unwrap();
-                }
-            });
-        });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_waker_is_woken() {
-    let [(first, first_waker), (last, last_waker)] = [Wakes::new(), Wakes::new()];
-    let mut limited = timeout(ms(10), pending::<()>());
-    for waker in [&first_waker, &last_waker] {
-        assert!(Pin::new(&mut limited).poll(&mut Context::from_waker(waker)).is_pending());
-    }
-    tokio::time::advance(ms(10)).await;
-    settle().await;
-    assert_eq!([first.count(), last.count()], [0, 1]);
 }
 
 #[test]
