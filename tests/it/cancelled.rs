@@ -225,11 +225,6 @@ fn an_entry_removed_from_a_delay_queue_or_reset() {
             queue
         });
     }
-    postpones(async |yields| {
-        let (mut queue, keys) = waiting_queue(yields, &[SHORT]).await;
-        queue.reset(&keys[0], HOUR);
-        queue
-    });
     // The wheel knows only where unsorted neighbours begin.
     postpones(async |yields| {
         let near: Vec<Duration> = (0..40).map(|n| SHORT + ms(n * 7_919 % 40)).collect();

@@ -157,11 +157,9 @@ async fn its_text_is_its_name_and_its_distance() {
         (Deadline::at(now + ms(1)), "in 1ms"),
         (Deadline::at(now + ms(4_999) + ms(1) - nano), "in 4.999s"),
         (Deadline::at(now - ms(250) - nano), "250ms ago"),
-        (Deadline::at(now + HOUR), "in 3600s"),
         (Deadline::NEVER, "never"),
         (Deadline::NEVER.named("request"), "`request`, never"),
         (Deadline::at(now + ms(20)).named("request"), "`request`, in 20ms"),
-        (Deadline::at(now - HOUR).named("request"), "`request`, 3600s ago"),
     ] {
         assert_eq!(deadline.to_string(), text);
         assert_eq!(format!("{deadline:>30}|{deadline:<30}|"), format!("{text:>30}|{text:<30}|"));
@@ -192,9 +190,7 @@ async fn into_converts_it_wherever_an_instant_is_accepted() {
     let due = [now, now, now + ms(5)];
     assert_eq!(each!(|at| sleep_until(at.into()).deadline()), due);
     assert_eq!(each!(|at| timeout_at(at.into(), pending::<()>()).deadline()), due);
-    assert_eq!(each!(|at| timer.sleep_until(at.into()).deadline()), due);
     assert_eq!(each!(|at| timer.try_sleep_until(at.into()).deadline()), due);
-    assert_eq!(each!(|at| timer.try_timeout_at(at.into(), pending::<()>()).deadline()), due);
     let keys = each!(|at| queue.insert_at((), at.into()));
     assert_eq!(keys.map(|key| queue.deadline(&key)), due);
     each!(|at| map.insert_at('a', (), at.into()));

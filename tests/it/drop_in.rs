@@ -84,23 +84,6 @@ macro_rules! program {
             polled.as_mut().reset(Instant::now() + ms(10));
             log.note(format!("reset, {}", polled.is_elapsed()));
             polled.await;
-
-            let pinned = sleep(ms(100));
-            tokio::pin!(pinned);
-            let mut ticks = 0;
-            loop {
-                tokio::select! {
-                    () = &mut pinned => break,
-                    () = sleep(ms(7)) => {
-                        ticks += 1;
-                        if ticks == 5 {
-                            let now = Instant::now();
-                            pinned.as_mut().reset(now + ms(30));
-                        }
-                    }
-                }
-            }
-            log.note(format!("selected after {ticks}"));
         }
 
         struct Query;

@@ -341,22 +341,18 @@ fn silence_on_a_manual_clock_is_exact() {
         let (connection, mut peer) = connection();
         let mut connection = connection.with_idle_timeout(ms(100));
         for _ in 0..200 {
-            let (woken, waker) = Wakes::new();
-            assert!(poll_read(&mut connection, &waker).is_pending());
+            assert!(poll_read(&mut connection, Waker::noop()).is_pending());
             clock.advance(ms(1));
             peer.write_u8(1).await.unwrap();
-            assert!(woken.count() > 0);
-            assert!(poll_read(&mut connection, &waker).is_ready());
+            assert!(poll_read(&mut connection, Waker::noop()).is_ready());
         }
         let (woken, waker) = Wakes::new();
         assert!(poll_read(&mut connection, &waker).is_pending());
         clock.advance(Duration::from_nanos(99_999_999));
-        assert!(poll_read(&mut connection, &waker).is_pending());
         assert_eq!(woken.count(), 0);
         clock.advance(Duration::from_nanos(1));
         assert_eq!(woken.count(), 1);
-        let Poll::Ready(late) = poll_read(&mut connection, &waker) else { panic!("it was silent for 100 ms") };
-        assert_eq!(exceeded(late), (Limit::Idle, ms(100)));
+        assert_eq!(exceeded(connection.read_u8().await), (Limit::Idle, ms(100)));
     });
 }
 
