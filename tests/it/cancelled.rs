@@ -160,7 +160,7 @@ fn a_reset_sleep() {
             seen(yields).await;
             sleep.reset_at(sleep.deadline() + HOUR);
         }
-        sleep
+        [sleep]
     });
 }
 
@@ -208,7 +208,7 @@ fn an_emptied_delay_queue() {
 #[test]
 fn an_entry_removed_from_a_delay_queue_or_reset() {
     let ways: [fn(&mut DelayQueue<usize>, &Key); 4] = [
-        |queue, key| drop(queue.remove(key)),
+        |queue, key| assert_eq!(queue.remove(key).into_inner(), 0),
         |queue, key| queue.reset(key, HOUR),
         |queue, key| queue.reset(key, 2 * HOUR),
         // The queue handed out another entry while it waited for this one.

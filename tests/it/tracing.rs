@@ -246,10 +246,9 @@ fn a_resource_has_the_name_of_its_timer() {
     });
     console.told(|told| {
         let resources = told.spans.iter().filter(|span| span.name == "runtime.resource");
-        let names: Vec<_> =
-            resources.map(|span| (span.fields.get("concrete_type"), span.fields.get("timer"))).collect();
+        let all: Vec<_> = resources.map(|span| (span.fields.get("concrete_type"), span.fields.get("timer"))).collect();
         let named = [("Sleep", "requests"), ("Sleep", "requests"), ("Interval", "requests")];
-        assert_eq!(names, [&named[..], &[("Sleep", ""); 2]].concat());
+        assert_eq!(all, [&named[..], &[("Sleep", ""); 2]].concat());
     });
 }
 

@@ -22,6 +22,8 @@ use tokio::io::AsyncReadExt;
 type Payload = String;
 type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
 
+fn shared<T: Send + Sync + Unpin + Debug>() {}
+
 /// Usable after a panic too: servers catch the panic of a request that holds timers.
 macro_rules! lasting {
     ($($type:ty),+ $(,)?) => {$({
@@ -58,7 +60,6 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
             Timeout<Payload, Payload, Payload>, ResponseFuture<Payload, Payload>,
         );
     }
-    fn shared<T: Send + Sync + Unpin + Debug>() {}
     shared::<Driver>(); // holds what is tokio's
 }
 

@@ -124,9 +124,9 @@ fn everything_that_design_names_exists() {
     let is_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
     let words: HashSet<&str> = texts.iter().flat_map(|text| text.split(|c| !is_of_a_name(c))).collect();
     let is_path = |name: &&String| name.chars().all(|c| is_of_a_name(c) || c == ':');
-    let names: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
-    let gone: Vec<_> = names.iter().filter(|name| !words.contains(*name)).collect();
-    assert!(names.len() > 40 && gone.is_empty(), "{} names, not in src: {gone:?}", names.len());
+    let items: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
+    let gone: Vec<_> = items.iter().filter(|name| !words.contains(*name)).collect();
+    assert!(items.len() > 40 && gone.is_empty(), "{} names, not in src: {gone:?}", items.len());
 
     let files: Vec<_> = named.iter().filter(|name| name.contains('/')).collect();
     let exists = |name: &&&String| root().join(name).exists() || root().join("src").join(name).exists();
