@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 const LIMIT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
-/// Each HTTP/2 connection begins with this: the preface and an empty `SETTINGS` frame.
+/// The preface of HTTP/2 and an empty `SETTINGS` frame.
 const HTTP2_HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -80,12 +80,6 @@ fn slow_and_silent_clients_are_cut_off_at_the_limit() {
     with_each_timer(async |timer| {
         let start = Instant::now();
         let (mut client, server) = connected(timer.clone());
-        closed(&mut client).await;
-        assert_eq!(start.elapsed(), LIMIT, "a silent client");
-        assert!(server.await.unwrap().unwrap_err().is_timeout());
-
-        let start = Instant::now();
-        let (mut client, server) = connected(timer.clone());
         for &byte in REQUEST {
             sleep(Duration::from_secs(1)).await;
             if client.write_all(&[byte]).await.is_err() {
@@ -107,10 +101,10 @@ fn slow_and_silent_clients_are_cut_off_at_the_limit() {
 }
 
 #[test]
-fn http2_pings_cut_off_mute_peers_only() {
+fn http2_pings_cut_off_only_mute_clients() {
     with_each_timer(async |timer| {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(timer.clone()).keep_alive_interval(LIMIT).keep_alive_timeout(ms(3_000));
+        builder.timer(timer).keep_alive_interval(LIMIT).keep_alive_timeout(ms(3_000));
         let (client, io) = duplex(4096);
         let server = tokio::spawn(builder.serve_connection(TokioIo::new(io), service_fn(hello)));
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client));
@@ -130,16 +124,6 @@ fn http2_pings_cut_off_mute_peers_only() {
         closed(&mut client).await;
         assert_eq!(start.elapsed(), LIMIT + ms(3_000), "a mute client");
         assert!(server.await.unwrap().is_err());
-
-        let start = Instant::now();
-        let (io, mut server) = duplex(4096);
-        server.write_all(&HTTP2_HELLO[24..]).await.unwrap();
-        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-        builder.timer(timer).keep_alive_interval(LIMIT).keep_alive_timeout(ms(3_000)).keep_alive_while_idle(true);
-        let (mut requests, connection) = builder.handshake(TokioIo::new(io)).await.unwrap();
-        tokio::spawn(connection);
-        requests.send_request(Request::new(Empty::<Bytes>::new())).await.unwrap_err();
-        assert_eq!(start.elapsed(), LIMIT + ms(3_000), "a mute server");
     });
 }
 

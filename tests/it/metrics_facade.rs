@@ -207,11 +207,11 @@ fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
             all.entry(label.value().to_owned()).or_default().insert(key.key().name().to_owned(), value);
         }
     }
-    let told = |reported: &Reported| {
-        let counts = ["inserted", "expired", "removed"].map(|what| format!("hairspring_entries_{what}_total"));
-        (counts.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
+    let counts = |reported: &Reported| {
+        let names = ["inserted", "expired", "removed"].map(|name| format!("hairspring_entries_{name}_total"));
+        (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
     };
-    all.iter().map(|(of, reported)| (of.clone(), told(reported))).collect()
+    all.iter().map(|(of, reported)| (of.clone(), counts(reported))).collect()
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn a_map_reports_its_entries() {
             }
             reporter.publish();
             other.publish();
-            let told = entries(recorder);
-            assert_eq!((told["sessions"], told["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
+            let counts = entries(recorder);
+            assert_eq!((counts["sessions"], counts["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
         });
     });
 }
@@ -242,23 +242,23 @@ fn a_queue_reports_when_polled_drained_or_cleared() {
             let mut queue = DelayQueue::new();
             queue.insert(0, HOUR);
             let mut reporter = queue.reporter("retries");
-            let mut told = || {
+            let mut counts = || {
                 reporter.publish();
                 entries(recorder)["retries"]
             };
-            assert_eq!(told(), ([1, 0, 0], 1.0), "before any poll");
+            assert_eq!(counts(), ([1, 0, 0], 1.0), "before any poll");
             for number in 1..10 {
                 queue.insert(number, ms(number));
             }
-            assert_eq!(told(), ([1, 0, 0], 1.0));
+            assert_eq!(counts(), ([1, 0, 0], 1.0));
             queue.next().await;
-            assert_eq!(told(), ([10, 1, 0], 9.0), "including this poll");
+            assert_eq!(counts(), ([10, 1, 0], 9.0), "including this poll");
             queue.insert(0, HOUR);
             queue.clear();
-            assert_eq!(told(), ([11, 1, 10], 0.0), "it may never be polled again");
+            assert_eq!(counts(), ([11, 1, 10], 0.0), "it may never be polled again");
             queue.insert(0, HOUR);
             assert_eq!(queue.drain().len(), 1);
-            assert_eq!(told(), ([12, 1, 11], 0.0));
+            assert_eq!(counts(), ([12, 1, 11], 0.0));
         });
     });
 }
@@ -303,21 +303,21 @@ fn refusals_and_capacities_are_reported() {
         let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
         assert_eq!(sleeps.iter_mut().map(poll).filter(Poll::is_ready).count(), 3);
         timer.reporter("full").publish();
-        let told = reported(recorder, "full");
-        assert_eq!((count(&told, "hairspring_refused_total"), gauge(&told, "hairspring_capacity")), (3, 1.0));
+        let full = reported(recorder, "full");
+        assert_eq!((count(&full, "hairspring_refused_total"), gauge(&full, "hairspring_capacity")), (3, 1.0));
 
         let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
         assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
         map.reporter("full").publish();
-        let told = reported_of(recorder, ("of", "full"));
-        let refused = count(&told, "hairspring_entries_refused_total");
-        assert_eq!((refused, gauge(&told, "hairspring_entries_capacity")), (5, 2.0));
+        let full = reported_of(recorder, ("of", "full"));
+        let refused = count(&full, "hairspring_entries_refused_total");
+        assert_eq!((refused, gauge(&full, "hairspring_entries_capacity")), (5, 2.0));
 
         timer_by_hand().1.reporter("unlimited").publish();
         DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();
         DelayQueue::<u8>::new().reporter("unlimited").publish();
-        let told = recorder.snapshot().into_vec();
-        let limits = told.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
+        let all = recorder.snapshot().into_vec();
+        let limits = all.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
         assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() == "full"));
     });
 }

@@ -18,12 +18,12 @@ use tracing::{Event, Metadata, Subscriber};
 /// tokio_unstable`.
 #[derive(Clone, Default)]
 struct Console {
-    told: Arc<Mutex<Told>>,
+    log: Arc<Mutex<Log>>,
     with_tasks: bool,
 }
 
 #[derive(Default)]
-struct Told {
+struct Log {
     spans: Vec<Span>,
     events: Vec<Message>,
     /// The entered spans, by number.
@@ -74,28 +74,28 @@ impl Console {
         tracing::subscriber::with_default(self.clone(), code)
     }
 
-    fn told<T>(&self, ask: impl FnOnce(&Told) -> T) -> T {
-        ask(&self.told.lock().unwrap())
+    fn log<T>(&self, ask: impl FnOnce(&Log) -> T) -> T {
+        ask(&self.log.lock().unwrap())
     }
 
     /// The line in this file and the type of each timer that exists, as a console lists them.
     fn resources(&self) -> Vec<(u32, String)> {
-        self.told(|told| {
-            let resources = told.spans.iter().filter(|span| span.name == "runtime.resource" && span.handles > 0);
+        self.log(|log| {
+            let resources = log.spans.iter().filter(|span| span.name == "runtime.resource" && span.handles > 0);
             resources.map(|span| (line(&span.fields), span.fields.get("concrete_type").to_owned())).collect()
         })
     }
 
     /// The sources of all operations so far.
     fn operations(&self) -> Vec<String> {
-        self.told(|told| {
-            let operations = told.spans.iter().filter(|span| span.name == "runtime.resource.async_op");
+        self.log(|log| {
+            let operations = log.spans.iter().filter(|span| span.name == "runtime.resource.async_op");
             operations.map(|span| span.fields.get("source").to_owned()).collect()
         })
     }
 
     fn events(&self, target: &str) -> Vec<Message> {
-        self.told(|told| told.events.iter().filter(|event| event.target == target).cloned().collect())
+        self.log(|log| log.events.iter().filter(|event| event.target == target).cloned().collect())
     }
 
     /// The results of all polls with the given name.
@@ -126,11 +126,11 @@ impl Subscriber for Console {
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         let mut fields = Fields::default();
         span.record(&mut fields);
-        let mut told = self.told.lock().unwrap();
-        let within = told.entered.last().copied();
+        let mut log = self.log.lock().unwrap();
+        let within = log.entered.last().copied();
         let (name, target) = (span.metadata().name(), span.metadata().target());
-        told.spans.push(Span { name, target, fields, within, handles: 1 });
-        Id::from_u64(told.spans.len() as u64)
+        log.spans.push(Span { name, target, fields, within, handles: 1 });
+        Id::from_u64(log.spans.len() as u64)
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -140,29 +140,29 @@ impl Subscriber for Console {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut told = self.told.lock().unwrap();
+        let mut log = self.log.lock().unwrap();
         let target = event.metadata().target().to_owned();
-        let within = told.entered.iter().map(|&number| told.spans[number].name).collect();
-        let resource = told.entered.iter().rev().copied().find(|&n| told.spans[n].name == "runtime.resource");
-        told.events.push(Message { target, fields, within, resource });
+        let within = log.entered.iter().map(|&number| log.spans[number].name).collect();
+        let resource = log.entered.iter().rev().copied().find(|&n| log.spans[n].name == "runtime.resource");
+        log.events.push(Message { target, fields, within, resource });
     }
 
     fn enter(&self, span: &Id) {
-        self.told.lock().unwrap().entered.push(number(span));
+        self.log.lock().unwrap().entered.push(number(span));
     }
 
     fn exit(&self, span: &Id) {
-        assert_eq!(self.told.lock().unwrap().entered.pop(), Some(number(span)), "spans are left in order");
+        assert_eq!(self.log.lock().unwrap().entered.pop(), Some(number(span)), "spans are left in order");
     }
 
     fn clone_span(&self, span: &Id) -> Id {
-        self.told.lock().unwrap().spans[number(span)].handles += 1;
+        self.log.lock().unwrap().spans[number(span)].handles += 1;
         span.clone()
     }
 
     fn try_close(&self, span: Id) -> bool {
-        let mut told = self.told.lock().unwrap();
-        let span = &mut told.spans[number(&span)];
+        let mut log = self.log.lock().unwrap();
+        let span = &mut log.spans[number(&span)];
         span.handles -= 1;
         span.handles == 0
     }
@@ -208,10 +208,10 @@ fn every_timer_is_a_resource_at_its_callers_line() {
         interval(ms(5)).tick().await;
     });
     assert_eq!(console.resources(), [], "all were closed");
-    console.told(|told| {
-        let mut resources = told.spans.iter().filter(|span| span.name == "runtime.resource");
+    console.log(|log| {
+        let mut resources = log.spans.iter().filter(|span| span.name == "runtime.resource");
         assert!(resources.all(|span| span.fields.get("kind") == "timer"));
-        assert!(told.spans.iter().all(|span| span.target == "hairspring"), "a console filters by the target");
+        assert!(log.spans.iter().all(|span| span.target == "hairspring"), "a console filters by the target");
     });
 }
 
@@ -244,8 +244,8 @@ fn a_resource_has_the_name_of_its_timer() {
         let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
         drop((timer.sleep(HOUR), timer.interval(HOUR), unnamed.sleep(HOUR), sleep(HOUR)));
     });
-    console.told(|told| {
-        let resources = told.spans.iter().filter(|span| span.name == "runtime.resource");
+    console.log(|log| {
+        let resources = log.spans.iter().filter(|span| span.name == "runtime.resource");
         let all: Vec<_> = resources.map(|span| (span.fields.get("concrete_type"), span.fields.get("timer"))).collect();
         let named = [("Sleep", "requests"), ("Sleep", "requests"), ("Interval", "requests")];
         assert_eq!(all, [&named[..], &[("Sleep", ""); 2]].concat());
@@ -263,8 +263,8 @@ fn the_drivers_task_has_a_name() {
             let _timer = Timer::builder().build().unwrap();
         });
     });
-    console.told(|told| {
-        let tasks = told.spans.iter().filter(|span| span.name == "runtime.spawn");
+    console.log(|log| {
+        let tasks = log.spans.iter().filter(|span| span.name == "runtime.spawn");
         let names: Vec<_> = tasks.map(|task| task.fields.get("task.name")).filter(|name| !name.is_empty()).collect();
         assert_eq!(names, ["hairspring driver"; 2], "the runtime's, and that of a timer that was built");
     });
@@ -282,10 +282,10 @@ fn polls_are_reported_within_their_operation() {
     });
     let within = ["runtime.resource", "runtime.resource.async_op", "runtime.resource.async_op.poll"];
     assert!(console.events("runtime::resource::poll_op").iter().all(|poll| poll.within == within));
-    console.told(|told| {
-        assert_eq!(told.spans.iter().map(|span| span.name).collect::<Vec<_>>(), within);
-        assert_eq!((told.spans[0].within, told.spans[1].within), (None, Some(0)));
-        assert!(told.spans.iter().all(|span| span.handles == 0), "all were closed");
+    console.log(|log| {
+        assert_eq!(log.spans.iter().map(|span| span.name).collect::<Vec<_>>(), within);
+        assert_eq!((log.spans[0].within, log.spans[1].within), (None, Some(0)));
+        assert!(log.spans.iter().all(|span| span.handles == 0), "all were closed");
     });
 }
 
@@ -320,7 +320,7 @@ fn a_tick_is_an_operation_of_the_interval() {
     let ticks = console.events("runtime::resource::poll_op").into_iter();
     for poll in ticks.filter(|poll| poll.fields.get("op_name") == "poll_tick") {
         let resource = poll.resource.unwrap();
-        console.told(|told| assert_eq!(told.spans[resource].fields.get("concrete_type"), "Interval"));
+        console.log(|log| assert_eq!(log.spans[resource].fields.get("concrete_type"), "Interval"));
     }
 }
 
