@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, World, current_thread, ms, must_end, paused, poll};
+use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
 use hairspring::delay_queue::Key;
 use hairspring::timer::Alarm;
@@ -13,6 +13,9 @@ use hairspring::{DeadlineMap, DelayQueue, Expirations, Instant, Timer, interval_
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
+
+/// A runtime, and what pauses its clock if that is not paused from the start.
+type World = (fn() -> Runtime, fn());
 
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
