@@ -47,8 +47,8 @@ pub enum Alarm {
     /// waiting in an I/O driver. It does not try a driver that the runtime may not have.
     ///
     /// After that change, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no change
-    /// on systems other than Linux, in programs that abort on panics, for a driver that you spawn yourself, and with
-    /// the feature `test-util` on a current-thread runtime.
+    /// on systems other than Linux, on current-thread runtimes, in programs that abort on panics, and for a driver that
+    /// you spawn yourself.
     #[default]
     Auto,
     /// One thread for the process, which sleeps until the earliest deadline of all timers. It is as precise as the
