@@ -61,8 +61,9 @@
 //! | `spawn_blocking`, `block_in_place`, `tokio::fs`, name lookups, standard input | yes | only with this module's [`spawn_blocking`], or under [`hold`](hold()) |
 //! | other threads, processes and runtimes | only under [`hold`](hold()) | only under [`hold`](hold()) |
 //!
-//! If you do not know when something arrives from outside, use [`pause_with_grace`]. With the crate `turmoil`, which
-//! simulates a network of hosts, do not pause the clock at all.
+//! If you do not know when something arrives from outside, use [`pause_with_grace`]: the clock then moves only after
+//! nothing has run for some real time. With the crate `turmoil`, which simulates a network of hosts, do not pause the
+//! clock.
 //!
 //! ```
 //! use hairspring::{Duration, Instant, pause, test_util, timeout};
@@ -87,7 +88,7 @@
 //!
 //! - On Linux, the clock asks the system what that thread is doing. While it computes, time stands still. If it blocks
 //!   in a system call, time stands still for up to 100 ms; for a lock or a channel, sometimes less.
-//! - Other systems do not tell. There, the clock moves if nothing has run for 2 ms as far as it can see.
+//! - Other systems do not report that. There, the clock moves if it has seen nothing run for 2 ms.
 //! - Tokio does not report that a thread has left `block_on`. If yours then computes for long without using a timer,
 //!   the clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone until it
 //!   uses one of the former runtime again.
@@ -109,9 +110,9 @@
 //!
 //! # Tests that hang
 //!
-//! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
-//! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
-//! which timers wait. Nothing watches a current-thread runtime that you built, unless its clock has a grace. A bubble
+//! If a clock has not moved for 5 seconds of real time, a message on standard error says why: which worker runs or is
+//! blocked by a task, whether the thread in `block_on` or blocking work is running, where each hold was taken, and which
+//! timers wait. There is no message for a current-thread runtime that you built, unless its clock has a grace. A bubble
 //! also detects deadlocks.
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
@@ -120,11 +121,11 @@
 //! # Runtimes without `enable_time` or `enable_io`
 //!
 //! Tokio does not say whether a runtime has these drivers, and panics if a missing one is used. This module makes such
-//! a call anyway and catches the panic. It installs a panic hook that hides the message and passes all other panics on.
+//! a call anyway, and catches the panic. It installs a panic hook that hides this message and passes on all others.
 //!
 //! A program built with `panic = "abort"` cannot do that. There, call [`pause`](crate::pause()) rather than tokio's, or
-//! pause the clock before the first timer. If another runtime has `enable_io`, give it to the multi-thread runtime that
-//! you pause.
+//! pause the clock before the first timer. If any runtime of the process has `enable_io`, enable it on each multi-thread
+//! runtime that you pause, too.
 
 use std::future::Future;
 use std::panic::resume_unwind;
