@@ -1,4 +1,4 @@
-//! How to use this crate, how to tune it, and how it works.
+//! The guide: which item to use, what to tune, and how the crate works.
 //!
 //! [cookbook]: self::cookbook
 //! [ecosystem]: self::ecosystem
@@ -18,6 +18,7 @@
 #[doc = include_str!("../docs/migrating.md")]
 ///
 /// # See also
+///
 /// - Replacements for tokio's items: the [crate](crate)'s root, [`DelayQueue`](crate::DelayQueue),
 ///   [`FutureExt`](crate::FutureExt).
 /// - Only in this crate: [`Sleep::reset_at`](crate::Sleep::reset_at), [`DeadlineMap`](crate::DeadlineMap),
@@ -32,6 +33,7 @@ pub mod migrating {}
 #[doc = include_str!("../docs/drop_in.md")]
 ///
 /// # See also
+///
 /// - [Migrating](crate::guide::migrating).
 pub mod drop_in {}
 
@@ -40,6 +42,7 @@ pub mod drop_in {}
 #[doc = include_str!("../docs/whole_graph.md")]
 ///
 /// # See also
+///
 /// - [Migrating](crate::guide::migrating).
 pub mod whole_graph {}
 
@@ -48,6 +51,7 @@ pub mod whole_graph {}
 #[doc = include_str!("../docs/cookbook.md")]
 ///
 /// # See also
+///
 /// - [`timeout_at`](crate::timeout_at), [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
 ///   [`Sleep::reset_at`](crate::Sleep::reset_at), [`interval`](crate::interval()), [`StreamExt`](crate::StreamExt),
 ///   [`DelayQueue`](crate::DelayQueue), [`DeadlineMap`](crate::DeadlineMap).
@@ -59,6 +63,7 @@ pub mod cookbook {}
 #[doc = include_str!("../docs/ecosystem.md")]
 ///
 /// # See also
+///
 #[cfg_attr(feature = "hyper", doc = "- [`hyper::HyperTimer`](crate::hyper::HyperTimer).")]
 #[cfg_attr(feature = "tower", doc = "- [`tower::TimeoutLayer`](crate::tower::TimeoutLayer).")]
 /// - [`io::TimeoutStream`](crate::io::TimeoutStream), [`Deadline`](crate::Deadline). The [guide](crate::guide).

@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is this crate's own type, which
-//! converts to and from tokio's, and some behaviour differs, as [Migrating](guide::migrating) lists.
+//! Names, signatures and behaviour are tokio's, with two exceptions: [`Instant`] is a separate type that converts to
+//! and from tokio's, and some behaviour differs, as listed in [Migrating](guide::migrating).
 //!
 //! Timers wait in hierarchical timing wheels, one per worker thread, and one tokio task per runtime fires them. The
 //! cost of registering or cancelling a timer does not depend on the number of threads or timers.
@@ -44,7 +44,6 @@
 //! - [The cookbook](guide::cookbook): debounce, throttle, retries, heartbeat, rate limit, cache expiry, cancellation,
 //!   graceful shutdown.
 //! - [Other crates](guide::ecosystem) that can use these timers.
-//! - Testing with time: the module `test_util`, with the feature `test-util`.
 //!
 //! # Features
 //!
@@ -53,11 +52,11 @@
 //!
 //! - `test-util`: control over time in tests, for `[dev-dependencies]`. It adds `pause`, `resume`, `advance`, the
 //!   module `test_util` and `timer::Builder::clock`. Timers become a few per cent slower on multi-thread runtimes, and
-//!   slower than that on current-thread runtimes, where they also watch for a test that pauses the clock.
+//!   more on current-thread runtimes, where they watch for a test that pauses the clock.
 //! - `hyper`: `hyper::HyperTimer`, a timer for hyper 1.
 //! - `tower`: `tower::TimeoutLayer` and `tower::Timeout`, which limit how long a request takes.
 //! - `tracing`: spans of sleeps, timeouts and intervals for tokio-console and similar tools, with the target
-//!   `hairspring`. A filter has to let `hairspring=trace` pass. It adds no names.
+//!   `hairspring` at level `TRACE`. It adds no names.
 //! - `metrics`: counts and lateness for the crate `metrics`. It adds `timer::Reporter`, and the method `reporter` of
 //!   [`Timer`], [`DeadlineMap`] and [`DelayQueue`].
 //! - `tokio-util`: `with_cancellation_token` and `with_cancellation_token_owned` of [`FutureExt`].

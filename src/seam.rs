@@ -1,7 +1,7 @@
 //! The only place where tests reach into the crate.
 //!
-//! With the feature `test-util` these are functions of [`test_util`](crate::test_util), which documents them. Without
-//! it they do nothing and cost nothing.
+//! With the feature `test-util`, these are functions of [`test_util`](crate::test_util), which documents them.
+//! Otherwise they do nothing and cost nothing.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -28,11 +28,10 @@ pub(crate) const IS_ON: bool = cfg!(feature = "test-util");
 
 /// A clock that a test moves.
 pub(crate) trait ShowsTime: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// Creates a timer on this clock.
     fn open(&self, settings: &Settings) -> TimerLease;
 }
 
-/// What a [`Pending`](crate::test_util::Pending) timer belongs to.
+/// The kind of item that a [`Pending`](crate::test_util::Pending) timer belongs to.
 ///
 /// # Examples
 ///

@@ -1,153 +1,111 @@
-//! Sleeps and timeouts beside `tokio::time`'s, in the same run. Arming and cancelling one is in `benches/rivals`.
+//! Sleeps and timeouts beside `tokio::time`'s. `benches/rivals` measures arming and cancelling.
 //!
-//! - `timeout_ready`: makes a `timeout` around a future that is ready, and polls it;
-//! - `repoll`: polls a sleep that is waiting, as a `select!` in a loop does;
-//! - `reset_later`: gives a sleep that is waiting a later deadline;
-//! - `create`: makes a sleep and drops it, not polled.
+//! - `timeout_ready`: creates a `timeout` around a ready future and polls it;
+//! - `repoll`: polls a waiting sleep, as `select!` in a loop does;
+//! - `reset_later`: moves a waiting sleep to a later deadline;
+//! - `create`: creates a sleep and drops it without polling.
 //!
-//! Always inside a spawned task, as timers are, in a loop within one poll of it: on a current-thread runtime, and on two
-//! workers in one task or in two tasks at once. With two, the time is an operation's as each task sees it. A sleep of
-//! each crate's is pending on the runtime that is earlier than all others, as there nearly always is one in a program
-//! that uses timers.
+//! Each runs in a loop within one poll of a task, in one task or in two at the same time, on a runtime with two workers.
+//! With two tasks, the figure is the time per operation of one task.
 //!
-//! `cargo bench --bench time` in `benches`, on a machine that does nothing else: the contenders take turns of about a
-//! second, so a load that comes and goes shifts the ratios. With `-- --test` each operation runs once, to see that it
-//! does.
+//! Run `cargo bench -p micro --bench time` in `benches`, on an idle machine.
 
 use std::future::{self, Future};
 use std::hint::black_box;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use criterion::Criterion;
-use micro::{compare, criterion, print, stand};
-use tokio::runtime::Builder;
+use micro::{Run, compare};
 use tokio::task;
 use tools::Gate;
 
-/// The functions that are compared.
-trait Api: 'static {
-    const NAME: &str;
-    type Sleep: Future<Output = ()> + Send;
+/// An operation: takes the context of the task that it runs in, and a number that increases.
+trait Operation: FnMut(&mut Context<'_>, u64) + Send + 'static {}
 
-    fn sleep(duration: Duration) -> Self::Sleep;
-    fn timeout<F: Future>(duration: Duration, future: F) -> impl Future;
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
-}
+impl<F: FnMut(&mut Context<'_>, u64) + Send + 'static> Operation for F {}
 
-macro_rules! api {
-    ($name:ident, $shown:literal, $($time:ident)::+) => {
-        struct $name;
+macro_rules! operations {
+    ($module:ident, $($time:ident)::+) => {
+        mod $module {
+            use super::*;
 
-        impl Api for $name {
-            const NAME: &str = $shown;
-            type Sleep = $($time)::+::Sleep;
-
-            fn sleep(duration: Duration) -> Self::Sleep {
-                $($time)::+::sleep(duration)
+            pub fn timeout_ready() -> impl Operation {
+                |cx, i| {
+                    let timeout = pin!($($time)::+::timeout(varied(i), future::ready(black_box(i))));
+                    assert!(timeout.poll(cx).is_ready());
+                }
             }
 
-            fn timeout<F: Future>(duration: Duration, future: F) -> impl Future {
-                $($time)::+::timeout(duration, future)
+            pub fn repoll() -> impl Operation {
+                let mut sleep = Box::pin($($time)::+::sleep(varied(0)));
+                move |cx, _| assert!(sleep.as_mut().poll(cx).is_pending())
             }
 
-            fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
-                sleep.reset(deadline.into());
+            pub fn reset_later() -> impl Operation {
+                let mut sleep = Box::pin($($time)::+::sleep(varied(0)));
+                let mut deadline = Instant::now() + varied(1);
+                let mut is_armed = false;
+                move |cx, _| {
+                    if !is_armed {
+                        assert!(sleep.as_mut().poll(cx).is_pending());
+                        is_armed = true;
+                    }
+                    deadline += Duration::from_micros(1);
+                    sleep.as_mut().reset(deadline.into());
+                }
+            }
+
+            pub fn create() -> impl Operation {
+                |_, i| {
+                    black_box(&$($time)::+::sleep(varied(i)));
+                }
             }
         }
     };
 }
 
-api!(Hairspring, "hairspring", hairspring);
-api!(Tokio, "tokio", tokio::time);
-
-/// An operation: called with the context of the task that it runs in, and with a number that goes up.
-trait Operation: FnMut(&mut Context<'_>, u64) + Send + 'static {}
-
-impl<F: FnMut(&mut Context<'_>, u64) + Send + 'static> Operation for F {}
-
-/// Where operations are measured.
-#[derive(Clone, Copy)]
-struct Setting {
-    name: &'static str,
-    /// `None` for a current-thread runtime.
-    workers: Option<usize>,
-    /// How many tasks do the same at once.
-    tasks: u32,
-}
-
-const SETTINGS: [Setting; 3] = [
-    Setting { name: "current_thread", workers: None, tasks: 1 },
-    Setting { name: "2_workers_1_task", workers: Some(2), tasks: 1 },
-    Setting { name: "2_workers_2_tasks", workers: Some(2), tasks: 2 },
-];
+operations!(ours, hairspring);
+operations!(theirs, tokio::time);
 
 fn main() {
-    let mut criterion = criterion(50);
-    for setting in SETTINGS {
-        bench(&mut criterion, "timeout_ready", setting, timeout_ready::<Hairspring>, timeout_ready::<Tokio>);
-        bench(&mut criterion, "repoll", setting, repoll::<Hairspring>, repoll::<Tokio>);
-        bench(&mut criterion, "reset_later", setting, reset_later::<Hairspring>, reset_later::<Tokio>);
-        bench(&mut criterion, "create", setting, create::<Hairspring>, create::<Tokio>);
+    for tasks in [1, 2] {
+        bench("timeout_ready", tasks, ours::timeout_ready, theirs::timeout_ready);
+        bench("repoll", tasks, ours::repoll, theirs::repoll);
+        bench("reset_later", tasks, ours::reset_later, theirs::reset_later);
+        bench("create", tasks, ours::create, theirs::create);
     }
-    criterion.final_summary();
-    print(Tokio::NAME);
 }
 
-fn bench<O: Operation, P: Operation>(
-    criterion: &mut Criterion,
-    operation: &str,
-    setting: Setting,
-    ours: fn() -> O,
-    theirs: fn() -> P,
-) {
-    let row = format!("{operation}/{}", setting.name);
-    let contenders: &mut [(&str, micro::Run<'_>)] =
-        &mut [(Hairspring::NAME, &mut setting.run(ours)), (Tokio::NAME, &mut setting.run(theirs))];
-    compare(criterion, &row, contenders);
+fn bench<O: Operation, P: Operation>(operation: &str, tasks: u32, ours: fn() -> O, theirs: fn() -> P) {
+    let runtimes = [micro::runtime(2), micro::runtime(2)];
+    let ours: Run<'_> = &mut |iters| runtimes[0].block_on(measure(tasks, ours, iters));
+    let theirs: Run<'_> = &mut |iters| runtimes[1].block_on(measure(tasks, theirs, iters));
+    compare(&format!("{operation}/{tasks}_tasks"), 1, &mut [("hairspring", ours), ("tokio", theirs)]);
 }
 
-impl Setting {
-    /// Has each task do the operation so many times, and returns what that took, as a mean of the tasks.
-    fn run<O: Operation>(self, make: fn() -> O) -> impl FnMut(u64) -> Duration {
-        let mut builder = match self.workers {
-            None => Builder::new_current_thread(),
-            Some(_) => Builder::new_multi_thread(),
-        };
-        // A runtime of its own: nothing is left there of what was measured before.
-        let runtime = builder.worker_threads(self.workers.unwrap_or(1)).enable_all().build().expect("a runtime");
-        move |iters| runtime.block_on(self.measure(make, iters))
+/// Lets each task do the operation `iters` times, and returns how long that took, as a mean of the tasks.
+async fn measure<O: Operation>(tasks: u32, make: fn() -> O, iters: u64) -> Duration {
+    let gate = Arc::new(Gate::new(tasks as usize));
+    let task = |_| {
+        let gate = Arc::clone(&gate);
+        tokio::spawn(async move {
+            let mut operation = make();
+            // With its first sleeps a thread finds its runtime, with the help of a task that needs a turn.
+            for _ in 0..4 {
+                repeat(&mut operation, 1).await;
+                task::yield_now().await;
+            }
+            gate.meet().await;
+            repeat(&mut operation, iters).await
+        })
+    };
+    let mut sum = Duration::ZERO;
+    for task in (0..tasks).map(task).collect::<Vec<_>>() {
+        sum += task.await.expect("no operation panics");
     }
-
-    async fn measure<O: Operation>(self, make: fn() -> O, iters: u64) -> Duration {
-        // Anew for each sample, so that it is always pending, however long a run goes on.
-        let standing = stand().await;
-        let gate = Arc::new(Gate::new(self.tasks as usize));
-        let tasks: Vec<_> = (0..self.tasks)
-            .map(|_| {
-                let gate = Arc::clone(&gate);
-                tokio::spawn(async move {
-                    let mut operation = make();
-                    // The first sleeps on a thread find out what runtime it belongs to, with the help of a task that
-                    // wants to run.
-                    for _ in 0..4 {
-                        repeat(&mut operation, 1).await;
-                        task::yield_now().await;
-                    }
-                    gate.meet().await;
-                    repeat(&mut operation, iters).await
-                })
-            })
-            .collect();
-        let mut sum = Duration::ZERO;
-        for task in tasks {
-            sum += task.await.expect("no operation panics");
-        }
-        standing.iter().for_each(task::JoinHandle::abort);
-        sum / self.tasks
-    }
+    sum / tasks
 }
 
 /// Does the operation `iters` times within one poll of the task, and returns how long that took.
@@ -158,46 +116,14 @@ async fn repeat<O: Operation>(operation: &mut O, iters: u64) -> Duration {
             operation(cx, i);
         }
         let taken = start.elapsed();
-        // A task without budget gets "pending" before the timer is looked at. Polls that are not ready spend none.
-        assert!(task::coop::has_budget_remaining(), "the operations were real ones");
+        // Without budget, a poll would return before it reaches the timer. Only ready polls spend any.
+        assert!(task::coop::has_budget_remaining(), "the operations reached the timer");
         Poll::Ready(taken)
     })
     .await
 }
 
-/// 30 to 40 s: later than the standing timer, and not always the same.
+/// 30 to 40 s: later than the earlier timer, and not always the same.
 fn varied(i: u64) -> Duration {
     Duration::from_millis(30_000 + i % 10_000)
-}
-
-fn timeout_ready<A: Api>() -> impl Operation {
-    |cx, i| {
-        let timeout = pin!(A::timeout(varied(i), future::ready(black_box(i))));
-        assert!(timeout.poll(cx).is_ready());
-    }
-}
-
-fn repoll<A: Api>() -> impl Operation {
-    let mut sleep = Box::pin(A::sleep(varied(0)));
-    move |cx, _| assert!(sleep.as_mut().poll(cx).is_pending())
-}
-
-fn reset_later<A: Api>() -> impl Operation {
-    let mut sleep = Box::pin(A::sleep(varied(0)));
-    let mut deadline = Instant::now() + varied(1);
-    let mut is_armed = false;
-    move |cx, _| {
-        if !is_armed {
-            assert!(sleep.as_mut().poll(cx).is_pending());
-            is_armed = true;
-        }
-        deadline += Duration::from_micros(1);
-        A::reset(sleep.as_mut(), deadline);
-    }
-}
-
-fn create<A: Api>() -> impl Operation {
-    |_, i| {
-        black_box(&A::sleep(varied(i)));
-    }
 }

@@ -1,4 +1,4 @@
-// The timers of the JVM: what `rivals worlds` asks of each world, printed as it reads it. See README.md.
+// The timers of the JVM, measured for `rivals worlds` and printed in its format. See README.md.
 
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 import io.netty.util.HashedWheelTimer;
 
 public final class World {
-    /** A timer of one of them. */
+    /** A library of timers. */
     interface Timers {
         /** Arms a timer, and returns what cancels it. */
         Runnable arm(long nanos, Runnable task);
@@ -44,7 +44,7 @@ public final class World {
         }
         long[] durations = random.longs(256, 30 * SECOND, 40 * SECOND).toArray();
         for (int threads = 1; threads <= 2; threads++) {
-            // What is compiled while it runs is compiled by then.
+            // Warms up, until the JVM has compiled the code.
             armAndCancel(timers, threads, durations, 6 * round);
             for (int number = 0; number < rounds; number++) {
                 double[] figures = armAndCancel(timers, threads, durations, round);
@@ -58,7 +58,7 @@ public final class World {
     private static Timers open(String name) throws Exception {
         switch (name) {
             case "netty":
-                // Its shortest tick; no limit on what is pending.
+                // Its shortest tick; no limit on pending timers.
                 HashedWheelTimer wheel = new HashedWheelTimer(1, TimeUnit.MILLISECONDS);
                 return (nanos, task) -> wheel.newTimeout(timeout -> task.run(), nanos, TimeUnit.NANOSECONDS)::cancel;
             case "jdk":
@@ -73,7 +73,7 @@ public final class World {
         }
     }
 
-    /** Nanoseconds that one took its thread, and of processor time in the whole process. */
+    /** Nanoseconds per timer: of its thread, and of CPU time of the process. */
     private static double[] armAndCancel(Timers timers, int threads, long[] durations, long length) throws Exception {
         CyclicBarrier gate = new CyclicBarrier(threads);
         double[] nanos = new double[threads];
@@ -100,14 +100,14 @@ public final class World {
         for (Future<?> caller : running) {
             caller.get();
         }
-        // What the callers left to the timer's own thread counts too.
+        // Includes the work that callers left to the timer's thread.
         Thread.sleep(10);
         return new double[] {
             Arrays.stream(nanos).sum() / threads, (processor() - processor) / (double) Arrays.stream(operations).sum()
         };
     }
 
-    /** Lets timers of 1 to 10 ms fire, each of which arms the next, and prints how late they were and what they took. */
+    /** Lets timers of 1 to 10 ms fire, each of which arms the next, and prints their lateness and CPU time. */
     private static void fire(Timers timers, int sleepers, long length, SplittableRandom random) throws Exception {
         long begin = System.nanoTime() + length / 2;
         long end = begin + length;
@@ -162,7 +162,7 @@ public final class World {
         }
     }
 
-    /** Nanoseconds that the threads there are have run. What the JVM tells has steps of 10 ms. */
+    /** CPU time of all living threads, in nanoseconds. The JVM's own figure has steps of 10 ms. */
     private static long processor() throws IOException {
         long sum = 0;
         try (DirectoryStream<Path> threads = Files.newDirectoryStream(Path.of("/proc/self/task"))) {
@@ -170,7 +170,7 @@ public final class World {
                 sum += Long.parseLong(Files.readString(thread.resolve("schedstat")).split(" ")[0]);
             }
         } catch (NoSuchFileException ended) {
-            // A thread has ended meanwhile.
+            // A thread has ended in between.
             return processor();
         }
         return sum;

@@ -1,4 +1,4 @@
-// The timers of Go's runtime: what `rivals worlds` asks of each world, printed as it reads it. See README.md.
+// The timers of Go's runtime, measured for `rivals worlds` and printed in its format. See README.md.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	kept[0].Stop()
 }
 
-// Nanoseconds that one took its goroutine, and of processor time in the whole process.
+// Nanoseconds per timer: of its goroutine, and of CPU time of the process.
 func armAndCancel(threads int, durations *[256]time.Duration, length time.Duration) (float64, float64) {
 	nanos, operations := make([]float64, threads), make([]float64, threads)
 	var gate, running sync.WaitGroup
@@ -68,7 +68,7 @@ func armAndCancel(threads int, durations *[256]time.Duration, length time.Durati
 		}(thread)
 	}
 	running.Wait()
-	// What is left to the collector counts too.
+	// Includes the work that is left to the garbage collector.
 	time.Sleep(10 * time.Millisecond)
 	var sum, all float64
 	for place := range nanos {
@@ -78,7 +78,7 @@ func armAndCancel(threads int, durations *[256]time.Duration, length time.Durati
 	return sum / float64(threads), float64(processorTime()-processor) / all
 }
 
-// Lets goroutines sleep 1 to 10 ms again and again, and prints how late they woke up and what that took.
+// Lets goroutines sleep 1 to 10 ms repeatedly, and prints their lateness and CPU time.
 func fire(sleepers int, length time.Duration, random *rand.Rand) {
 	begin := time.Now().Add(length / 2)
 	end := begin.Add(length)

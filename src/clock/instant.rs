@@ -20,7 +20,7 @@ pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 /// A point in time on the monotonic clock, like [`tokio::time::Instant`].
 ///
 /// [`now`](Instant::now) stands still while a test has paused the runtime's clock. The type wraps
-/// [`std::time::Instant`], and converts from and to it and tokio's.
+/// [`std::time::Instant`], and converts to and from it and tokio's `Instant`.
 ///
 /// Differences saturate at zero, as in tokio. Sums saturate at the first and the last instant that the platform can
 /// represent, where tokio panics.
@@ -43,7 +43,7 @@ pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// Returns the current time: the system's, unless a test has paused the current runtime's clock.
+    /// Returns the current time. If a test has paused the current runtime's clock, this is the time of that clock.
     ///
     /// # Examples
     ///
@@ -75,7 +75,7 @@ impl Instant {
         Instant(std)
     }
 
-    /// Returns the [`std::time::Instant`].
+    /// Returns the wrapped [`std::time::Instant`].
     ///
     /// # Examples
     ///
@@ -173,10 +173,7 @@ impl Instant {
 }
 
 /// Whether tokio's clock is the system's: unless a test has paused or moved it, a reading of the system's lies between
-/// two readings of tokio's.
-///
-/// The reverse does not work: a reading of a paused clock lies between two of the system's when the system's clock
-/// passes it.
+/// two readings of tokio's. The reverse does not work: the system's clock may just pass a paused one.
 pub(crate) fn clock_is_the_systems() -> bool {
     let before = tokio::time::Instant::now().into_std();
     let system = std::time::Instant::now();
@@ -194,13 +191,12 @@ pub(crate) fn is_paused() -> bool {
     tokio::time::Instant::now() == shown
 }
 
-/// The current runtime, if tokio can pause its clock: a current-thread runtime.
 pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
     Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
 }
 
-/// Whether a test may pause the current runtime's clock unannounced. Without the feature `test-util`, a timer that
-/// waits notices such a pause only at the next registration.
+/// Whether a test may pause the current runtime's clock at any moment. Without the feature `test-util`, a waiting timer
+/// notices such a pause only at the next registration.
 pub(crate) fn may_be_paused() -> bool {
     seam::IS_ON && runtime_that_may_pause().is_some()
 }
@@ -316,8 +312,8 @@ mod tests {
         assert!(!is_paused());
     }
 
-    /// A bug that this crate had: if the thread was interrupted between two readings while the system's clock passed the
-    /// paused one, that was taken for the system's, and a deadline was a millisecond late.
+    /// A bug that this crate had: if the thread was interrupted between two readings while the system's clock passed
+    /// the paused one, that was taken for the system's, and a deadline was a millisecond late.
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
         if !seam::IS_ON {

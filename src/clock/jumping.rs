@@ -1,5 +1,5 @@
-//! [`Jumping`]: clocks that may jump, because the machine was asleep or somebody set them. [`Reading`]: the time on
-//! such a clock. [`Instant`]: a point in time on the clock that includes machine sleep.
+//! [`Jumping`]: clocks that jump when the machine has slept or when they are set. [`Reading`]: the time on such a
+//! clock. [`Instant`]: a point in time on the clock that includes machine sleep.
 //!
 //! Between two jumps, such a clock runs with the monotonic clock, which the timers use.
 //
@@ -81,7 +81,6 @@ impl Reading {
         Reading(self.0.saturating_sub(nanos_in(duration)))
     }
 
-    /// The time from `earlier` to this reading, or zero. Saturates.
     pub(crate) fn since(self, earlier: Reading) -> Duration {
         duration_of_nanos(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
     }
@@ -131,11 +130,10 @@ impl ClockTime for SystemTime {
 /// A point in time on the clock that keeps running while the machine sleeps.
 ///
 /// It neither compares with [`hairspring::Instant`](crate::Instant) nor converts to it, because the two clocks drift
-/// apart each time the machine sleeps. To move a deadline to the other clock, add what is left of it, `deadline -
-/// boot::Instant::now()`, to the other clock's `now`. The result is right only until the machine next sleeps.
+/// apart each time the machine sleeps. To convert a deadline, add the time left, `deadline - boot::Instant::now()`, to
+/// the other clock's `now`. The result is right only until the machine next sleeps.
 ///
-/// Differences saturate at zero. Sums saturate too, although none gets that far: the type holds nanoseconds in 128
-/// bits.
+/// Differences saturate at zero, and sums at the ends of the type's range, 10^21 years away.
 ///
 /// # Examples
 ///
@@ -158,7 +156,7 @@ impl ClockTime for SystemTime {
 pub struct Instant(Reading);
 
 impl Instant {
-    /// Returns the current time. It follows the current runtime's clock if a test has paused that.
+    /// Returns the current time. If a test has paused the current runtime's clock, the result follows that clock.
     ///
     /// # Examples
     ///
@@ -200,8 +198,7 @@ impl Instant {
         (*self >= earlier).then(|| self.duration_since(earlier))
     }
 
-    /// Returns this instant plus `duration`, or `None` if the type, which reaches 10^21 years ahead, cannot represent
-    /// the result.
+    /// Returns this instant plus `duration`, or `None` if the type cannot represent the result.
     ///
     /// # Examples
     ///
@@ -303,14 +300,14 @@ impl fmt::Debug for Instant {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offsets([i128; 2]);
 
-/// The offsets while a test controls the monotonic clock: those at the first such reading.
+/// The offsets used while a test controls the monotonic clock, fixed at the first such reading.
 static HELD: LazyLock<Offsets> = LazyLock::new(Offsets::now);
 
 impl Offsets {
     /// The smallest difference that counts as a jump. Smaller ones may come from the time between two readings.
     const LEAST_JUMP: i128 = 1_000_000;
 
-    /// The system's offsets. They may be too large by the time that passes between two readings.
+    /// The system's offsets. They may be too large by the time between two readings.
     pub(crate) fn now() -> Offsets {
         Offsets(Jumping::ALL.map(|clock| {
             let tick = system_now();
@@ -322,7 +319,6 @@ impl Offsets {
         self.0[clock as usize]
     }
 
-    /// Whether a clock has jumped since `earlier`.
     pub(crate) fn differ_from(self, earlier: Offsets) -> bool {
         Jumping::ALL.iter().any(|&clock| (self.of(clock) - earlier.of(clock)).abs() > Offsets::LEAST_JUMP)
     }

@@ -5,7 +5,7 @@
 //
 // Invariants
 // 1. A deadline's tick is at or after the deadline, so a timer that fires at its tick is never early.
-// 2. The tick of the present is at or before the present.
+// 2. The tick of the current time is at or before that time.
 // 3. Both saturate: at tick 0 before the origin, and at the last tick 584 years later. In between they are exact.
 
 use std::sync::LazyLock;
@@ -20,8 +20,8 @@ pub use instant::Instant;
 use crate::wheel::{Tick, Ticks};
 use instant::FAR;
 
-/// How long before its first use the origin lies: 50 years, or as far as the platform can represent. Earlier instants
-/// need not be distinguished.
+/// The time from the origin to its first use: 50 years, or as far as the platform can represent. Earlier instants need
+/// not be distinguished.
 const HEADROOM: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 const FAR_TICKS: Ticks = Ticks(FAR.as_secs() * 1_000_000_000);
@@ -33,7 +33,6 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
-/// The deadline of a timer created now: after `duration`, but at most 500 years.
 // Not inlined into programs: see `registry::shard_if_held`.
 #[inline(never)]
 pub(crate) fn after(duration: Duration) -> Tick {
@@ -52,7 +51,6 @@ pub(crate) fn tick_of(instant: Instant) -> Tick {
     Tick::ZERO + ticks_in(since)
 }
 
-/// A duration in ticks, exactly. Saturates.
 #[inline]
 pub(crate) fn ticks_in(duration: Duration) -> Ticks {
     /// Fits into a `u64` of nanoseconds together with any part of a second.

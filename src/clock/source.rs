@@ -1,11 +1,11 @@
-//! [`Source`]: where a timer's time comes from, and whether a test controls any clock.
+//! [`Source`]: the source of a timer's time, and whether a test controls any clock.
 //!
 //! A timer uses the clock of its runtime, which is the system's unless a test has paused it. A test may also move a
 //! timer's clock by hand, and later let it run again, ahead of the system's clock or behind it. A clock is *held* while
 //! a test pauses it or moves it by hand.
 //
 // Invariants
-// 1. `shown` is one of three: the runtime's clock, a clock that was held and runs again, or the tick that a test shows.
+// 1. `shown` is one of three: the runtime's clock, a clock that was held and runs again, or a tick set by a test.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use super::{Instant, instant_of, now, tick_of};
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::wheel::Tick;
 
-/// Calls `code` with the flag that says whether a test holds, or has held, a clock of this process.
+/// Calls `code` with the flag that says whether a clock of this process is or was held.
 #[cfg(not(hairspring_loom))]
 #[inline]
 fn with_flag<R>(code: impl FnOnce(&AtomicBool) -> R) -> R {
@@ -22,7 +22,7 @@ fn with_flag<R>(code: impl FnOnce(&AtomicBool) -> R) -> R {
     code(&ANY_IS_HELD)
 }
 
-/// A model is one system thread, and must not see what others do.
+/// A model is one system thread, and must not see the flags of others.
 #[cfg(hairspring_loom)]
 fn with_flag<R>(code: impl FnOnce(&AtomicBool) -> R) -> R {
     thread_local!(static ANY_IS_HELD: AtomicBool = const { AtomicBool::new(false) });
@@ -35,7 +35,6 @@ pub(crate) fn any_is_held() -> bool {
     with_flag(|flag| flag.load(Relaxed))
 }
 
-/// Records that a clock was found held.
 pub(crate) fn one_is_held() {
     if !any_is_held() {
         with_flag(|flag| flag.store(true, SeqCst));
@@ -50,14 +49,14 @@ pub(crate) fn system_now() -> Tick {
     tick_of(Instant::from_std(std::time::Instant::now()))
 }
 
-/// Where the time of a new wheel starts: 73 minutes ago. No clock is that far behind, and entries that are due soon are
-/// not on the outermost level, from which they would move through all others.
+/// The start time of a new wheel: 73 minutes ago. No clock is that far behind, and entries that are due soon stay off
+/// the outermost level, from which they would cascade through all others.
 pub(crate) fn wheels_begin() -> Tick {
     Tick(system_now().0.saturating_sub(1 << 42))
 }
 
-/// How a clock runs after a test has held it: ahead of the system's clock or behind it, by a constant. Stored as what
-/// the clock would have shown at [`BEGIN`], which needs no sign and saturates.
+/// The constant offset of a clock that was held and runs again. Stored as the tick that it would have shown at
+/// [`BEGIN`], which needs no sign and saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Course(pub(crate) Tick);
 
@@ -77,9 +76,9 @@ impl Course {
 
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The tick that a test shows, or one of the constants below.
+    /// The tick set by a test, or one of the constants below.
     pub(crate) shown: AtomicU64,
-    /// How the clock runs, if `shown` is [`RUNS`].
+    /// The clock's [`Course`], if `shown` is [`RUNS`].
     pub(crate) course: AtomicU64,
 }
 
@@ -89,7 +88,6 @@ const RUNTIME: u64 = u64::MAX;
 pub(crate) const RUNS: u64 = 0;
 
 impl Source {
-    /// The runtime's clock.
     pub(crate) fn runtime() -> Self {
         Source { shown: AtomicU64::new(RUNTIME), course: AtomicU64::new(0) }
     }
@@ -116,7 +114,7 @@ impl Source {
         !matches!(self.shown.load(SeqCst), RUNTIME | RUNS)
     }
 
-    /// Whether a test shows the time and it has reached `tick`.
+    /// Whether a test sets the time and it has reached `tick`.
     pub(crate) fn has_shown(&self, tick: Tick) -> bool {
         match self.shown.load(SeqCst) {
             RUNTIME | RUNS => false,
@@ -124,7 +122,7 @@ impl Source {
         }
     }
 
-    /// The system's time at a tick. Meaningless while a test shows the time.
+    /// The system's time at a tick. Meaningless while a test sets the time.
     pub(crate) fn instant_of(&self, tick: Tick) -> Instant {
         let runs = tick < Tick::MAX && self.shown.load(SeqCst) == RUNS;
         instant_of(if runs { self.course().system_tick(tick) } else { tick })

@@ -42,8 +42,8 @@
 // 2. An operation that would change the result of the last poll wakes the last poller, unless the sleep wakes it in
 //    time.
 // 3. While the last poll is pending, the sleep's end is registered, and nothing in the wheel is due earlier. Once a
-//    test has paused a clock, the sleep never ends at the deadline of an entry that is gone.
-// 4. An entry goes behind those that were due when the clock was last read, whatever its deadline, and the clock is
+//    test has paused a clock, the sleep never ends at the deadline of a removed entry.
+// 4. An entry goes behind entries that were due when the clock was last read, whatever its deadline, and the clock is
 //    read again after 64 entries. An entry that is reinserted immediately therefore cannot starve the others.
 // 5. Key numbers come from one counter for all queues, `KEYS` at a time, so no two entries have the same key.
 // 6. Wakers run only while the queue is in a consistent state.
@@ -71,7 +71,7 @@ use crate::wheel::{self, Step, Tick, Wheel};
 /// How many entries are returned before the clock is read again.
 const PER_LOOK: u32 = 64;
 
-/// The most wheel entries that one poll moves: about a millisecond's work.
+/// The maximum number of wheel entries that one poll moves, about a millisecond's work.
 const MOVES: u64 = 16_384;
 
 /// How many key numbers a queue reserves at a time.
@@ -91,13 +91,13 @@ const BEHIND: u64 = 1 << 30;
 /// never early. Entries with the same deadline come out in the order in which they were inserted or reset; those whose
 /// deadline had already passed by then may come out behind others that were due.
 ///
-/// Inserting, removing and resetting take a few nanoseconds plus a clock reading, whatever the number of entries, and
+/// Inserting, removing and resetting take tens of nanoseconds, most of them for a clock reading, whatever the number of entries, and
 /// do not allocate per entry. The queue registers only one timer, for its earliest entry.
 ///
-/// You can create and fill a queue without a runtime. The first poll that has to wait looks for one, as
+/// You can create and fill a queue without a runtime. The first poll that has to wait finds a timer, as
 /// [`sleep`](crate::sleep()) does.
 ///
-/// These differ from tokio-util's queue: the [`Key`] of an entry that is gone stays invalid, a key of another queue is
+/// These differ from tokio-util's queue: the [`Key`] of a removed entry stays invalid, a key of another queue is
 /// refused, any deadline is accepted, and there are [`drain`](DelayQueue::drain), [`try_reset`](DelayQueue::try_reset),
 /// [`try_reset_at`](DelayQueue::try_reset_at) and [`with_timer`](DelayQueue::with_timer).
 ///
@@ -129,7 +129,6 @@ const BEHIND: u64 = 1 << 30;
 pub struct DelayQueue<T> {
     // Seven kilobytes, mostly lists.
     wheel: Box<Wheel<T>>,
-    /// Ends when the earliest entry is due, to wake a pending poll.
     sleep: LazySleep,
     /// The time at which a poll last read the clock; tick 0 before the first.
     now: Tick,
@@ -143,7 +142,7 @@ pub struct DelayQueue<T> {
     /// Whether the last poll was pending or found the queue empty, and the poller was not woken since.
     waits: bool,
     waker: Option<Waker>,
-    /// Shows the counters after each poll and when all entries are removed, if there is a reporter.
+    /// Receives the counters after each poll and when all entries are removed, if there is a reporter.
     #[cfg(feature = "metrics")]
     publisher: Option<Publisher>,
 }
@@ -167,7 +166,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If `capacity` is more than 2^32 - 128.
+    /// Panics if `capacity` is more than 2^32 - 128.
     ///
     /// # Examples
     ///
@@ -223,7 +222,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the queue would hold more than 2^32 - 128 entries.
+    /// Panics if the queue would hold more than 2^32 - 128 entries.
     ///
     /// # Examples
     ///
@@ -243,7 +242,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the queue would hold more than 2^32 - 128 entries.
+    /// Panics if the queue would hold more than 2^32 - 128 entries.
     ///
     /// # Examples
     ///
@@ -263,7 +262,7 @@ impl<T> DelayQueue<T> {
     fn insert_tick(&mut self, value: T, deadline: Tick) -> Key {
         if self.wheel.inserted() % KEYS == 0 {
             self.skipped += self.wheel.number_from(new_keys());
-            // Start near the present, so that entries go to low levels. A paused clock may show an earlier time.
+            // Start near the present, to put entries on low levels. A paused clock may show an earlier time.
             if self.wheel.is_empty() && !any_is_held() {
                 self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(BEHIND)));
             }
@@ -277,11 +276,11 @@ impl<T> DelayQueue<T> {
     /// Returns the deadline of an entry, as it was given. If it had already passed then, this may be the time of the
     /// last poll.
     ///
-    /// Deadlines more than 500 years away are limited as those of [`Sleep`](crate::Sleep::deadline) are.
+    /// Very distant deadlines are limited as those of a [`Sleep`](crate::Sleep::deadline) are.
     ///
     /// # Panics
     ///
-    /// If the [key](Key) is invalid.
+    /// Panics if the [key](Key) is invalid.
     ///
     /// # Examples
     ///
@@ -302,7 +301,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the [key](Key) is invalid. [`try_remove`](DelayQueue::try_remove) returns `None` instead.
+    /// Panics if the [key](Key) is invalid. [`try_remove`](DelayQueue::try_remove) returns `None` instead.
     ///
     /// # Examples
     ///
@@ -346,7 +345,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the [key](Key) is invalid. [`try_reset`](DelayQueue::try_reset) returns `false` instead.
+    /// Panics if the [key](Key) is invalid. [`try_reset`](DelayQueue::try_reset) returns `false` instead.
     ///
     /// # Examples
     ///
@@ -389,7 +388,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the [key](Key) is invalid. [`try_reset_at`](DelayQueue::try_reset_at) returns `false` instead.
+    /// Panics if the [key](Key) is invalid. [`try_reset_at`](DelayQueue::try_reset_at) returns `false` instead.
     ///
     /// # Examples
     ///
@@ -537,8 +536,7 @@ impl<T> DelayQueue<T> {
         Metrics { pending: self.len() as u64, inserted, expired: self.expired, ..Metrics::default() }
     }
 
-    /// A function that reads the counters for a reporter: those after the last poll, or the current ones before the
-    /// next.
+    /// A function that reads the counters for a reporter: as of the last poll, or the current ones before the next.
     #[cfg(feature = "metrics")]
     pub(crate) fn reader(&mut self) -> impl Fn() -> Published + Send + Sync + use<T> + 'static {
         let counts = self.metrics();
@@ -581,8 +579,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Does what [`shrink_to_fit`](DelayQueue::shrink_to_fit) does. It exists for programs written for tokio-util's
-    /// queue, where it moves entries together. Keys stay valid.
+    /// Does the same as [`shrink_to_fit`](DelayQueue::shrink_to_fit). In tokio-util's queue, this moves entries
+    /// together. Keys stay valid.
     ///
     /// # Examples
     ///
@@ -598,7 +596,7 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns how many entries fit into reserved space, or the number of entries if that is larger.
+    /// Returns the reserved space, or the number of entries if that is larger.
     ///
     /// # Examples
     ///
@@ -613,11 +611,11 @@ impl<T> DelayQueue<T> {
     /// Raises the [`capacity`](DelayQueue::capacity) to fit `additional` more entries, as in tokio-util.
     ///
     /// This only sets a number, and makes nothing faster: the queue allocates memory for 128 entries at a time, and
-    /// growing copies none.
+    /// growing copies nothing.
     ///
     /// # Panics
     ///
-    /// If the capacity would exceed 2^32 - 128.
+    /// Panics if the capacity would exceed 2^32 - 128.
     ///
     /// # Examples
     ///
@@ -640,17 +638,15 @@ impl<T> DelayQueue<T> {
 
 // How a queue waits for its earliest entry, and which changes wake the task that polled last.
 impl<T> DelayQueue<T> {
-    /// Polls for the next entry whose deadline has passed. Returns `None` if the queue is empty, and is pending if no
-    /// entry is due.
+    /// Polls for the next due entry. Returns `None` if the queue is empty.
     ///
-    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, the
-    /// poll is pending and the task soon runs again. The same happens if a poll finds tens of thousands of unordered
-    /// entries near the present, which it sorts in parts.
+    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, or if
+    /// a poll has to sort tens of thousands of entries, the poll is pending and the task soon runs again.
     ///
     /// # Panics
     ///
-    /// If it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The entries
-    /// stay in the queue.
+    /// Panics if it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The
+    /// entries stay in the queue.
     ///
     /// # Examples
     ///
@@ -674,7 +670,7 @@ impl<T> DelayQueue<T> {
     }
 
     #[cfg(feature = "metrics")]
-    #[cold] // As most queues have no reporter.
+    #[cold] // Most queues have no reporter.
     #[track_caller]
     fn poll_and_publish(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         let polled = self.poll_entry(cx);
@@ -748,7 +744,6 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry's deadline has changed.
     fn wake_if_reset(&mut self, before: Tick, deadline: Tick) {
         let until = self.sleep.end();
         // If the poller waits for this entry and it is still the first, wake it once, as tokio-util does. If another
@@ -782,7 +777,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// An entry was removed or postponed. A paused clock must not stop where it was due.
+    /// An entry was removed or postponed. A paused clock must not jump to its old deadline.
     #[inline]
     fn put_off(&mut self) {
         if any_is_held() {

@@ -1,4 +1,4 @@
-//! [`Publisher`]: shows the counters of a map or a queue to reporters, which may outlive it.
+//! [`Publisher`]: passes the counters of a map or a queue to reporters, which may outlive it.
 //
 // Invariants
 // 1. After the end, the counters are those last published, with no entries left.
@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Metrics;
 
-/// The counters that were last published.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
     pub(crate) counts: Metrics,
-    /// Whether the map or the queue is gone.
+    /// Whether the map or the queue was dropped.
     pub(crate) is_over: bool,
 }
 
@@ -25,7 +24,6 @@ impl Publisher {
         lock(&self.0).counts = counts;
     }
 
-    /// Reads what was last published, even after the end.
     pub(crate) fn reader(&self) -> impl Fn() -> Published + Send + Sync + use<> {
         let published = Arc::clone(&self.0);
         move || lock(&published).clone()

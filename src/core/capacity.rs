@@ -1,4 +1,4 @@
-//! [`Capacity`]: the limit on entries over all shards of a timer or a map, and the number refused.
+//! [`Capacity`]: the limit on entries over all shards of a timer or a map, and the number of refused entries.
 //
 // Invariants
 // 1. If there is a limit, `taken` is never less than the number of entries, and equals it while no shard is locked.

@@ -1,29 +1,28 @@
-//! [`Coalesce`]: delays turns where timers are dense, to let several timers share a wake-up.
+//! [`Coalesce`]: delays turns if timers are dense, to let several timers share a wake-up.
 //!
 //! A turn costs two threads tens of microseconds, however few timers it fires, and tasks that wake together are cheaper
-//! to run: a server reads and answers several requests per wake-up. Where timers are dense, a turn therefore begins no
-//! earlier than half of the longest wait after the first deadline that it fires, and no earlier than the whole of it
-//! after the last turn. Without the half, the first sleep of a batch of requests would fire alone.
+//! to run. If timers are dense, a turn therefore begins at least half of the longest wait after the first deadline that
+//! it fires, and at least the longest wait after the previous turn. Without the first rule, the first sleep of a batch
+//! of requests would fire alone.
 //!
-//! Timers are dense if more than one fires per longest wait, apart from a few at once after a rest. The generic cell
-//! rate algorithm (ITU-T I.371) measures that, as the tick up to which the timers fired so far are paid for.
+//! Timers are dense if more than one fires per longest wait, after an allowance of eight when the timer has rested. The
+//! generic cell rate algorithm (ITU-T I.371) measures this as the tick up to which the fired timers are paid for.
 
 use crate::wheel::{Tick, Ticks};
 
-/// The default longest wait: 1 ms.
 pub(crate) const DEFAULT: Ticks = Ticks(1_000_000);
 
 /// How many timers may fire together after a rest before they count as dense.
 const AT_ONCE: u64 = 8;
 
-/// The maximum number of timers counted. After a burst, timers count as dense for 56 waits: this less `AT_ONCE`.
+/// The maximum number of timers counted. After a burst, timers count as dense for 56 waits: this minus `AT_ONCE`.
 const REMEMBERED: u64 = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coalesce {
-    /// The longest wait, which is also what each timer uses of the allowance. Zero turns coalescing off.
+    /// The longest wait, and what each timer takes from the allowance. Zero turns coalescing off.
     longest: Ticks,
-    /// The tick up to which the timers fired so far are paid for.
+    /// The tick up to which the fired timers are paid for.
     paid: Tick,
     /// The time of the last turn that fired a timer.
     fired: Tick,
@@ -34,7 +33,7 @@ impl Coalesce {
         Coalesce { longest, paid: Tick::ZERO, fired: Tick::ZERO }
     }
 
-    /// The earliest begin of a turn that fires `deadline`.
+    /// The earliest start of a turn that fires `deadline`.
     pub(crate) fn earliest_turn(self, deadline: Tick) -> Tick {
         if self.paid - deadline <= self.allowance(AT_ONCE) {
             return deadline;
@@ -42,7 +41,6 @@ impl Coalesce {
         (deadline + Ticks(self.longest.0 / 2)).max(self.fired + self.longest)
     }
 
-    /// The state after a turn at `now` that fired `timers` timers.
     pub(crate) fn after_turn(self, now: Tick, timers: usize) -> Self {
         let paid = self.paid.max(now) + self.allowance(timers as u64);
         let fired = if timers == 0 { self.fired.min(now) } else { now };
@@ -61,7 +59,7 @@ mod tests {
     const LONGEST: Ticks = Ticks(1_000);
     const START: u64 = 1_000_000;
 
-    /// When the turns for these deadlines begin, each as early as allowed, and how many timers each fires.
+    /// When the turns for these deadlines begin, as early as allowed, and how many timers each fires.
     fn turns(coalesce: &mut Coalesce, deadlines: impl IntoIterator<Item = u64>) -> Vec<(u64, usize)> {
         let mut turns: Vec<(u64, usize)> = Vec::new();
         let mut deadlines = deadlines.into_iter().peekable();
@@ -98,7 +96,6 @@ mod tests {
         }
     }
 
-    /// As in a server with handlers that sleep, and clients that ask again immediately.
     #[test]
     fn timers_that_were_armed_together_fire_together() {
         let batches = (0..10).flat_map(|batch| (0..20).map(move |n| START + batch * 10_500 + n * 20));

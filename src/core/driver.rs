@@ -1,9 +1,9 @@
-//! [`Driver`]: the task that fires a timer's due entries, then sleeps until the earliest deadline left.
+//! [`Driver`]: the task that fires a timer's due entries, then sleeps until the earliest remaining deadline.
 //
 // Invariants
 // 1. Each poll chooses the alarm that suits the clock, and makes one turn. During another thread's turn it does
-//    nothing, and is called when that turn ends. A turn that stops early wakes the task.
-// 2. Dropping the driver ends its timer, and wakes everything that waits. It completes once the timer has ended.
+//    nothing, and the task is woken when that turn ends. A turn that stops early wakes the task.
+// 2. Dropping the driver ends its timer and wakes all waiting tasks. The driver completes once the timer has ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -52,8 +52,8 @@ pub struct Driver {
     is_a_task: bool,
 }
 
-/// Fires what is due from within tokio's drivers, and wakes the timer's driver only for the rest. A worker that fires
-/// there wakes another worker once per batch, not once per timer as a task would.
+/// Fires due timers inside tokio's drivers, and wakes the timer's driver only for the rest. A worker that fires there
+/// wakes another worker once per batch; a task would do so once per timer.
 struct FireInline {
     timer: TimerHold,
 }
@@ -70,7 +70,7 @@ impl Driver {
         Driver { timer, alarm, approach: Approach::new(), is_a_task: false }
     }
 
-    /// Call this before spawning the driver as the whole of a task on `runtime`.
+    /// Call this before spawning the driver, as a whole task, on `runtime`.
     pub(crate) fn in_a_task_of(mut self, runtime: &Handle) -> Self {
         self.is_a_task = true;
         if self.alarm.wants_io() {
@@ -165,8 +165,8 @@ impl Wake for FireInline {
             return;
         }
         if !runs {
-            // A paused clock overshoots the deadline by rounding. Fire as of the deadline: tasks must not see the later
-            // time before those of the deadline have run. And fire everything: a test must not see some of it left to
+            // A paused clock overshoots the deadline by rounding. Fire as of the deadline: no task may see the later
+            // time before the tasks of that deadline have run. Fire everything: a test must not find some of it left to
             // the driver.
             let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
             timer.fire_at(at, usize::MAX);

@@ -1,8 +1,9 @@
-//! [`Epoch`]: the number of one use of memory that timers reuse. [`Holders`]: how many keep it from its next use.
+//! [`Epoch`]: the number of one use of memory that timers reuse. [`Holders`]: a count that keeps the memory from its
+//! next use.
 //
 // Invariants
 // 1. Each use of the same memory has its own epoch.
-// 2. Nobody joins the holders of a use that has none left.
+// 2. A use that has no holder left gets no new one.
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -59,7 +60,7 @@ impl Holders {
     }
 }
 
-/// Whether `holders` belongs to this use, and neither is zero nor overflows.
+/// Whether `holders` belongs to this use and has a count that is neither zero nor full.
 fn is_held(holders: u64, epoch: Epoch) -> bool {
     holders > pack(epoch, 0) && holders < pack(epoch, u32::MAX)
 }

@@ -1,6 +1,6 @@
-//! [`Helpers`]: threads for work that may block or is foreign code, which the alarm thread must not run.
+//! [`Helpers`]: threads for work that may block or is user code, which the alarm thread must not run.
 //!
-//! They make turns for timers whose driver is late or missing, and wake drivers on foreign executors.
+//! They make turns for timers whose driver is late or missing, and wake drivers on other executors.
 //
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work.
@@ -75,7 +75,7 @@ impl Helpers {
         }
     }
 
-    /// The main loop of a thread: works until none has arrived for a while, or in a model, until `is_done`.
+    /// The main loop of a thread: runs until no work has arrived for a while, or in a model, until `is_done`.
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
@@ -86,7 +86,7 @@ impl Helpers {
         }
     }
 
-    /// Waits for work. Returns `false` if none has arrived for a while.
+    /// Waits for work. Returns `false` if none arrives for a while.
     fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,6 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// One waker that blocks must not delay the next.
     #[test]
     fn work_that_blocks_holds_up_no_other() {
         const BLOCKED: usize = 5;

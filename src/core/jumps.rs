@@ -4,7 +4,7 @@
 //
 // Invariants
 // 1. A task that checks its clock after it began to wait is woken if a clock jumps after that check.
-// 2. Nothing is booked while nobody waits, except for one booking that may be left over.
+// 2. Nothing is booked while no task waits, except for one booking that may be left over.
 // 3. A waker is never woken, cloned or dropped under the lock.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn lock() -> MutexGuard<'static, Jumps> {
     jumps().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wakes the tasks that wait on the selected runtimes, one per hold of the lock.
+/// Wakes the tasks that wait on the selected runtimes, one per lock hold.
 pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
     let mut from = 0;
     loop {

@@ -1,7 +1,7 @@
-//! [`TimerLease`]: a timer from its begin to its end, in memory that timers reuse.
+//! [`TimerLease`]: a timer from its start to its end, in memory that timers reuse.
 //!
-//! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. Therefore the
-//! memory of a timer is never freed, only reused. A lease names one use, by its epoch.
+//! A sleep points to its shard without a reference count, which would cost as much as the shard's lock. The memory of a
+//! timer is therefore never freed, only reused. A lease names one use by its epoch.
 //
 // Invariants
 // 1. Memory becomes free when the last holder of an ended timer lets go: once per use.
@@ -30,21 +30,20 @@ use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
 
-/// A timer, which may have ended. If its memory serves another timer by now, it has no name and no counts, and the time
-/// is the current runtime's.
+/// A timer, which may have ended. If its memory serves another timer by now, this one has no name and no counts.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
     of: &'static Shards,
     epoch: Epoch,
 }
 
-/// Keeps a timer's memory from its next use, even after the timer has ended.
+/// Keeps a timer's memory from being reused, even after the timer has ended.
 pub(crate) struct TimerHold(TimerLease);
 
-/// Owns a timer. All handles on it share one owner, and the registry has one for each runtime's timer. Once all owners
-/// and all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
+/// Owns a timer: all handles share one owner, and the registry has one for each runtime's timer. Once all owners and
+/// all sleeps created through a handle are gone, the timer ends as soon as nothing waits on it.
 ///
-/// Holds the memory, so the counts of a timer can be read after it has ended.
+/// Holds the memory, so the counts can be read after the timer has ended.
 pub(crate) struct Owner {
     timer: TimerHold,
     /// Whether the timer was created implicitly. No handle may end it then.
@@ -63,7 +62,6 @@ fn free() -> MutexGuard<'static, Free> {
 }
 
 impl Owner {
-    /// The first owner of a timer that has not ended, to be shared.
     pub(crate) fn of(timer: TimerLease) -> Arc<Owner> {
         Arc::new(Owner { timer: timer.hold(), is_implicit: false })
     }
@@ -110,7 +108,7 @@ impl TimerLease {
         self.of.epoch.load(SeqCst) == self.epoch.0
     }
 
-    /// Holds the memory. Returns `None` if the timer has ended and nobody else holds it.
+    /// Holds the memory. Returns `None` if the timer has ended and has no other holder.
     pub(crate) fn try_hold(self) -> Option<TimerHold> {
         self.of.holders.join(self.epoch).then(|| TimerHold(self))
     }
@@ -174,7 +172,7 @@ impl TimerLease {
         timer
     }
 
-    /// Ends the timer, wakes everything that waits, and returns how many that were; `None` if it had already ended.
+    /// Ends the timer, wakes all waiting tasks, and returns how many; `None` if it had already ended.
     pub(crate) fn close(self) -> Option<usize> {
         // The thread that ends a timer takes over its initial holder.
         let next = self.epoch.next();
@@ -197,7 +195,6 @@ impl TimerLease {
         self.shards().for_each(ShardLease::replace);
     }
 
-    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         // Read a shard only if necessary: the threads that use it write to it.
@@ -280,7 +277,7 @@ impl TimerHold {
         let timer = self.lease();
         let runtime = timer.schedule.runtime();
         let _entered = runtime.as_ref().map(Handle::enter);
-        // On a paused clock nothing is late: the driver was called, and will turn.
+        // On a paused clock nothing is late: the driver was woken, and will turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
         if is_paused || !timer.schedule.begin_turn(None) {
             return;

@@ -1,5 +1,4 @@
-//! The engine below every future: shards, the schedule of turns, drivers, alarms, and the registry of each runtime's
-//! timer.
+//! The engine below all futures: shards, turns, drivers, alarms, and the registry of each runtime's timer.
 
 pub(crate) mod alarm;
 pub(crate) mod capacity;

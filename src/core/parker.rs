@@ -2,9 +2,9 @@
 //!
 //! A mistake here hangs a program. The waiter *scans* for the earliest deadline, and publishes in `next_wake` when its
 //! next scan begins. A thread that registers an earlier deadline wakes the waiter or moves its alarm. During a scan
-//! `next_wake` is "never": every registration then takes the lock and has the scan repeated.
+//! `next_wake` is "never": every registration then takes the lock and makes the scan repeat.
 //!
-//! Each timer has a parker, and so has each map's consumer. `P` is their own state under the same lock.
+//! Each timer and each map's consumer has a parker. `P` is further state under the same lock.
 //
 // Invariants
 // 1. A scan publishes "never", scans, then publishes the earliest deadline. A registration publishes its deadline where
@@ -34,7 +34,7 @@ struct ParkerState<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A scan will follow without a registration, or nobody waits. `next_wake` lets no registration pass.
+    /// A scan is about to begin anyway, or nothing waits. Registrations take no lock.
     Away,
     /// A scan is in progress. `again`: it has to repeat.
     Scanning { again: bool },
@@ -42,7 +42,7 @@ pub(crate) enum Phase {
     Idle,
 }
 
-/// A locked parker, with access to the state beside it.
+/// A locked parker. Dereferences to the further state.
 pub(crate) struct Locked<'a, P> {
     next_wake: &'a AtomicU64,
     state: MutexGuard<'a, ParkerState<P>>,
@@ -53,7 +53,7 @@ impl<P> Parker<P> {
         Parker { next_wake: AtomicU64::new(0), state: Mutex::new(ParkerState { phase: Phase::Away, beside }) }
     }
 
-    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 if nobody needs to be woken.
+    /// The tick at which the next scan begins; `Tick::MAX` during a scan, tick 0 in phase `Away`.
     #[inline]
     pub(crate) fn next_wake(&self) -> Tick {
         Tick(self.next_wake.load(SeqCst))
@@ -65,8 +65,8 @@ impl<P> Parker<P> {
         Locked { next_wake: &self.next_wake, state }
     }
 
-    /// Call this after registering `deadline`. Returns whether the next scan may be too late for it; if so, take the
-    /// lock and ask [`Locked::registered`].
+    /// Call this after registering `deadline`. Returns whether the next scan may be too late for it. If so, lock and
+    /// call [`Locked::registered`].
     #[inline]
     pub(crate) fn is_too_late_for(&self, deadline: Tick) -> bool {
         deadline < self.next_wake()
@@ -88,7 +88,7 @@ impl<P> Locked<'_, P> {
         self.state.phase = Phase::Scanning { again: false };
     }
 
-    /// Begins a scan, or has the present one repeated. Returns whether it began.
+    /// Begins a scan, or makes the current one repeat. Returns whether it began one.
     pub(crate) fn claim(&mut self) -> bool {
         if self.scan_again() {
             return false;
@@ -97,7 +97,7 @@ impl<P> Locked<'_, P> {
         true
     }
 
-    /// Has the present scan repeated. Returns whether there is one.
+    /// Makes the current scan repeat. Returns whether there is one.
     pub(crate) fn scan_again(&mut self) -> bool {
         let Phase::Scanning { again } = &mut self.state.phase else { return false };
         *again = true;
@@ -120,7 +120,7 @@ impl<P> Locked<'_, P> {
         self.publish(deadline);
     }
 
-    /// Nobody scans or waits any more, or the waiter was woken to scan.
+    /// Called when no thread scans or waits any more, or the waiter was woken to scan.
     pub(crate) fn leave(&mut self) {
         self.publish(Tick::ZERO);
         self.state.phase = Phase::Away;

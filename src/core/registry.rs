@@ -1,19 +1,17 @@
 //! The timers of all runtimes: finds the current runtime's timer, and a thread's shard of it.
 //!
-//! Asking tokio for the current runtime clones and drops an `Arc` that all its threads share, which takes 18 ns, and
-//! more if two threads do it. A thread therefore remembers the answer as long as it is certain:
-//! - A worker of a multi-thread runtime belongs to that runtime for life, and remembers its shard permanently. A thread
-//!   is known to be a worker once it has run a task that was spawned through the runtime's handle: such a task runs on
-//!   no other thread, not even one that has entered the runtime or blocks on it. The driver's task is one, and each
-//!   worker spawns a probe, once.
-//! - Any other thread remembers for the current task: a task never changes its runtime.
+//! Asking tokio for the current runtime clones an `Arc` that all its threads share, which takes 18 ns or more. A thread
+//! therefore remembers the answer while it is certain:
+//! - A worker of a multi-thread runtime remembers its shard permanently. A thread is known to be a worker once it has
+//!   run a task that was spawned through the runtime's handle: no other thread runs such tasks. The driver's task is
+//!   one, and each worker spawns a probe, once.
+//! - Any other thread remembers the answer for the current task, because a task never changes its runtime.
 //!
-//! A thread that asks tokio and gets the same runtime as before skips the lock on the list of timers. Outside a
-//! runtime, or on one that was shut down, the process's own timer serves.
+//! Outside a runtime, or on one that was shut down, the process's own timer serves.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
-//! the task's runtime or with that of the entered one. It fires on time either way, because helper threads turn for a
-//! runtime that nobody drives. Only the clocks may differ; once a test holds a clock, remembered answers are not used.
+//! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives. Only the clocks may
+//! differ; once any clock is held, remembered answers are not used.
 //
 // Invariants
 // 1. A runtime has one timer at a time, which is found by the runtime's id until its driver is dropped.
@@ -59,7 +57,6 @@ static TIMERS: PerProcess<Mutex<Timers>> = PerProcess::new();
 
 pub(crate) type Timers = HashMap<runtime::Id, Arc<Owner>>;
 
-/// The process's own timer, for sleeps outside any runtime.
 static OWN: PerProcess<Arc<Owner>> = PerProcess::new();
 
 #[derive(Clone, Copy)]
@@ -80,7 +77,6 @@ enum RightFor {
     Unknown,
 }
 
-/// The current runtime's timer; `None` outside any.
 pub(crate) fn owner() -> Option<Arc<Owner>> {
     Some(owner_of(&Handle::try_current().ok()?))
 }
@@ -95,7 +91,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     })
 }
 
-/// The shard for this thread's sleeps if a test holds a clock.
+/// The shard for this thread's sleeps if any clock is held.
 // Not inlined into programs: its atomic load would keep the compiler from constructing the future of a timeout in
 // place, which would then be moved twice.
 #[inline(never)]
@@ -109,7 +105,6 @@ fn shard() -> ShardLease {
     shard_of_runtime().unwrap_or_else(own_shard)
 }
 
-/// This thread's shard of the process's own timer, which never ends.
 pub(crate) fn own_shard() -> ShardLease {
     shard_of(own().timer())
 }
@@ -182,7 +177,7 @@ pub(crate) fn may_wait() -> Option<Duration> {
 #[inline]
 fn remembered() -> Option<Remembered> {
     let known = last_remembered()?;
-    // If a test holds a clock, runtimes with different clocks may be nested on this thread.
+    // If any clock is held, runtimes with different clocks may be nested on this thread.
     (known.lease.is_default() && known.process == generation() && !source::any_is_held()).then_some(known)
 }
 
@@ -319,7 +314,7 @@ mod tests {
 
     const WORKERS: usize = 3;
 
-    /// Has each worker find its shard in turn. Starts other threads in between, which are numbered in that order.
+    /// Makes each worker find its shard in turn, and starts other threads in between, which are numbered in that order.
     fn shards_of_workers(find: impl Fn() -> ShardLease + Copy + Send + 'static) {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap();
         let workers: Vec<_> = (0..WORKERS).map(|_| worker(&runtime, find)).collect();
@@ -364,7 +359,7 @@ mod tests {
         shards_of_workers(shard);
     }
 
-    /// With the numbers of their threads they would share one, as other threads are numbered in between.
+    /// By the numbers of their threads they would share one, because other threads are numbered in between.
     #[test]
     fn nor_do_they_on_a_timer_to_which_they_have_a_handle() {
         let (timer, _driver) = Timer::builder().shards(WORKERS).build_with_driver().unwrap();

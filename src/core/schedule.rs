@@ -1,16 +1,16 @@
-//! [`Schedule`]: when a timer's next turn begins, what makes it begin, and which thread makes it.
+//! [`Schedule`]: when a timer's next turn begins, what starts it, and which thread makes it.
 //!
-//! A turn fires what is due, finds the earliest deadline left, and sets an alarm for it. The driver's task makes it, or
-//! the driver's own alarm, or a helper thread if the driver is late. A thread that wants to begin a turn during another
-//! makes that one scan again. The [parker](super::parker) is the handshake with threads that register deadlines.
+//! A turn fires due timers, finds the earliest remaining deadline, and sets an alarm for it. The driver's task makes
+//! it, or the driver's own alarm, or a helper thread if the driver is late. A thread that wants to begin a turn during
+//! another makes that one scan again. The [parker](super::parker) is the handshake with threads that register
+//! deadlines.
 //
 // Invariants
 // 1. Turns do not overlap. When a turn ends, the next is certain to begin in time: an alarm is set, or the driver was
-//    called. The driver is called if it was wanted during another thread's turn, or if only it can set the alarm.
-// 2. A driver that was called is watched: if it is late, the alarm thread sends a helper. It is not watched if only
-//    the driver can set the alarm.
+//    woken. The driver is woken if it was wanted during another thread's turn, or if only it can set the alarm.
+// 2. A woken driver is watched, unless only it can set the alarm. If it is late, the alarm thread sends a helper.
 // 3. While `certain` is finite, the alarm thread withdraws it soon after `next_wake`.
-// 4. While a test shows the time, the test fires what is due, and no turn begins.
+// 4. While a test sets the time, the test fires timers, and no turn begins.
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -35,13 +35,13 @@ use crate::wheel::{Tick, Ticks};
 /// deadline then waits until the thread runs.
 const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 
-/// How long a called driver may take to turn before a helper does.
+/// How long a woken driver may take to turn before a helper does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How late a driver's own alarm may be before the driver is called.
+/// How late a driver's own alarm may be before the driver is woken.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
 
-/// How long the alarm thread trusts a driver's own alarm that was in time.
+/// The minimum time between checks of a driver's own alarm that was on time.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
 
 /// How often a driver reads a clock for which it has no alarm.
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
     /// Wakes the driver's task. `None` once it was woken.
     driver: Option<DriverWaker>,
     driver_turns: bool,
-    /// Whether the driver was polled or called during another thread's turn. Only the driver chooses the alarm.
+    /// Whether the driver was polled or woken during another thread's turn. Only the driver chooses the alarm.
     pub(crate) driver_is_wanted: bool,
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
@@ -81,10 +81,10 @@ impl Plan {
     }
 }
 
-/// What makes a turn begin at `next_wake`.
+/// The alarm that starts a turn at `next_wake`.
 #[derive(Clone)]
 pub(crate) enum WakesBy {
-    /// The alarm thread, which calls the driver.
+    /// The alarm thread, which wakes the driver.
     Thread,
     /// The driver's own alarm. Any thread can set it, it makes the turn, and the alarm thread checks that it does.
     Own(Arc<dyn SharedAlarm>),
@@ -98,14 +98,12 @@ pub(crate) enum WakesBy {
 
 pub(crate) struct DriverWaker {
     pub(crate) waker: Waker,
-    /// Whether this may be foreign code, unlike a tokio task's waker, which never blocks. The alarm thread does not run
-    /// it.
+    /// Whether this may be another executor's waker, which the alarm thread does not run. A tokio task's never blocks.
     pub(crate) is_foreign: bool,
 }
 
 impl DriverWaker {
     pub(crate) fn wake(self) {
-        // A panic here is not the fault of the caller.
         catch_panic(|| self.waker.wake());
     }
 }
@@ -113,7 +111,7 @@ impl DriverWaker {
 pub(crate) enum Due {
     Nothing,
     Wake(DriverWaker),
-    /// Send a helper to turn: there is no driver, or it was called and is late.
+    /// Send a helper to turn: there is no driver, or it was woken and is late.
     Helper,
 }
 
@@ -170,7 +168,7 @@ impl Schedule {
         }
     }
 
-    /// Opens the plan as if the driver had been called.
+    /// Opens the plan as if the driver had been woken.
     pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
         self.io.forget();
@@ -206,14 +204,13 @@ impl Schedule {
         thread::cancel(self.id);
     }
 
-    /// A shard has lost the last user of the timer with this epoch.
     pub(crate) fn unused(&self, epoch: Epoch) {
         if let Some(booker) = self.booker.get() {
             booker.unused(epoch);
         }
     }
 
-    /// Begins a turn, and returns whether it did. It does not if the timer has ended, while a test shows the time, or
+    /// Begins a turn, and returns whether it did. It does not if the timer has ended, while a test sets the time, or
     /// during another turn, which then scans again. A driver passes its own waker.
     pub(crate) fn begin_turn(&self, driver: Option<DriverWaker>) -> bool {
         let mut plan = self.parker.lock();
@@ -230,7 +227,7 @@ impl Schedule {
             plan.driver_is_wanted |= by_driver;
         }
         drop(plan);
-        // Dropped outside the lock: it may be foreign code.
+        // Dropped outside the lock: it may be user code.
         catch_panic(|| drop(before));
         begun
     }
@@ -319,10 +316,9 @@ impl Schedule {
         }
     }
 
-    /// An entry due at `before` was removed or postponed, and the shard has published the earliest left. On a paused
-    /// clock the driver must not keep an alarm for it: the clock would jump there.
+    /// An entry due at `before` was removed or postponed, and the shard has published its earliest deadline. A paused
+    /// clock must not jump to an alarm for the removed entry.
     pub(crate) fn postponed(&self, before: Tick) {
-        // The driver wakes for an earlier deadline, or was called.
         if self.next_wake() < before {
             return;
         }
@@ -342,7 +338,7 @@ impl Schedule {
         }
     }
 
-    /// Calls the driver, has the alarm thread check that it turns, and unlocks.
+    /// Wakes the driver, makes the alarm thread check that it turns, and unlocks.
     pub(crate) fn call(&self, mut plan: Locked<'_, Plan>, is_late: bool) {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
@@ -354,7 +350,7 @@ impl Schedule {
         wake(plan);
     }
 
-    /// Has the alarm thread check that a called driver turns.
+    /// Makes the alarm thread check that a woken driver turns.
     fn watch(&self, plan: &mut Locked<'_, Plan>) {
         plan.checks_at = None;
         self.book(sync::now() + PATIENCE);
@@ -368,15 +364,14 @@ impl Schedule {
             return Due::Nothing;
         }
         match plan.phase() {
-            // The turn in progress sets the next alarm.
             Phase::Scanning { .. } => Due::Nothing,
             Phase::Idle => self.alarm_in_time(plan),
-            // The driver is late, or was called just now; then one of the two finds nothing to do.
+            // The driver is late, or was woken just now and one of the two finds nothing to do.
             Phase::Away => Due::Helper,
         }
     }
 
-    /// Handles the alarm if no turn has begun.
+    /// Handles the alarm in phase `Idle`.
     fn alarm_in_time(&self, mut plan: Locked<'_, Plan>) -> Due {
         let (now, next_wake) = (sync::now(), self.next_wake());
         match plan.alarm {
@@ -396,14 +391,13 @@ impl Schedule {
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
         let Some(driver) = plan.driver.take() else {
-            // There is no driver, or it was woken before and has not turned since.
             return Due::Helper;
         };
         self.watch(&mut plan);
         Due::Wake(driver)
     }
 
-    /// The driver runs on another runtime than the one on which its timer was built.
+    /// Called if the driver runs on another runtime than the one its timer was built on.
     pub(crate) fn follow(&self, runtime: Option<Handle>) {
         let mut plan = self.parker.lock();
         let before = if plan.is_open { std::mem::replace(&mut plan.runtime, runtime) } else { runtime };
@@ -411,15 +405,14 @@ impl Schedule {
         drop(before);
     }
 
-    /// The driver's runtime, if tokio can pause its clock.
     pub(crate) fn runtime(&self) -> Option<Handle> {
         self.parker.lock().runtime.clone()
     }
 
     fn set_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
         if let WakesBy::Own(alarm) = &plan.alarm {
-            // With nothing to wait for, a spurious wake-up is cheaper than disarming the alarm every time. Setting it
-            // fails if the program has closed the file, or if this is a forked process and the alarm is its parent's.
+            // A spurious wake-up is cheaper than disarming the alarm every time. Setting it fails if the program has
+            // closed the file, or in a forked process.
             if tick < Tick::MAX && alarm.set(self.clock.instant_of(tick).into_std()).is_err() {
                 plan.alarm = WakesBy::Thread;
             }
@@ -444,8 +437,8 @@ impl Schedule {
         self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
     }
 
-    /// Has the alarm thread check at `at`. Postpones a check that is due soon, to save a wake-up: the driver's alarm
-    /// was in time, or has yet to go off.
+    /// Makes the alarm thread check at `at`. Postpones a check that is due soon, to save a wake-up: the driver's alarm
+    /// was on time, or has yet to go off.
     fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
         let at = match plan.checks_at {
@@ -457,7 +450,7 @@ impl Schedule {
         self.book(at);
     }
 
-    /// Books a call of the alarm thread at `tick`. The lock must be held.
+    /// Books a call by the alarm thread at `tick`. The caller holds the lock.
     fn book_for(&self, tick: Tick) {
         if tick == Tick::MAX {
             thread::cancel(self.id);
@@ -483,7 +476,6 @@ impl Schedule {
         deadline.0 > self.certain.load(SeqCst)
     }
 
-    /// When the next turn begins: `Tick::MAX` during a turn, tick 0 if the driver was called or nothing turns.
     pub(crate) fn next_wake(&self) -> Tick {
         self.parker.next_wake()
     }
@@ -508,7 +500,6 @@ mod tests {
     use crate::clock;
     use crate::core::helpers::Helpers;
 
-    /// The driver is polled. Returns whether it begins a turn.
     fn comes(schedule: &Schedule) -> bool {
         schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
     }
@@ -522,7 +513,7 @@ mod tests {
         schedule
     }
 
-    /// A thread that arrives during a turn leaves immediately; the turn has to notice what it came for.
+    /// A thread that arrives during a turn leaves immediately, and the turn has to scan again.
     #[test]
     fn a_turn_looks_again_for_each_that_came_meanwhile() {
         let schedule = parked();
@@ -612,7 +603,7 @@ mod tests {
         schedule.wake_by(WakesBy::Own(alarm.clone()));
         assert_eq!(schedule.end_turn(Tick(1), 0, later), Some(later));
         let instant = |tick| clock::instant_of(tick).into_std();
-        assert!(schedule.booked() > Some(instant(later)), "the thread looks once the driver is late");
+        assert!(schedule.booked() > Some(instant(later)), "the thread checks once the driver is late");
         schedule.registered(earlier);
         assert_eq!(*alarm.set.lock().unwrap(), [later, earlier].map(instant));
         assert_eq!((schedule.next_wake(), schedule.booked()), (earlier, Some(instant(earlier))), "the thread serves");

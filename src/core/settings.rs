@@ -14,7 +14,7 @@ pub(crate) struct Settings {
     /// Deadlines are rounded up to multiples of this. One tick means no rounding.
     pub(crate) resolution: Ticks,
     pub(crate) capacity: Option<usize>,
-    /// How long due timers may wait in order to share a wake-up; zero for not at all.
+    /// How long due timers may wait to share a wake-up; zero for not at all.
     pub(crate) coalesce: Ticks,
     pub(crate) name: Option<&'static str>,
     pub(crate) alarm: Alarm,

@@ -1,10 +1,10 @@
-//! [`Shards`]: the shards of one timer, and the turn that fires what is due in them.
+//! [`Shards`]: the shards of one timer, and the turn that fires their due entries.
 //
 // Invariants
 // 1. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most and takes at most 256
 //    locks before other tasks run.
 //
-// Must not know: which timer uses this memory now.
+// Must not know: which timer uses this memory.
 
 use crate::core::capacity::Capacity;
 use crate::core::epoch::Holders;
@@ -19,19 +19,18 @@ pub(crate) struct Shards {
     pub(crate) schedule: &'static Schedule,
     pub(crate) all: Vec<&'static Shard>,
     pub(crate) capacity: &'static Capacity,
-    /// How many of the shards the present timer uses.
+    /// How many of the shards the current timer uses.
     pub(crate) used: AtomicUsize,
     pub(crate) turns: AtomicU64,
-    /// The epoch of the present use, or of the next.
+    /// The epoch of the current use, or of the next.
     pub(crate) epoch: AtomicU32,
     pub(crate) holders: Holders,
 }
 
-/// How often one turn scans if earlier deadlines are registered during it.
+/// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
 const SCANS: usize = 8;
 
-/// How many tasks a turn may wake before other tasks and timers go first. Each hold of a lock counts as at least
-/// `HOLD`.
+/// How many tasks a turn may wake before it lets others run. Each lock hold counts as at least `HOLD`.
 const WORK: usize = 1024;
 
 const HOLD: usize = 4;
@@ -49,19 +48,18 @@ impl Shards {
         &self.all[..self.used.load(Ordering::Relaxed)]
     }
 
-    /// Tells the driver of removals: a paused clock must not jump to deadlines that are gone, and a replaced timer ends
-    /// with its last entry.
+    /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
+    /// timer ends with its last entry.
     pub(crate) fn publish_removals(&self) {
         self.all().iter().for_each(|shard| shard.publish_removals());
     }
 
-    /// The earliest deadline, or `Tick::MAX`; see [`Shard::first_deadline`].
     pub(crate) fn first_deadline(&self) -> Tick {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest deadline left. Returns when
-    /// the next turn begins, or `None` if there is more to do: then interrupt this one.
+    /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest remaining deadline. Returns
+    /// when the next turn begins. If more is left to do, returns `None`; then interrupt this turn.
     pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
         let (mut work, mut fired) = (WORK, 0);
         for _ in 0..SCANS {
@@ -76,12 +74,12 @@ impl Shards {
         None
     }
 
-    /// Fires what is due at `at`, within the limit of `work`. Returns how many tasks it woke, and the work left over if
-    /// everything due was fired.
+    /// Fires entries due at `at`, within the limit of `work`. Returns how many tasks it woke, and the remaining `work`
+    /// if it fired all.
     pub(crate) fn fire_at(&self, at: Tick, mut work: usize) -> (usize, Option<usize>) {
         self.turns.fetch_add(1, Ordering::Release);
         let (mut wakes, mut list) = (0, WakeList::default());
-        // One hold of each shard per round: a shard with many due entries does not delay the others.
+        // One lock hold per shard and round: a shard with many due entries does not delay the others.
         loop {
             let mut rests = true;
             for shard in self.all().iter().filter(|shard| shard.next() <= at) {

@@ -1,7 +1,7 @@
 //! A timer's counts: [`Snapshot`], and [`Lateness`], how long after their deadlines timers fired.
 //!
-//! `Lateness` is a histogram with buckets of constant relative width, as in Gil Tene's `HdrHistogram`. It is recorded
-//! under a shard's lock; recording takes an index from the highest bits of the value, and one addition.
+//! `Lateness` is a histogram with buckets of constant relative width, as in Gil Tene's `HdrHistogram`. Recording takes
+//! place under a shard's lock and is cheap: the highest bits of the value are the index of a counter.
 
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ impl Lateness {
         self.max = self.max.max(other.max);
     }
 
-    /// What was recorded since `before`: lateness, rounded up as in [`quantile`](Lateness::quantile), and how often.
+    /// The values recorded since `before`, rounded up as in [`quantile`](Lateness::quantile), and how often each
+    /// occurred.
     #[cfg(feature = "metrics")]
     pub(crate) fn since(&self, before: &Lateness) -> impl Iterator<Item = (Duration, usize)> {
         let counts = self.counts.iter().zip(&before.counts).enumerate();
@@ -84,7 +85,7 @@ impl Lateness {
         self.counts.iter().sum()
     }
 
-    /// Returns the maximum lateness of the given share of timers. With 0.99, one timer in a hundred was later.
+    /// Returns the lateness that the given share of timers did not exceed. With 0.99, one timer in a hundred was later.
     ///
     /// The result is rounded up, by at most a sixteenth, and is never above [`max`](Lateness::max). If it exceeds 18
     /// minutes, it is `max`. It is zero if no timer has fired.

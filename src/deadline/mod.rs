@@ -1,5 +1,7 @@
 //! [`Deadline`], a time budget to pass from call to call.
 //!
+//! # Examples
+//!
 //! ```
 //! use hairspring::{Deadline, DeadlineExceeded, Duration};
 //!
@@ -34,9 +36,9 @@ use crate::wheel::Tick;
 
 /// The instant by which something has to be done, or never: a time budget that several calls share.
 ///
-/// Pass it explicitly, also to tasks that are spawned for the work, which a task-local would not reach. A call can give
-/// its own steps less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it pauses.
-/// To pass a deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
+/// Pass it explicitly, including to spawned tasks, which a task-local would not reach. A call can give its own steps
+/// less time with [`min`](Deadline::min), and check [`remaining`](Deadline::remaining) before it sleeps. To pass a
+/// deadline to another machine, use [`to_grpc_timeout`](Deadline::to_grpc_timeout).
 ///
 /// A deadline knows its [name](Deadline::named) and the line that set it, so the error of [`limit`](Deadline::limit)
 /// says which of several deadlines has passed. Equality, order and hash use the instant only;
@@ -88,7 +90,8 @@ impl Deadline {
     /// ```
     pub const NEVER: Deadline = Deadline { at: None, name: None, set_at: Location::caller() };
 
-    /// Returns the deadline `duration` from now. It saturates at 500 years. A zero duration has already passed.
+    /// Returns the deadline `duration` from now. It saturates at 500 years. With a zero duration, it has already
+    /// passed.
     ///
     /// # Examples
     ///
@@ -119,7 +122,7 @@ impl Deadline {
         Deadline { at: Some(instant), name: None, set_at: Location::caller() }
     }
 
-    /// Names the deadline, for errors.
+    /// Names the deadline for errors.
     ///
     /// # Examples
     ///
@@ -215,19 +218,22 @@ impl Deadline {
         self.at
     }
 
-    /// Awaits `future` until this deadline at most, like [`timeout_at`](crate::timeout_at), with an error that names
-    /// the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
+    /// Awaits `future` until this deadline at the latest, like [`timeout_at`](crate::timeout_at), with an error that
+    /// names the deadline. [`NEVER`](Deadline::NEVER) registers no timer.
     ///
     /// If the future is ready, it wins, even after the deadline. If one `limit` is inside another and both deadlines
     /// have passed, the inner error is returned.
     ///
     /// # Errors
+    ///
     /// Resolves to [`DeadlineExceeded`] if the deadline passes first.
     ///
     /// # Cancel safety
-    /// Dropping it drops the future and cancels the timer. It is as cancel safe as the future.
+    ///
+    /// Dropping the returned future drops `future` and cancels the timer. It is as cancel safe as `future`.
     ///
     /// # Panics
+    ///
     /// Polling panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// # Examples
@@ -373,7 +379,7 @@ impl<F: Future> Future for Limited<F> {
     }
 }
 
-/// The error of [`Deadline::limit`]: this deadline has passed, and no other.
+/// The error of [`Deadline::limit`]: that deadline has passed.
 ///
 /// It converts into [`Elapsed`], and into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) with this as
 /// the inner error. `Display` names the deadline and is safe to send to a client; only `Debug` shows the line that set
@@ -474,7 +480,7 @@ impl From<DeadlineExceeded> for io::Error {
     }
 }
 
-/// The units of gRPC's header `grpc-timeout`, which says how much time remains, from the shortest.
+/// The units of gRPC's header `grpc-timeout`, shortest first.
 const UNITS: [(char, Duration); 6] = [
     ('n', Duration::from_nanos(1)),
     ('u', Duration::from_micros(1)),
@@ -492,8 +498,8 @@ impl Deadline {
     /// Returns the remaining time as the value of gRPC's header `grpc-timeout`: at most 8 digits and a unit.
     ///
     /// The value is rounded down, in the shortest unit that can express it, so the peer does not wait longer than this
-    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. Nor has it a "never":
-    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. Better omit the header then.
+    /// side. The format has no zero: a deadline that has passed gives a nanosecond, `1n`. It has no "never" either:
+    /// [`NEVER`](Deadline::NEVER) gives the longest value, `99999999H`. For `NEVER`, omit the header.
     ///
     /// # Examples
     ///
@@ -518,7 +524,8 @@ impl Deadline {
     /// microseconds or nanoseconds. Zero, which gRPC does not allow, is accepted and has passed.
     ///
     /// # Errors
-    /// If the text has another form.
+    ///
+    /// Returns an error if the text has another form.
     ///
     /// # Examples
     ///

@@ -8,6 +8,8 @@
 //! another machine holds, a job to run when the lid is opened. All timers that fell due during a suspension fire
 //! together when the machine wakes, so spread out work that uses the network.
 //!
+//! # Examples
+//!
 //! ```
 //! use hairspring::{Duration, boot};
 //!
@@ -32,10 +34,11 @@
 //! and wakes tasks only if a clock has jumped. If a host pauses a virtual machine without telling it, none of its
 //! clocks notices.
 //!
-//! Without a suspension these timers are as precise as ordinary ones. They need nothing from the runtime. They cost
-//! more, because each is also kept in a list of the process, behind a lock.
+//! Without a suspension these timers are as precise as ordinary ones. They cost more, because each is also kept in a
+//! list of the process, behind a lock.
 //!
 //! # In tests
+//!
 //! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::suspend` simulates a
 //! suspension.
 //
@@ -63,13 +66,14 @@ use crate::future::delay::Delay;
 use crate::util::error::Error;
 use crate::wheel::{Tick, Ticks};
 
-/// Two computations of the end differ by the time between two readings. Up to this, the ordinary sleep stays.
+/// Two computations of the end differ by the time between two readings. Up to this difference, the ordinary sleep is
+/// kept.
 const SLACK: Ticks = Ticks(1_000);
 
 /// Waits until `duration` has passed since this call, including suspensions.
 ///
-/// Completes at or after that time, never a nanosecond before. A zero `duration` is ready at the first poll. Cancel
-/// safety and panics are those of [`hairspring::sleep`](crate::sleep()).
+/// The sleep never completes early, to the nanosecond. A zero `duration` is ready at the first poll. Cancel safety and
+/// panics are those of [`hairspring::sleep`](crate::sleep()).
 ///
 /// # Examples
 ///
@@ -129,7 +133,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::over(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future` until `deadline` at most. See [`timeout`].
+/// Awaits `future` until `deadline` at the latest. See [`timeout`].
 ///
 /// # Examples
 ///
@@ -155,7 +159,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 /// night's work in one go.
 ///
 /// # Panics
-/// If `period` is zero.
+///
+/// Panics if `period` is zero.
 ///
 /// # Examples
 ///
@@ -211,7 +216,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 pub type Timeout<T> = future::Timeout<T, Sleep>;
 
-/// What [`interval`] and [`interval_at`] return: an [`Interval`](future::Interval) on this clock.
+/// The interval that [`interval`] and [`interval_at`] return: an [`Interval`](future::Interval) on this clock.
 ///
 /// # Examples
 ///
@@ -353,7 +358,7 @@ impl<T: ClockTime> Sleep<T> {
         // As in a sleep, this has fired even if the budget is spent, unless this is its first poll.
         self.has_completed |= self.delay.is_registered();
         self.delay.reset_idle(self.delay.tick());
-        // As in a sleep, only a ready poll spends the task's budget, also with an error.
+        // As in a sleep, only a ready poll spends the task's budget, even with an error.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
@@ -368,7 +373,7 @@ impl<T: ClockTime> Sleep<T> {
                 return Poll::Ready(Ok(()));
             }
             let (end, before) = (due(read, self.deadline), self.delay.tick());
-            // Also if it ended too early, as it does after a clock was set back.
+            // It may also have ended too early, after a clock was set back.
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
                 self.delay.reset_at_tick(end);
             }

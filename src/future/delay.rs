@@ -6,8 +6,6 @@
 //
 // Invariants
 // 1. A poll is ready only at or after the deadline, or with an error.
-//
-// Must not know: what waits on a sleep.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -19,12 +17,12 @@ use crate::clock::{self, Instant};
 use crate::future::Sleep;
 use crate::util::error::Error;
 
-/// A sleep: [`Sleep`], `boot::Sleep` or a [`Try`] of one of these. Sealed: users cannot name it.
+/// A [`Sleep`], a `boot::Sleep`, or a [`Try`] of one of these. Sealed: users cannot name it.
 pub trait Delay: Unpin {
     /// A time on its clock.
     type Time: Copy;
 
-    /// What a future over this returns instead of a `T`: a `T` if errors panic, otherwise a result.
+    /// The output of a future over this sleep for a `T`: a `T` if errors panic, otherwise a result.
     type Outcome<T>;
 
     fn deadline(&self) -> Self::Time;
@@ -37,7 +35,7 @@ pub trait Delay: Unpin {
 
     fn reset_at(&mut self, deadline: Self::Time);
 
-    /// Polls. Only a ready poll spends the task's budget, and none does if `is_spent`.
+    /// Polls. A ready poll spends the task's budget, unless `is_spent`.
     fn poll_delay(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>>;
 
     fn outcome<T>(&self, result: Result<T, Error>) -> Self::Outcome<T>;
@@ -84,13 +82,14 @@ impl Delay for Sleep {
 /// another poll retries; there is no queue for free places. A reset keeps the place of a waiting sleep. If the timer is
 /// shut down while the sleep waits, it resolves to the error immediately.
 ///
-/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `Try`, and [`Try::from`] wraps any sleep, also one of
+/// [`Timer::try_sleep`](crate::Timer::try_sleep) returns a `Try`, and [`Try::from`] wraps any sleep, including those of
 /// [`boot`](crate::boot) or [`wall`](crate::wall). A `Try` dereferences to the sleep inside, for `deadline`,
-/// `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`: the latter is the
-/// sleep inside, which panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try` returns
-/// these errors, too.
+/// `is_elapsed` and `reset_at`. To await a `Try` by reference, write `&mut sleep`, not `&mut *sleep`, which is the
+/// sleep inside and panics. A [`Timeout`](crate::Timeout) or an [`Interval`](crate::Interval) over a `Try` also returns
+/// these errors.
 ///
 /// # Cancel safety
+///
 /// Dropping the future cancels the timer and frees everything it holds immediately.
 ///
 /// # Examples

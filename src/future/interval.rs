@@ -29,11 +29,11 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// period)`.
 ///
 /// No tick is early, to the nanosecond, and ticks do not drift, however late the task is. This can be called anywhere;
-/// the first tick looks for a runtime. For pauses between pieces of work, [`sleep`](crate::sleep()) in a loop is
-/// simpler.
+/// the first tick finds the runtime. To rest between pieces of work, [`sleep`](crate::sleep()) in a loop is simpler.
 ///
 /// # Panics
-/// If `period` is zero.
+///
+/// Panics if `period` is zero.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
 }
 
-/// What an [`Interval`] does about missed ticks. A tick is missed if it is polled more than 5 ms late, because the task
-/// was busy or the machine was suspended.
+/// How an [`Interval`] handles missed ticks. A tick is missed if it is polled more than 5 ms late, because the task was
+/// busy or the machine was suspended.
 ///
 /// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
 ///
@@ -113,7 +113,7 @@ pub enum MissedTickBehavior {
     /// Delivers all missed ticks immediately, one per poll. Good for counting: there are as many ticks as periods.
     #[default]
     Burst,
-    /// Schedules the next tick a full period after the late one. Good for work that needs pauses.
+    /// Schedules the next tick a full period after the late one. Good for work that needs breaks.
     Delay,
     /// Skips the missed ticks. The next tick is at a multiple of the period after the start. Good for clocks, and for
     /// reports on the full minute.
@@ -121,7 +121,7 @@ pub enum MissedTickBehavior {
 }
 
 impl MissedTickBehavior {
-    /// How long after a tick the next one is scheduled, if the tick was polled that late.
+    /// The time from a tick to the next, if the tick was polled this late.
     fn pause(self, late: Duration, period: Duration) -> Duration {
         match self {
             _ if late <= ON_TIME => period,
@@ -175,9 +175,11 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
     /// Waits for the next tick and returns the instant for which it was scheduled.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Panics
+    ///
     /// Polling panics in the same cases as [`sleep`](crate::sleep()), unless ticks are results, as with
     /// [`Timer::try_interval`].
     ///

@@ -2,12 +2,10 @@
 //
 // Invariants
 // 1. While the sleep is registered, it ends at `end` or earlier. Postponing only writes `end`; the sleep follows when
-//    it fires. So the timer is called once per period, however often the end moves.
+//    it fires. So the timer is used once per period, however often the end moves.
 // 2. Once a test controls a clock of this process, the sleep follows immediately, because a paused clock must not jump
-//    to a time that was postponed.
+//    to the old end.
 // 3. An end at `Tick::MAX` is never reached, and nothing is registered for it.
-//
-// Must not know: what it is for.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -24,18 +22,16 @@ pub(crate) struct LazySleep {
 }
 
 impl LazySleep {
-    /// Ends when `sleep` does.
     pub(crate) fn new(sleep: Sleep) -> Self {
         LazySleep { end: sleep.tick(), sleep }
     }
 
-    /// When this ends.
     #[inline]
     pub(crate) fn end(&self) -> Tick {
         self.end
     }
 
-    /// Sets the end. If it is earlier than before, the task is woken then without another poll.
+    /// Sets the end. If it is earlier than before, the task is woken at the new end without another poll.
     #[inline]
     pub(crate) fn end_at(&mut self, end: Tick) {
         self.end = end;
@@ -44,7 +40,6 @@ impl LazySleep {
         }
     }
 
-    /// Sets the end to `duration` from now.
     #[inline]
     pub(crate) fn end_after(&mut self, duration: Duration) {
         self.end_at(clock::later(self.now(), duration));
@@ -94,13 +89,11 @@ impl LazySleep {
         }
     }
 
-    /// The time on the timer's clock, or on the current runtime's before the timer is known.
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         self.sleep.now()
     }
 
-    /// Whether that clock has reached a tick. Reads no clock if the tick is far ahead.
     #[inline]
     pub(crate) fn has_come(&self, tick: Tick) -> bool {
         self.sleep.has_come(tick)

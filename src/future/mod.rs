@@ -1,5 +1,5 @@
 //! [`Sleep`], [`Timeout`] and [`Interval`], their fallible forms over [`Try`], and the functions and the methods of
-//! [`Timer`] that create them. [`boot`] and [`wall`] have those on other clocks.
+//! [`Timer`] that create them. [`boot`] and [`wall`] have the same on other clocks.
 
 pub mod boot;
 mod delay;
@@ -29,6 +29,7 @@ impl Timer {
     /// [`hairspring::sleep`](crate::sleep()).
     ///
     /// # Panics
+    ///
     /// Polling panics if the sleep has to wait and the timer is [full](crate::timer::Builder::capacity) or was shut
     /// down. [`try_sleep`](Timer::try_sleep) returns an error instead.
     ///
@@ -67,6 +68,7 @@ impl Timer {
     /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`Try`].
     ///
     /// # Errors
+    ///
     /// Resolves to an error if the sleep has to wait and the timer is [at
     /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown).
     ///
@@ -104,11 +106,12 @@ impl Timer {
         Try::from(self.sleep_until(deadline))
     }
 
-    /// Awaits `future` for at most `duration` from now, by this timer, whatever runtime polls it. See
+    /// Awaits `future` for at most `duration` from now, on this timer, whatever runtime polls it. See
     /// [`hairspring::timeout`](crate::timeout()).
     ///
     /// # Panics
-    /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
+    ///
+    /// Polling panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// # Examples
     ///
@@ -124,11 +127,12 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(duration))
     }
 
-    /// Awaits `future` until `deadline` at most, by this timer, whatever runtime polls it. See
+    /// Awaits `future` until `deadline` at the latest, on this timer, whatever runtime polls it. See
     /// [`hairspring::timeout_at`](crate::timeout_at).
     ///
     /// # Panics
-    /// Polling panics in the same cases as for [`sleep`](Timer::sleep).
+    ///
+    /// Polling panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// # Examples
     ///
@@ -152,12 +156,14 @@ impl Timer {
     /// an error: poll again to retry, or take it out with [`into_inner`](Timeout::into_inner).
     ///
     /// # Errors
+    ///
     /// Resolves to an outer error if the future has to wait and the timer is [at
     /// capacity](crate::error::Error::is_at_capacity) or was [shut down](crate::error::Error::is_shutdown), and to the
     /// inner error [`Elapsed`](crate::error::Elapsed) if the deadline passes first.
     ///
     /// # Cancel safety
-    /// Dropping it drops the future and cancels the timer.
+    ///
+    /// Dropping the `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
     ///
     /// # Examples
     ///
@@ -206,7 +212,8 @@ impl Timer {
     /// [`hairspring::interval`](crate::interval()).
     ///
     /// # Panics
-    /// If `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
+    ///
+    /// Panics if `period` is zero. A tick panics in the same cases as [`sleep`](Timer::sleep).
     ///
     /// # Examples
     ///
@@ -250,7 +257,8 @@ impl Timer {
     /// retries the same one.
     ///
     /// # Panics
-    /// If `period` is zero.
+    ///
+    /// Panics if `period` is zero.
     ///
     /// # Examples
     ///

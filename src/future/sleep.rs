@@ -31,19 +31,20 @@ use crate::wheel::Tick;
 
 /// Waits until `duration` has passed since this call.
 ///
-/// The time counts from the call, not from the first poll. The sleep completes at or after that instant, never a
-/// nanosecond before. A zero `duration` is ready at the first poll, unless the timer has a
-/// [resolution](crate::timer::Builder::resolution). To let other tasks run, use [`tokio::task::yield_now`]. More than
-/// 500 years count as 500 years.
+/// The time counts from the call, not from the first poll. The sleep never completes early, to the nanosecond. A zero
+/// `duration` is ready at the first poll, unless the timer has a [resolution](crate::timer::Builder::resolution). To
+/// let other tasks run, use [`tokio::task::yield_now`]. More than 500 years count as 500 years.
 ///
 /// A sleep can be created and polled anywhere. On a runtime it waits on that runtime's timer, which needs neither
 /// `enable_time` nor `enable_io`. Elsewhere it waits on the timer that it was on before, or on the process's own timer,
 /// which runs on threads of this crate.
 ///
 /// # Cancel safety
+///
 /// Dropping the future cancels the timer and frees everything it holds immediately.
 ///
 /// # Panics
+///
 /// - Polling panics if the sleep has to wait and the runtime's timer is [full](crate::timer::Builder::capacity).
 /// - Creating or polling a sleep panics if it starts the process's first timer and the system refuses to start a
 ///   thread.
@@ -121,7 +122,6 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[doc(alias = "Delay")]
 pub struct Sleep {
     deadline: Tick,
-    /// The line that created this.
     made: &'static Location<'static>,
     /// The shard of the timer that this waits on, last waited on, or was created on.
     shard: Option<&'static Shard>,
@@ -131,8 +131,8 @@ pub struct Sleep {
     spans: Spans,
 }
 
-/// The rest of the state in one word, so that a sleep takes 40 bytes: from the lowest bits up, the epoch of its timer,
-/// the [`TimerKind`] that it belongs to, whether the caller chose the timer, and the stage.
+/// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
+/// the [`TimerKind`] of its owner, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
 struct Marks(u32);
 
@@ -167,7 +167,6 @@ impl Marks {
         self.0 & mark != 0
     }
 
-    /// The same marks, with `value` in the bits of `place`.
     fn with(self, place: u32, value: u32) -> Marks {
         Marks(self.0 & !place | value)
     }
@@ -177,8 +176,8 @@ impl Sleep {
     #[inline]
     #[track_caller]
     pub(crate) fn new(deadline: Tick) -> Sleep {
-        // The first poll finds the timer, unless a test controls a clock: then the sleep keeps to that clock from here
-        // on.
+        // The first poll finds the timer, unless a test controls a clock. Then the sleep belongs to the current clock
+        // from here on.
         let timer = registry::shard_if_held();
         Sleep::at(timer, deadline)
     }
@@ -203,20 +202,19 @@ impl Sleep {
         Sleep { deadline, made: Location::caller(), shard, key: Key::numbered(0), marks, spans }
     }
 
-    /// The same sleep, attributed to the user's line that created what it belongs to.
+    /// The same sleep, attributed to the line of user code that created its owner.
     pub(crate) fn made_at(mut self, line: &'static Location<'static>) -> Sleep {
         self.made = line;
         self
     }
 
-    /// The same sleep, as part of something else.
+    /// The same sleep, as part of another item.
     #[inline]
     pub(crate) fn of(mut self, kind: TimerKind) -> Sleep {
         self.marks = self.marks.with(Marks::KIND, (kind as u32) << Epoch::BITS);
         self
     }
 
-    /// The timer that this waits on, last waited on, or was created on.
     #[inline]
     fn timer(&self) -> Option<ShardLease> {
         self.shard.map(|shard| ShardLease::new(shard, self.marks.epoch()))
@@ -238,8 +236,8 @@ impl Sleep {
 
     /// Returns the instant at which this completes.
     ///
-    /// This is exactly the requested instant if that is from 50 years before to 500 years after the program's first
-    /// timer, and otherwise the nearer of these bounds.
+    /// If the requested instant is from 50 years before to about 530 years after the program's first timer, this is
+    /// exactly that instant. Otherwise it is the nearer of these bounds.
     ///
     /// # Examples
     ///
@@ -253,7 +251,6 @@ impl Sleep {
         clock::instant_of(self.deadline)
     }
 
-    /// [`deadline`](Sleep::deadline) as a tick.
     #[inline]
     pub(crate) fn tick(&self) -> Tick {
         self.deadline
@@ -331,7 +328,7 @@ impl Sleep {
     /// let mut silence = sleep(SILENCE);
     /// loop {
     ///     tokio::select! {
-    ///         biased; // a line that is there wins, however late this task is
+    ///         biased; // a line that has arrived wins, however late this task is
     ///         Some(_) = lines.recv() => silence.reset_at(Instant::now() + SILENCE),
     ///         () = &mut silence => break,
     ///     }
@@ -343,7 +340,6 @@ impl Sleep {
         self.reset_at_tick(clock::tick_of(deadline));
     }
 
-    /// [`reset_at`](Sleep::reset_at) for a tick.
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
             // If this thread may no longer wait for long, wake the task: its next poll applies the limit.
@@ -363,7 +359,6 @@ impl Sleep {
         self.set_deadline(deadline);
     }
 
-    /// Stores a deadline, and records a change in the spans.
     fn set_deadline(&mut self, deadline: Tick) {
         if deadline != self.deadline {
             self.deadline = deadline;
@@ -382,7 +377,6 @@ impl Sleep {
         }
     }
 
-    /// Stops waiting.
     #[inline]
     fn leave(&mut self, stage: u32) {
         self.cancel();
@@ -393,7 +387,6 @@ impl Sleep {
     #[inline]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>, is_spent: bool) -> Poll<Result<(), Error>> {
         let elapsed = ready!(self.poll_stage(cx));
-        // Only a ready poll spends budget, so a poll that waits need not ask for any.
         if !is_spent {
             ready!(coop::poll_proceed(cx)).made_progress();
         }
@@ -462,7 +455,7 @@ impl Sleep {
         }
     }
 
-    /// The timer ended just now, with its runtime or by a shutdown. The next poll looks for another.
+    /// The timer ended just now, with its runtime or by a shutdown. The next poll finds another.
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
@@ -508,7 +501,6 @@ impl Sleep {
         }
     }
 
-    /// The time on the timer's clock, or on the current runtime's before the timer is known.
     pub(crate) fn now(&self) -> Tick {
         self.timer().map_or_else(clock::now, ShardLease::now)
     }
@@ -518,7 +510,7 @@ impl Sleep {
         self.timer().map_or_else(|| clock::now() >= tick, |timer| timer.has_come(tick))
     }
 
-    /// Panics with an error that the type this belongs to cannot return.
+    /// Panics with an error that the owner cannot return.
     #[cold]
     #[inline(never)]
     pub(crate) fn panic_with(&self, error: Error) -> ! {
@@ -582,7 +574,8 @@ mod tests {
 
     use super::*;
 
-    /// The thread once waited for an hour on the process's own timer, and the thread that dropped the runtime with it.
+    /// A bug that this crate had: the thread waited for an hour on the process's own timer, and so did the thread that
+    /// dropped the runtime.
     #[test]
     fn a_runtime_that_ends_between_the_search_and_the_registration_does_not_wait_for_the_deadline() {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();

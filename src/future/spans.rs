@@ -1,10 +1,10 @@
 //! [`Spans`]: the `tracing` spans and events of a sleep or an interval. Without the feature it does nothing.
 //!
-//! Names and fields are those of tokio's timers, which tokio-console knows. The target is the crate's name.
+//! Names and fields are those of tokio's timers, which tokio-console knows. The target of spans is the crate's name.
 //
 // Invariants
 // 1. If no subscriber wants the spans, nothing is allocated and no clock is read.
-// 2. No event is recorded under a lock: a subscriber runs foreign code.
+// 2. No event is recorded under a lock: a subscriber is user code.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::Spans;
@@ -68,7 +68,7 @@ mod on {
         pub(crate) fn operation(&self, source: &'static str, deadline: Tick, now: impl FnOnce() -> Tick) -> Self {
             let Some(open) = &self.0 else { return Spans::default() };
             let resource = open.resource.clone();
-            // Entered as well as named as the parent: tokio-console uses what is entered.
+            // Entered, because tokio-console uses the entered span as the parent.
             let operation =
                 resource.in_scope(|| trace_span!(target: TARGET, "runtime.resource.async_op", source = source));
             let poll = trace_span!(target: TARGET, parent: &operation, "runtime.resource.async_op.poll");
@@ -86,7 +86,6 @@ mod on {
             Spans(Some(Box::new(Open { poll, operation, resource })))
         }
 
-        /// Records a poll and whether it was ready.
         pub(crate) fn poll<T>(&self, name: &'static str, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
             let Some(open) = &self.0 else { return poll() };
             let _resource = open.resource.enter();

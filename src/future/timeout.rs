@@ -22,6 +22,7 @@ use crate::util::error::Elapsed;
 /// timer is registered.
 ///
 /// # Errors
+///
 /// Resolves to [`Elapsed`] if the deadline passes first. [`Elapsed`] converts into an [`io::Error`](std::io::Error), so
 /// `?` works in functions that return [`io::Result`](std::io::Result).
 ///
@@ -29,9 +30,11 @@ use crate::util::error::Elapsed;
 /// [`into_inner`](Timeout::into_inner).
 ///
 /// # Cancel safety
-/// Dropping a `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
+///
+/// Dropping the `Timeout` drops the future and cancels the timer. It is as cancel safe as the future.
 ///
 /// # Panics
+///
 /// Polling panics in the same cases as [`sleep`].
 ///
 /// # Examples
@@ -65,8 +68,10 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(future.into_future(), sleep(duration))
 }
 
-/// Awaits `future` until `deadline` at most. Use it to share one limit among several steps; a
-/// [`Deadline`](crate::Deadline) does that too, and names the limit in its error. See [`timeout`].
+/// Awaits `future` until `deadline` at the latest. See [`timeout`].
+///
+/// Use it to share one limit among several steps. A [`Deadline`](crate::Deadline) does that too, and its error names
+/// the limit.
 ///
 /// # Examples
 ///
@@ -119,7 +124,6 @@ impl<T> Timeout<T> {
         Timeout::over(value, delay.of(TimerKind::Timeout))
     }
 
-    /// Polls the inner future only.
     pub(crate) fn poll_without_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output>
     where
         T: Future,
@@ -260,7 +264,7 @@ pub trait FutureExt: Future {
         timeout(duration, self)
     }
 
-    /// Limits this future to the time until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
+    /// Limits this future to run until `deadline`. Equivalent to [`hairspring::timeout_at`](crate::timeout_at).
     ///
     /// # Examples
     ///
@@ -286,6 +290,7 @@ pub trait FutureExt: Future {
     /// called, the future is never polled. If both happen in one poll, the output wins.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the returned future drops this one.
     ///
     /// # Examples

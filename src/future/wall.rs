@@ -1,11 +1,13 @@
 //! Timers on the wall clock, for times of day: "at 03:00", "each full minute", "until the shop closes".
 //!
 //! The wall clock can be set. To limit how long something takes, use the timers of the crate root or of
-//! [`boot`](crate::boot), whose clocks nobody can set. This module therefore has no function that takes a duration to
+//! [`boot`](crate::boot), whose clocks cannot be set. This module therefore has no function that takes a duration to
 //! wait.
 //!
 //! It keeps no record: a time that passed while the program was not running is gone. For schedules that users write,
 //! such as `0 3 * * MON-FRI`, and for runs that must survive a restart, use a crate for cron jobs.
+//!
+//! # Examples
 //!
 //! ```
 //! use hairspring::{Duration, wall};
@@ -69,6 +71,7 @@
 //! the gap, to 03:30. If a time occurs twice, jiff uses the first.
 //!
 //! # In tests
+//!
 //! On a paused clock and on a `ManualClock`, these timers follow that clock. `test_util::set_wall` sets the wall clock.
 //
 // Invariants
@@ -125,7 +128,7 @@ pub fn sleep_until(deadline: SystemTime) -> Sleep {
     Sleep::new(deadline)
 }
 
-/// Awaits `future` until the wall clock shows `deadline` at most.
+/// Awaits `future` until the wall clock shows `deadline` at the latest.
 ///
 /// The future is polled before the clock. Errors, cancel safety and panics are those of [`timeout`](crate::timeout()),
 /// which takes a duration, as does [`boot::timeout`](crate::boot::timeout()).
@@ -196,7 +199,8 @@ pub type Sleep = boot::Sleep<SystemTime>;
 /// - Back by more: ticks follow the new time, so some times get a second tick.
 ///
 /// # Panics
-/// If `period` is zero.
+///
+/// Panics if `period` is zero.
 ///
 /// # Examples
 ///
@@ -247,7 +251,7 @@ pub struct Interval {
 struct Alignment {
     period: Duration,
     phase: Duration,
-    /// The last time that has had its tick or was missed.
+    /// The last time that got its tick or was missed.
     last: Option<Reading>,
 }
 
@@ -294,6 +298,7 @@ impl Interval {
     /// Waits for the next tick and returns the time for which it was scheduled.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future before it is ready loses no tick.
     ///
     /// # Examples

@@ -4,6 +4,8 @@
 //! `timer` of hyper's builders, and to `pool_timer` of hyper-util's client. [`Sleep`](crate::Sleep) implements
 //! `hyper::rt::Sleep`.
 //!
+//! # Examples
+//!
 //! ```
 //! use hairspring::{Duration, hyper::HyperTimer};
 //! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -28,6 +30,7 @@ use crate::timer::Timer;
 /// connection, reuses its allocation. The timer runs on runtimes without `enable_time`.
 ///
 /// # Panics
+///
 /// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down.
 /// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
@@ -39,7 +42,7 @@ use crate::timer::Timer;
 /// use hyper::server::conn::http1;
 ///
 /// let mut server = http1::Builder::new();
-/// // A client has 10 s for each request's header; one that falls silent between requests is cut off after as long.
+/// // Each request's header must arrive within 10 s. This also limits the silence between requests.
 /// server.timer(HyperTimer::new()).header_read_timeout(Duration::from_secs(10));
 /// ```
 #[derive(Debug, Clone)]
@@ -52,7 +55,7 @@ pub struct HyperTimer {
 }
 
 impl HyperTimer {
-    /// Returns a timer that uses the runtime that a connection runs on.
+    /// Creates a `HyperTimer` on the timer of the runtime that polls a connection.
     ///
     /// # Examples
     ///
@@ -67,7 +70,7 @@ impl HyperTimer {
         HyperTimer { timer: None, made: Location::caller() }
     }
 
-    /// Returns a timer that uses the given one, for example one with custom settings or with a clock that a test moves.
+    /// Creates a `HyperTimer` on the given timer, for example one with custom settings or on a test's clock.
     ///
     /// # Examples
     ///

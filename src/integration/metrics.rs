@@ -37,8 +37,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// [`Timer::reporter`](crate::Timer::reporter), [`DeadlineMap::reporter`](crate::DeadlineMap::reporter) and
 /// [`DelayQueue::reporter`](crate::DelayQueue::reporter) return one.
 ///
-/// A timer's reporter reports these with the label `timer`, the name given to the reporter. [`Metrics`] has the same
-/// values.
+/// The reporter of a timer reports these with the label `timer`. [`Metrics`] has the same values.
 ///
 /// | name | kind | meaning |
 /// |---|---|---|
@@ -64,24 +63,24 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 /// | `hairspring_entries_refused_total` | counter | entries refused because the map was full |
 /// | `hairspring_entries_capacity` | gauge | how many entries the map may hold; absent if there is no limit |
 ///
-/// Install the recorder first: the first report includes what fired before it, and a recorder installed later does not
-/// get that. The lateness is rounded up by at most a sixteenth, and passed on through `Histogram::record_many`, which
-/// recorders such as that of `metrics-exporter-prometheus` turn into one sample per timer.
+/// Install the recorder first: the first report includes all timers that fired before it, and a recorder installed
+/// later misses them. The lateness is rounded up by at most a sixteenth, and passed on through
+/// `Histogram::record_many`, which recorders such as that of `metrics-exporter-prometheus` turn into one sample per
+/// timer.
 ///
 /// Names follow Prometheus's conventions. They are the same with and without `set_enable_unit_suffix` and
 /// `with_recommended_naming` of `metrics-exporter-prometheus`. Without buckets, that exporter turns the histogram into
-/// a summary, and summaries of several processes cannot be added up. So give it [buckets](Reporter::LATENESS_BUCKETS):
+/// a summary, and summaries of several processes cannot be added up. Give it [buckets](Reporter::LATENESS_BUCKETS):
 ///
 /// ```ignore
 /// PrometheusBuilder::new()
 ///     .set_buckets_for_metric(Matcher::Full(Reporter::LATENESS.into()), Reporter::LATENESS_BUCKETS)?
 ///     .install()?;
-///
-/// # Examples
-///
 /// ```
 ///
-/// A reporter keeps neither a timer nor a map nor a queue alive.
+/// A reporter does not keep a timer, a map or a queue alive.
+///
+/// # Examples
 ///
 /// ```
 /// use hairspring::{Duration, Timer};
@@ -96,7 +95,7 @@ const ENTRIES_CAPACITY: &str = "hairspring_entries_capacity";
 #[doc(alias = "Prometheus")]
 pub struct Reporter {
     name: String,
-    /// Reports under a name, and returns whether this was the last report.
+    /// Reports with a label, and returns whether this was the last report.
     report: Box<dyn FnMut(&str) -> bool + Send + Sync>,
 }
 
@@ -165,8 +164,8 @@ impl<K: Send + 'static, V: Send + 'static, S> DeadlineMap<K, V, S> {
 impl<T> DelayQueue<T> {
     /// Returns a reporter of this queue's metrics, with the label `of` set to `name`. Needs the feature `metrics`.
     ///
-    /// A queue belongs to its task, so the reporter sees the counts of when the queue was last polled, drained or
-    /// cleared. When the queue is dropped, the remaining entries count as removed.
+    /// A queue belongs to one task, so the reporter sees the counts as of the last poll, `drain` or `clear`. When the
+    /// queue is dropped, the remaining entries count as removed.
     ///
     /// # Examples
     ///
@@ -251,13 +250,15 @@ impl Reporter {
     }
 
     /// Reports immediately and then once per `every`. Completes with a last report after the timer has ended, or the
-    /// map or the queue is gone. Spawn the future on a tokio runtime. It waits on that runtime's timer, not on the
+    /// map or the queue was dropped. Spawn the future on a tokio runtime: it waits on that runtime's timer, not on the
     /// reported one.
     ///
     /// # Panics
-    /// If `every` is zero. Polling panics in the same cases as [`sleep`](crate::sleep()).
+    ///
+    /// Panics if `every` is zero. Polling panics in the same cases as [`sleep`](crate::sleep()).
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future stops the reports. Counts since the last report are not reported.
     ///
     /// # Examples
@@ -325,7 +326,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Describes the metrics of timers. Each report does so, because nothing tells when a recorder is installed.
+/// Called for each report, because a recorder may have been installed since the last.
 fn describe_timer() {
     describe_counter!(REGISTERED, Unit::Count, "Timers registered: sleeps, timeouts and ticks that had to wait.");
     describe_counter!(FIRED, Unit::Count, "Timers fired.");
@@ -343,7 +344,6 @@ fn describe_timer() {
     describe_histogram!(Reporter::LATENESS, "How late each timer fired, in seconds.");
 }
 
-/// Describes the metrics of maps and queues.
 fn describe_entries() {
     describe_counter!(INSERTED, Unit::Count, "Entries inserted into a map or a queue.");
     describe_counter!(EXPIRED, Unit::Count, "Entries of a map or a queue handed out after their deadlines.");

@@ -1,9 +1,11 @@
 //! [`Timeout`] and [`TimeoutLayer`], which limit how long a request to a tower service may take. Need the feature
 //! `tower`.
 //!
-//! They replace `tower::timeout`. A request that takes too long fails with [`Elapsed`](crate::error::Elapsed) in a box,
+//! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`](crate::error::Elapsed),
 //! like tower's. With [`TimeoutLayer::respond_with`], the service answers with a response instead. With
 //! [`TimeoutLayer::per_request`], each request has its own [`Deadline`].
+//!
+//! # Examples
 //!
 //! ```
 //! use hairspring::{Duration, tower::TimeoutLayer};
@@ -135,7 +137,7 @@ impl TimeoutLayer {
 
 impl<L> TimeoutLayer<L> {
     /// Answers a request that takes too long with the response that `answer` returns, as tower-http's `TimeoutLayer`
-    /// does with a status code. The service's error type stays its own, so an axum program needs no `HandleErrorLayer`.
+    /// does with a status code. The error type stays the service's, so an axum program needs no `HandleErrorLayer`.
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
     /// one without a name. Each service and each response has a clone of `answer`.
@@ -183,12 +185,14 @@ impl<S, L: Clone, A: Clone> Layer<S> for TimeoutLayer<L, A> {
 /// The time counts from `call`; waiting in `poll_ready` is not limited. A request that takes too long is dropped.
 ///
 /// # Errors
+///
 /// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
 /// [`Elapsed`](crate::error::Elapsed) if the limit passes first, [`DeadlineExceeded`] if that was the request's own
 /// deadline, or the service's error. With [`respond_with`](TimeoutLayer::respond_with) there is only the service's
 /// error, without a box.
 ///
 /// # Panics
+///
 /// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
 ///
 /// # Examples
@@ -375,7 +379,8 @@ where
 /// The response future of a [`Timeout`].
 ///
 /// # Cancel safety
-/// Dropping it drops the inner response and cancels the timer.
+///
+/// Dropping the future drops the inner response and cancels the timer.
 ///
 /// # Examples
 ///
@@ -389,7 +394,6 @@ where
 #[derive(Debug)]
 #[pin_project]
 pub struct ResponseFuture<L, A = ()> {
-    /// The limited response.
     #[pin]
     response: L,
     answer: A,

@@ -1,4 +1,4 @@
-//! [`Limits`]: the limits of a stream, and the error that names one. It does not know the stream.
+//! [`Limits`]: the limits of a stream, and the error that names one.
 //
 // Invariants
 // 1. Never early: a limit has passed only if the clock was read at or after its end.
@@ -19,7 +19,6 @@ use crate::wheel::Tick;
 const SHORTEST_IDLE: Duration = Duration::from_millis(1);
 
 pub(super) struct Limits {
-    /// By [`Side`].
     directions: [Direction; 2],
     idle: Option<Duration>,
     /// When bytes last moved, or a write was last seen in progress, if there is an idle limit.
@@ -91,7 +90,7 @@ impl Limits {
         self.directions.iter_mut().for_each(Direction::wake);
     }
 
-    /// Call this before each operation: after the deadline all fail, even if there are bytes to move.
+    /// Call this before each operation.
     #[inline]
     pub(super) fn check_deadline(&self) -> io::Result<()> {
         if self.deadline.is_some() && self.directions[Side::Read as usize].sleep.has_come(self.last.0) {
@@ -178,7 +177,6 @@ impl Limits {
         ends.into_iter().min_by_key(|(end, _)| *end).expect("there are three")
     }
 
-    /// The error of a limit that has passed.
     #[cold]
     fn exceeded(&self, limit: Limit) -> LimitExceeded {
         let length = match limit {
@@ -206,12 +204,11 @@ impl Direction {
         Direction { timeout: None, waits_since: None, sleep: LazySleep::new(sleep), waker: None }
     }
 
-    /// When the timeout of the waiting operation ends.
     fn end_of_timeout(&self) -> Option<Tick> {
         Some(clock::later(self.waits_since?, self.timeout?))
     }
 
-    /// Until when an operation has been in progress here. One that outlasts its timeout no longer counts: it was
+    /// The end of the time for which an operation has been in progress. After its timeout it no longer counts: it was
     /// dropped, or is about to fail.
     fn in_progress_until(&self, now: Tick) -> Tick {
         match self.waits_since {
@@ -244,10 +241,9 @@ pub enum Limit {
     /// How long a write, a flush or a shutdown may wait: see
     /// [`set_write_timeout`](crate::io::TimeoutStream::set_write_timeout).
     Write,
-    /// How long nothing may move in either direction: see
-    /// [`set_idle_timeout`](crate::io::TimeoutStream::set_idle_timeout).
+    /// How long the connection may be idle: see [`set_idle_timeout`](crate::io::TimeoutStream::set_idle_timeout).
     Idle,
-    /// The last instant of the connection: see [`set_deadline`](crate::io::TimeoutStream::set_deadline).
+    /// The deadline of the connection: see [`set_deadline`](crate::io::TimeoutStream::set_deadline).
     Deadline,
 }
 

@@ -1,7 +1,8 @@
-//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`], which says which [`Limit`]
-//! has passed.
+//! [`TimeoutStream`], a connection with time limits. Its errors contain a [`LimitExceeded`], which names the [`Limit`].
 //!
 //! This module needs no feature of this crate. `AsyncReadExt` and `AsyncWriteExt` need tokio's feature `io-util`.
+//!
+//! # Examples
 //!
 //! ```
 //! use hairspring::{Duration, io::TimeoutStream};
@@ -53,6 +54,7 @@ pub use limits::{Limit, LimitExceeded};
 /// idle timeout or close to the deadline.
 ///
 /// # Errors
+///
 /// When a limit passes, an operation fails with [`ErrorKind::TimedOut`](io::ErrorKind::TimedOut) and a
 /// [`LimitExceeded`] as the inner error. The stream stays usable, and no byte is lost:
 /// - After a read or write timeout, the next operation has the full time again.
@@ -67,6 +69,7 @@ pub use limits::{Limit, LimitExceeded};
 /// the timer with [`with_timer`](Self::with_timer). Nothing panics.
 ///
 /// # Cancel safety
+///
 /// Operations are as cancel safe as those of the inner stream. The limits cannot notice that a waiting operation was
 /// dropped: its timeout continues with the next operation in the same direction. A dropped write prevents the idle
 /// timeout until its own timeout has passed or, without one, until another write, flush or shutdown ends. To restart a
@@ -106,7 +109,7 @@ pub struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    /// Wraps a stream, without limits. This can be called anywhere; operations look for a runtime.
+    /// Wraps a stream, without limits. This can be called anywhere; operations find the runtime.
     ///
     /// # Examples
     ///
@@ -164,7 +167,7 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Read, timeout);
     }
 
-    /// As [`set_read_timeout`](Self::set_read_timeout), for chaining.
+    /// Sets the [read timeout](Self::set_read_timeout), for chaining.
     ///
     /// # Examples
     ///
@@ -210,7 +213,7 @@ impl<S> TimeoutStream<S> {
         self.limits.set_timeout(Side::Write, timeout);
     }
 
-    /// As [`set_write_timeout`](Self::set_write_timeout), for chaining.
+    /// Sets the [write timeout](Self::set_write_timeout), for chaining.
     ///
     /// # Examples
     ///
@@ -239,11 +242,13 @@ impl<S> TimeoutStream<S> {
         self.limits.timeout(Side::Write)
     }
 
-    /// Limits how long no byte may move in either direction. The time counts from this call, from the last byte that
-    /// was read or written, or from the end of the last write, flush or shutdown that had to wait, whichever is latest.
-    /// Then a waiting read fails. `None` means no limit; less than a millisecond counts as a millisecond.
+    /// Limits how long the connection may be idle, with no byte moving in either direction, before a waiting read
+    /// fails. The time counts from this call, from the last byte that was read or written, or from the end of the last
+    /// write, flush or shutdown that had to wait, whichever is latest. `None` means no limit; less than a millisecond
+    /// counts as a millisecond.
     ///
-    /// A waiting write is not idle, as long as its own timeout has not passed, and never fails by this limit.
+    /// While a write waits, the connection is not idle, until the write timeout has passed. No write fails because of
+    /// this limit.
     ///
     /// If a read is waiting, its task is woken.
     ///
@@ -260,7 +265,7 @@ impl<S> TimeoutStream<S> {
         self.limits.set_idle(timeout);
     }
 
-    /// As [`set_idle_timeout`](Self::set_idle_timeout), for chaining.
+    /// Sets the [idle timeout](Self::set_idle_timeout), for chaining.
     ///
     /// # Examples
     ///
@@ -289,7 +294,7 @@ impl<S> TimeoutStream<S> {
         self.limits.idle()
     }
 
-    /// Sets the last instant of the connection, or `None` for no limit. After it all operations except a shutdown fail,
+    /// Sets the deadline of the connection; `None` means no limit. After it, all operations except a shutdown fail,
     /// even if there are bytes to move, so a peer that sends a byte now and then cannot keep the connection open.
     ///
     /// If an operation is waiting, its task is woken.
@@ -306,7 +311,7 @@ impl<S> TimeoutStream<S> {
         self.limits.set_deadline(deadline);
     }
 
-    /// As [`set_deadline`](Self::set_deadline), for chaining.
+    /// Sets the [deadline](Self::set_deadline), for chaining.
     ///
     /// # Examples
     ///
@@ -349,7 +354,8 @@ impl<S> TimeoutStream<S> {
         &self.stream
     }
 
-    /// Returns a mutable reference to the inner stream. Bytes that move through it have no limits and are no activity.
+    /// Returns a mutable reference to the inner stream. Bytes that move through it are not limited and do not count as
+    /// activity.
     ///
     /// # Examples
     ///

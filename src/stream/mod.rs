@@ -1,5 +1,7 @@
 //! [`StreamExt`]: time limits for streams, with the names and meaning of tokio-stream's adapters.
 //!
+//! # Examples
+//!
 //! ```
 //! use futures::StreamExt as _;
 //! use hairspring::{Duration, StreamExt};
@@ -43,13 +45,14 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// The first four have the names, signatures and meaning of `tokio_stream::StreamExt`. With both traits imported, calls
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
-/// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`]. There is none
-/// for `throttle_latest`.
+/// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`].
+/// `throttle_latest` has none.
 ///
 /// The streams are `Unpin` if the inner stream is. Like [`sleep`](crate::sleep()), they can be created and polled
 /// anywhere, and panic in the same cases.
 ///
 /// # Cancel safety
+///
 /// Dropping a future that waits for the next item loses nothing: collected items stay in the stream.
 ///
 /// # Examples
@@ -157,10 +160,11 @@ pub trait StreamExt: Stream {
     /// first item, or when the stream ends. A `Vec` is never empty.
     ///
     /// The time is checked when no item is ready, and after every 128 ready items, when other tasks get to run. With a
-    /// zero duration, the stream yields what is ready, at most 128 items at a time.
+    /// zero duration, the stream yields the ready items, at most 128 at a time.
     ///
     /// # Panics
-    /// If `max_size` is zero.
+    ///
+    /// Panics if `max_size` is zero.
     ///
     /// # Examples
     ///
@@ -193,7 +197,7 @@ pub trait StreamExt: Stream {
     /// you set a [longest wait](Debounce::max_wait). With a zero duration, the stream yields an item as soon as no
     /// other is ready.
     ///
-    /// Errors are items like others: the next item replaces them.
+    /// Errors are items like any other: the next item replaces them.
     ///
     /// # Examples
     ///
@@ -222,7 +226,7 @@ pub trait StreamExt: Stream {
     /// this polls the stream all the time. The time is checked when no item is ready, and after every 128 ready items.
     /// With a zero period, the stream yields the latest item at each of these checks.
     ///
-    /// Errors are items like others: the next item replaces them.
+    /// Errors are items like any other: the next item replaces them.
     ///
     /// # Examples
     ///
@@ -316,8 +320,8 @@ impl<S> Timeout<S> {
         Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
     }
 
-    /// Like [`StreamExt::timeout`], on a timer of your choice, which the stream keeps alive. Polling panics in the same
-    /// cases as [`Timer::sleep`].
+    /// Wraps `stream` as [`StreamExt::timeout`] does, on `timer`, which the stream keeps alive. Polling panics in the
+    /// same cases as [`Timer::sleep`].
     ///
     /// # Examples
     ///

@@ -21,7 +21,7 @@ use crate::wheel::Tick;
 /// How many items one poll takes before other tasks run.
 const AT_ONCE: usize = 128;
 
-/// How many items to reserve room for, at most.
+/// The maximum number of items to reserve room for.
 const ROOM: usize = 1024;
 
 /// The stream that [`StreamExt::throttle`](super::StreamExt::throttle) returns.
@@ -57,7 +57,7 @@ impl<S> Throttle<S> {
         Throttle { stream, delay, duration, waits: false }
     }
 
-    /// Like [`StreamExt::throttle`](super::StreamExt::throttle), on a timer of your choice, which the stream keeps
+    /// Wraps `stream` as [`StreamExt::throttle`](super::StreamExt::throttle) does, on `timer`, which the stream keeps
     /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
     /// # Examples
@@ -163,7 +163,7 @@ impl<S: Stream> Stream for Throttle<S> {
 pub struct ChunksTimeout<S: Stream> {
     #[pin]
     stream: Fuse<S>,
-    /// When the batch is to be yielded, once it has an item.
+    /// Ends when the batch is to be yielded, once it has an item.
     delay: Sleep,
     duration: Duration,
     items: Vec<S::Item>,
@@ -177,11 +177,12 @@ impl<S: Stream> ChunksTimeout<S> {
         ChunksTimeout { stream: Fuse::new(stream), delay, duration, items: Vec::new(), max_size }
     }
 
-    /// Like [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout), on a timer of your choice, which the
+    /// Wraps `stream` as [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does, on `timer`, which the
     /// stream keeps alive.
     ///
     /// # Panics
-    /// If `max_size` is zero. Polling panics in the same cases as [`Timer::sleep`].
+    ///
+    /// Panics if `max_size` is zero. Polling panics in the same cases as [`Timer::sleep`].
     ///
     /// # Examples
     ///
@@ -283,13 +284,11 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 pub struct Debounce<S: Stream> {
     #[pin]
     stream: Fuse<S>,
-    /// Ends when the last item is to be yielded.
     limit: LazySleep,
     /// How long the stream has to be silent, or the period of a throttle.
     quiet: Duration,
-    /// How long an item may be held back.
     longest: Option<Duration>,
-    /// Until when the item in `last` may be held back.
+    /// The tick until which the item in `last` may be held back.
     until: Tick,
     /// Of a throttle: when the next item may be yielded, or tick 0 before the first.
     not_before: Option<Tick>,
@@ -314,7 +313,7 @@ impl<S: Stream> Debounce<S> {
         Debounce { not_before: Some(Tick::ZERO), ..self }
     }
 
-    /// Like [`StreamExt::debounce`](super::StreamExt::debounce), on a timer of your choice, which the stream keeps
+    /// Wraps `stream` as [`StreamExt::debounce`](super::StreamExt::debounce) does, on `timer`, which the stream keeps
     /// alive. Polling panics in the same cases as [`Timer::sleep`].
     ///
     /// # Examples

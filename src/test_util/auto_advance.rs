@@ -1,7 +1,7 @@
 //! Threads that move a manual clock: one whenever a runtime is idle, one at a rate.
 //
 // Invariants
-// 1. The clock moves only if nobody holds it, which is decided under its lock.
+// 1. The clock moves only if it is not held, which is decided under its lock.
 // 2. The thread ends with the runtime, with the clock, or when it is stopped.
 
 use std::sync::Arc;
@@ -19,12 +19,12 @@ impl ManualClock {
     /// Makes the clock advance by itself whenever the current runtime is idle, until the runtime ends. It moves to the
     /// next deadline, fires the timers due there, and waits until the runtime is idle again.
     ///
-    /// [The same things](crate::test_util#what-holds-a-paused-clock) hold this clock as a paused one. It works on every
-    /// runtime, and does not affect the runtime's own timers.
+    /// The clock is held by [whatever holds a paused clock](crate::test_util#what-holds-a-paused-clock). This works on
+    /// every runtime, and does not affect the runtime's own timers.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, if the clock already advances by itself, or if the system refuses a thread.
+    /// Panics outside a tokio runtime, if the clock already advances by itself, or if the system refuses a thread.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ impl ManualClock {
     ///
     /// # Panics
     ///
-    /// If `rate` is negative or not finite, or if the system refuses a thread.
+    /// Panics if `rate` is negative or not finite, or if the system refuses a thread.
     ///
     /// # Examples
     ///
@@ -188,7 +188,6 @@ mod tests {
         release
     }
 
-    /// A clock with a timer that waits for seven seconds.
     fn clock_of_a_sleep() -> (ManualClock, (Timer, Sleep)) {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
@@ -203,8 +202,8 @@ mod tests {
         assert!(report.contains("every task waits or blocks, and no timer is left"), "{report}");
     }
 
-    /// A bug that this crate had: a paused clock stopped without a word while a task blocked its worker: each look that
-    /// found the runtime busy began the patience anew.
+    /// A bug that this crate had: a paused clock stopped silently while a task blocked its worker, because each check
+    /// that found the runtime busy restarted the patience.
     #[test]
     fn a_task_that_blocks_its_thread_is_reported_with_the_timers_that_wait() {
         for grace in [Duration::ZERO, SOON] {

@@ -23,7 +23,6 @@ use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
 use crate::util::panics;
 
-/// The environment variable that sets the seed of all bubbles.
 const SEED: &str = "HAIRSPRING_SEED";
 
 /// How long nothing may run in a bubble until it is given up.
@@ -31,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The same if blocking work is invisible: the bubble may be waiting for it.
 const PATIENCE_IN_THE_DARK: Duration = Duration::from_secs(30);
 
-/// After how many tasks tokio checks timers and sockets, and polls the root future. Its default is 61.
+/// The number of tasks between tokio's checks of timers, sockets and the root future. The default is 61.
 const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 
 /// Runs a test in a bubble: on its own runtime, with a paused clock, until it ends or deadlocks.
@@ -41,7 +40,7 @@ const EVENT_INTERVALS: [u32; 6] = [1, 2, 3, 7, 19, 61];
 ///
 /// # Panics
 ///
-/// If the future panics, deadlocks, or leaves tasks behind: see [`Bubble::run`].
+/// Panics if the future panics, deadlocks, or leaves tasks behind: see [`Bubble::run`].
 ///
 /// # Examples
 ///
@@ -128,10 +127,10 @@ impl Bubble {
         self
     }
 
-    /// Sets the real time after which a bubble in which nothing runs is given up as deadlocked. The default is one
-    /// second, or 30 seconds with [`run_on`](Bubble::run_on), which does not see blocking work.
+    /// Sets the real time without activity after which the bubble counts as deadlocked. The default is one second, or
+    /// 30 seconds with [`run_on`](Bubble::run_on), which does not see blocking work.
     ///
-    /// Raise it if the bubble waits for something outside: a thread of your own, another process, a server.
+    /// Raise it if the bubble waits for something outside: one of your threads, another process, a server.
     /// Alternatively, [`hold`](crate::test_util::hold()) the clock: a bubble is not given up while its clock is held.
     ///
     /// # Examples
@@ -151,7 +150,7 @@ impl Bubble {
     /// Runs the bubble on a multi-thread runtime with `workers` workers, instead of a current-thread runtime.
     ///
     /// The seed then decides only the order of timers that are due at the same instant: the tasks they wake run in
-    /// parallel. Tokio cannot pause the clock of such a runtime, so tokio's own sleeps take real time, and count as
+    /// parallel. tokio cannot pause the clock of such a runtime, so tokio's own sleeps take real time, and count as
     /// something outside that needs [`patience`](Bubble::patience).
     ///
     /// # Panics
@@ -183,13 +182,12 @@ impl Bubble {
     /// in that runtime holds the clock, on every system: tasks, sockets, the future itself, and blocking work such as
     /// `spawn_blocking` and `tokio::fs`.
     ///
-    /// After the future has ended, the clock no longer moves. Tasks that are left must end without it, within five
-    /// seconds of real time: abort those that would continue. Blocking work that is left is waited for, as in any
-    /// runtime.
+    /// After the future has ended, the clock no longer moves. Remaining tasks must end within five seconds of real
+    /// time: abort tasks that would continue. The bubble waits for remaining blocking work, as any runtime does.
     ///
     /// # Random order
     ///
-    /// A bubble varies what a program must not rely on, so a test that depends on one order sooner or later fails. Each
+    /// A bubble varies the orders that a program must not rely on, so a test that relies on one eventually fails. Each
     /// run uses a new seed, and prints it if the bubble fails:
     ///
     /// ```text
@@ -207,14 +205,15 @@ impl Bubble {
     ///
     /// # Panics
     ///
-    /// - If the bubble deadlocks: every task waits, nothing is left to wake one, and that lasts for its
+    /// - Panics if the bubble deadlocks: every task waits, nothing is left to wake one, and that lasts for its
     ///   [`patience`](Bubble::patience). The message counts the tasks, lists the timers as
     ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
     ///   spawned.
-    /// - If tasks are left after the future has ended. The message is the same.
-    /// - If the future panics.
-    /// - Inside another runtime: call it from a plain `#[test]`.
-    /// - If the system refuses a thread, or if `HAIRSPRING_SEED` is not a whole number from 0 to 18446744073709551615.
+    /// - Panics if tasks are left after the future has ended. The message is the same.
+    /// - Panics if the future panics.
+    /// - Panics inside another runtime: call it from a plain `#[test]`.
+    /// - Panics if the system refuses a thread, or if `HAIRSPRING_SEED` is not a whole number from 0 to
+    ///   18446744073709551615.
     ///
     /// # Examples
     ///
@@ -256,8 +255,8 @@ impl Bubble {
     ///
     /// # Panics
     ///
-    /// As [`run`](Bubble::run) does, but never with the places of tasks. Also if a current-thread runtime was built
-    /// without `enable_time`.
+    /// Panics in the same cases as [`run`](Bubble::run), but does not say where tasks were spawned. Also panics if a
+    /// current-thread runtime was built without `enable_time`.
     ///
     /// # Examples
     ///

@@ -1,19 +1,18 @@
 //! The paused clock of a current-thread runtime, which is tokio's: how it reaches a deadline exactly, and how a test
 //! moves it.
 //!
-//! If the runtime is idle, tokio moves that clock to its own next timer by whole milliseconds, and keeps the fraction
-//! that the clock shows. Tokio's alarm can therefore reach a deadline that is whole milliseconds away. For any other
-//! deadline that is far enough ahead, the alarm stops the clock a little more than a millisecond early, and there the
-//! fraction is corrected. The rest is a step of less than a millisecond, which tokio cannot take: one of our threads
-//! does, when the runtime is idle.
+//! If the runtime is idle, tokio moves that clock to its own next timer by whole milliseconds. tokio's alarm can
+//! therefore reach a deadline that is whole milliseconds away. For any other deadline that is far enough ahead, the
+//! alarm stops the clock a little more than a millisecond early, and there the fraction is corrected. The rest is a
+//! step of less than a millisecond, which tokio cannot take. One of our threads takes it when the runtime is idle.
 //!
 //! With a grace, tokio does not move the clock at all: one of our threads moves it from deadline to deadline.
 //
 // Invariants
 // 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
 // 2. It moves to no deadline before tokio's own timers of an earlier millisecond have fired.
-// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up. While the clock is
-//    held, tokio's own timers wake the runtime in real time, on a busy machine more often than we can check it.
+// 3. If the runtime is not found idle for long, a step is left to tokio's alarm, which rounds up: while the clock is
+//    held, tokio's own timers may wake the runtime more often than a busy machine can check it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -36,7 +35,6 @@ use crate::util::sync::Counter;
 use crate::util::waits;
 use crate::wheel::{Tick, Ticks};
 
-/// A millisecond: a step of tokio's clock.
 const STEP: u64 = 1_000_000;
 
 /// How far ahead of a deadline the alarm fires, at least, if a test may pause the clock until then.
@@ -51,7 +49,6 @@ enum Next {
     Step(Tick),
 }
 
-/// The first move on the way from `now` to `at`.
 fn next(now: Tick, at: Tick) -> Next {
     let left = (at - now).0;
     match (left / STEP, left % STEP) {
@@ -67,7 +64,7 @@ fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
 
-/// How often, and for how long, the runtime is not found idle before a step is left to tokio.
+/// How many checks fail, and for how long, before a step is left to tokio.
 const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
 
 /// Moves a clock to the deadlines of one timer.
@@ -83,8 +80,8 @@ impl Approach {
         Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
     }
 
-    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if it is
-    /// impossible to tell whether the runtime is idle: then only tokio's alarm moves the clock, and rounds up.
+    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
+    /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
     pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
         if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
             return false;
@@ -108,7 +105,7 @@ impl Approach {
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
         let watch = Watch::of(&Handle::current());
         if matches!(*watch.time(), Some(Time::Tokios { .. })) {
-            return; // Its grace comes first, and then a thread takes it there.
+            return; // The thread that waits for the grace moves the clock.
         }
         let is_needed = Arc::new(());
         self.step = Arc::downgrade(&is_needed);
@@ -125,14 +122,14 @@ pub(crate) fn ahead_of(at: Instant) -> Instant {
     if early > Instant::now() { early } else { at }
 }
 
-/// Tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
+/// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
 /// the clock and returns `true`.
 pub(crate) fn rang_early(timer: TimerLease) -> bool {
     let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
     let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
     if is_early {
         let left = (timer.first_deadline() - now).0;
-        // Tokio has parked the runtime's thread because it is idle, and calls this from there.
+        // tokio has parked the runtime's thread because it is idle, and calls this from there.
         let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
         if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
             move_by(Ticks(left % STEP));
@@ -142,11 +139,11 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
     is_early
 }
 
-/// Takes one step of less than a millisecond to the next deadline of a timer, when the runtime is idle.
+/// Takes one step to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
     is_needed: Option<Arc<()>>,
-    /// How many checks have not found the runtime idle although it did nothing visible, and since when.
+    /// How many checks have failed although the runtime did nothing visible, and since when.
     failed: u32,
     since: std::time::Instant,
     left: Arc<Counter>,
@@ -275,7 +272,7 @@ fn move_by(by: Ticks) {
     let _ = pin!(tokio::time::advance(duration_of(by))).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// Wakes the driver, because its clock was paused, resumed or moved by hand.
+/// Wakes the driver to read its clock.
 pub(super) fn look_at_the_clock() {
     timer().inspect(|held| held.lease().schedule.wake_driver());
 }

@@ -8,10 +8,9 @@ use crate::core::shards::Shards;
 use crate::test_util::lock;
 use crate::wheel::Tick;
 
-/// Random orders that tests asked for, by the address of the shard.
+/// By the address of the shard.
 static CHANCES: LazyLock<Mutex<HashMap<usize, Chance>>> = LazyLock::new(Mutex::default);
 
-/// Whether a test of this process asked for one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 struct Chance {
@@ -21,7 +20,6 @@ struct Chance {
 }
 
 impl Shards {
-    /// From now on, a seed decides the order of timers due at the same instant.
     pub(super) fn leave_order_to_chance(&self, seed: u64) {
         for (number, shard) in (0..).zip(self.all()) {
             leave_to_chance(shard.address(), seed.wrapping_add(number));
@@ -42,7 +40,6 @@ fn leave_to_chance(shard: usize, seed: u64) {
     ANY.store(true, Relaxed);
 }
 
-/// A timer of a shard fires.
 #[inline]
 pub(crate) fn fires(shard: usize, deadline: Tick) {
     if ANY.load(Relaxed) {
@@ -71,7 +68,7 @@ impl Chance {
     }
 }
 
-/// `SplitMix64`: random numbers that a seed repeats, with a state of one number.
+/// `SplitMix64`: repeatable random numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 

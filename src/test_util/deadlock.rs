@@ -1,9 +1,8 @@
-//! Detects a bubble in which nothing can happen any more, and describes what waits in it.
+//! Detects a bubble in which nothing can happen any more, and describes the tasks and timers that wait.
 //
 // Invariants
 // 1. A bubble is given up only if nothing ran for its patience, and it was then found idle while its clock did not move
-//    and nothing held it. On tokio's clock, checking makes tokio move time if a timer is left; so none was, and nothing
-//    ran that could register one.
+//    and was not held. On tokio's clock, checking makes tokio move time if a timer is left.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -60,7 +59,7 @@ impl Action for GiveUp {
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
-        // A clock of ours reports itself.
+        // Our own clock reports itself.
         let _entered = watch.runtime.enter();
         watch.is_one_thread().then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
     }
@@ -99,7 +98,7 @@ pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
 /// This crate's own live tasks, each with its runtime.
 static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
 
-/// Wraps a task of this crate, so that tests can tell it from their own.
+/// Wraps a task of this crate, to tell it from a test's.
 pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
     struct Listed(runtime::Id, task::Id);
     impl Drop for Listed {

@@ -20,11 +20,9 @@ use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
-    /// The schedule of each timer, open or not.
     fn schedules() -> &'static Mutex<BTreeMap<BookerId, &'static Schedule>> = |_| Mutex::default();
 }
 
-/// A timer begins in this memory.
 pub(crate) fn opens(timer: &Shards) {
     timer.leave_nothing_to_chance();
     schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
@@ -51,7 +49,6 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
 }
 
 impl Course {
-    /// The course of a clock that shows `now`.
     pub(crate) fn from(now: Tick) -> Course {
         let begin = *BEGIN;
         Course(Tick(now.0.saturating_sub((system_now() - begin).0)))

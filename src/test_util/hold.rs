@@ -44,8 +44,8 @@ impl ManualClock {
     /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
     /// hand.
     ///
-    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): a thread of your own,
-    /// or another process that will answer.
+    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
+    /// or another process.
     ///
     /// # Examples
     ///

@@ -69,7 +69,6 @@ pub fn suspend(duration: Duration) {
     shift(&[Jumping::Boot, Jumping::Wall], nanos_in(duration));
 }
 
-/// Moves clocks of the current runtime.
 fn shift(clocks: &[Jumping], by: i128) {
     let move_all = |ahead: &mut [i128; 2]| {
         for &clock in clocks {
@@ -85,7 +84,6 @@ fn shift(clocks: &[Jumping], by: i128) {
     jumps::wake(|runtime| runtime == id);
 }
 
-/// How far a test has moved a clock ahead on the current runtime, in nanoseconds.
 pub(crate) fn ahead(clock: Jumping) -> i128 {
     match jumps::here() {
         Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),

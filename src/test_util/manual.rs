@@ -70,7 +70,6 @@ impl Inner {
         lock(&self.state)
     }
 
-    /// How many sleeps wait.
     fn pending(&self) -> usize {
         let timers = State::timers(self.lock());
         let pending = |timer: TimerLease| timer.all().iter().map(|shard| shard.read(Wheel::len)).sum::<usize>();
@@ -91,7 +90,6 @@ struct State {
     runs_since: std::time::Instant,
 }
 
-/// Who moves a clock.
 #[derive(Clone, Copy)]
 pub(super) enum By<'watch> {
     Test,
@@ -110,7 +108,7 @@ impl State {
         }
     }
 
-    /// The live timers, held so that no other timer reuses their memory. Unlocks.
+    /// The live timers, whose memory is held. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
         state.timers.clone_from(&live);
@@ -200,7 +198,7 @@ impl ManualClock {
     /// assert_eq!(clock.advance_to_next(), Some(sleep.deadline()));
     /// assert_eq!(clock.advance_to_next(), None);
     /// ```
-    #[allow(clippy::must_use_candidate)] // It is called for what it does.
+    #[allow(clippy::must_use_candidate)] // Called for its effect.
     pub fn advance_to_next(&self) -> Option<Instant> {
         self.move_to_next(LAST, By::Test).then(|| self.now())
     }
@@ -226,7 +224,6 @@ impl ManualClock {
         self.inner.lock().auto_advances = auto_advances;
     }
 
-    /// Called when the rate is set. Returns its number.
     pub(super) fn next_rate(&self) -> u64 {
         let mut state = self.inner.lock();
         state.rate += 1;
@@ -234,7 +231,7 @@ impl ManualClock {
         state.rate
     }
 
-    /// The real time since the last call, in which the clock should move at its rate; `None` if a newer rate was set.
+    /// The real time since the last call; `None` if a newer rate was set.
     pub(super) fn passed(&self, rate: u64) -> Option<Duration> {
         let mut state = self.inner.lock();
         if state.rate != rate {
@@ -281,7 +278,7 @@ impl ManualClock {
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
-        // Hold it first, so that no other timer can get its memory.
+        // Hold it first: no other timer can then get its memory.
         let Some(held) = timer.try_hold() else { return };
         if timer.schedule.show(state.now) {
             timer.publish_removals();
@@ -289,12 +286,10 @@ impl ManualClock {
         }
     }
 
-    /// All timers that wait for this clock.
     pub(crate) fn waiting(&self) -> Vec<Pending> {
         pending::of(State::timers(self.inner.lock()).iter().map(TimerHold::lease), self.tick())
     }
 
-    /// The time that it shows once `duration` has passed.
     pub(crate) fn after(&self, duration: Duration) -> Tick {
         (self.tick() + clock::ticks_in(duration)).min(LAST)
     }
@@ -319,7 +314,7 @@ impl ManualClock {
         false
     }
 
-    /// Hands over all timers, to a clock that shows the same time, and stops auto-advance.
+    /// Hands over all timers to a clock that shows the same time, and stops auto-advance.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
         let mut state = self.inner.lock();
         state.auto_advances = false;
@@ -333,7 +328,7 @@ impl ManualClock {
             return None;
         }
         state.now = state.now.max(tick);
-        // Under one lock, so that a timer released concurrently fires by the time shown to it, or not at all.
+        // Under one lock: a timer that is released concurrently fires by the time set here, or not at all.
         for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
             timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
@@ -350,9 +345,8 @@ impl ManualClock {
         self.first(Shards::earliest).filter(|&next| next <= LAST)
     }
 
-    /// The next deadline, up to `limit`.
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
-        // The cheap bound first. The exact search then visits the same entries only once, as time passes them.
+        // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
         self.first(Shards::earliest).filter(|&next| next <= limit)?;
         self.first(Shards::first_deadline).filter(|&next| next <= limit)
     }

@@ -61,9 +61,8 @@
 //! | `spawn_blocking`, `block_in_place`, `tokio::fs`, name lookups, standard input | yes | only with this module's [`spawn_blocking`], or under [`hold`](hold()) |
 //! | other threads, processes and runtimes | only under [`hold`](hold()) | only under [`hold`](hold()) |
 //!
-//! If you do not know when something arrives from outside, use [`pause_with_grace`]: the clock then moves only after
-//! nothing has run for some real time. With the crate `turmoil`, which simulates a network of hosts, do not pause the
-//! clock.
+//! If you do not know when something arrives from outside, use [`pause_with_grace`]. With the crate `turmoil`, do not
+//! pause the clock at all.
 //!
 //! ```
 //! use hairspring::{Duration, Instant, pause, test_util, timeout};
@@ -81,17 +80,16 @@
 //! # }
 //! ```
 //!
-//! Blocking work that holds the clock must not wait for time to pass: it would wait forever.
+//! Blocking work that holds the clock must not wait for time to pass.
 //!
 //! The table is the same on every system, with one exception: the thread in `block_on` of a multi-thread runtime that
 //! you built. To avoid it, use a bubble, or spawn the body of the test and await it.
 //!
-//! - On Linux, the clock asks the system what that thread is doing. While it computes, time stands still. If it blocks
-//!   in a system call, time stands still for up to 100 ms; for a lock or a channel, sometimes less.
-//! - Other systems do not report that. There, the clock moves if it has seen nothing run for 2 ms.
-//! - Tokio does not report that a thread has left `block_on`. If yours then computes for long without using a timer,
-//!   the clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone until it
-//!   uses one of the former runtime again.
+//! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in a system call, on
+//!   a lock or on a channel.
+//! - Other systems do not report this. There, the clock moves once nothing visible has run for 2 ms.
+//! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
+//!   clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone.
 //!
 //! # Limits of tokio's clock
 //!
@@ -105,14 +103,14 @@
 //!   millisecond. After half a second of real time it then rounds up.
 //! - A hold, a grace and each step of less than a millisecond occupy a thread of tokio's blocking pool. With
 //!   `max_blocking_threads(1)`, blocking work and these wait for each other.
-//! - A task that blocks on its own inner runtime should build that one without `start_paused`, and call
-//!   [`pause`](crate::pause()) inside. Otherwise the inner sleeps may wait on the outer runtime's timer.
+//! - A task that blocks on an inner runtime should build it without `start_paused`, and call [`pause`](crate::pause())
+//!   inside. Otherwise the inner sleeps may wait on the outer runtime's timer.
 //!
 //! # Tests that hang
 //!
-//! If a clock has not moved for 5 seconds of real time, a message on standard error says why: which worker runs or is
-//! blocked by a task, whether the thread in `block_on` or blocking work is running, where each hold was taken, and which
-//! timers wait. There is no message for a current-thread runtime that you built, unless its clock has a grace. A bubble
+//! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
+//! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
+//! which timers wait. Nothing watches a current-thread runtime that you built, unless its clock has a grace. A bubble
 //! also detects deadlocks.
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
@@ -120,12 +118,12 @@
 //!
 //! # Runtimes without `enable_time` or `enable_io`
 //!
-//! Tokio does not say whether a runtime has these drivers, and panics if a missing one is used. This module makes such
-//! a call anyway, and catches the panic. It installs a panic hook that hides this message and passes on all others.
+//! tokio does not say whether a runtime has these drivers, and panics if a missing one is used. This module makes such
+//! a call anyway and catches the panic. It installs a panic hook that hides only that message.
 //!
-//! A program built with `panic = "abort"` cannot do that. There, call [`pause`](crate::pause()) rather than tokio's, or
-//! pause the clock before the first timer. If any runtime of the process has `enable_io`, enable it on each multi-thread
-//! runtime that you pause, too.
+//! A program built with `panic = "abort"` cannot catch it. There, call [`pause`](crate::pause()) rather than tokio's,
+//! or pause the clock before the first timer. If any runtime of the process has `enable_io`, a multi-thread runtime
+//! that you pause needs it, too.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -172,9 +170,9 @@ pub use crate::seam::TimerKind;
 ///
 /// # Panics
 ///
-/// If the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock of a
-/// multi-thread runtime. For a runtime without `enable_time` or `enable_io`, see
-/// [there](self#runtimes-without-enable_time-or-enable_io).
+/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock
+/// of a multi-thread runtime. See also [runtimes without `enable_time` or
+/// `enable_io`](self#runtimes-without-enable_time-or-enable_io).
 ///
 /// # Examples
 ///
@@ -201,7 +199,7 @@ pub fn pause() {
 ///
 /// # Panics
 ///
-/// If the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+/// Panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
 ///
 /// # Examples
 ///
@@ -224,7 +222,7 @@ pub fn resume() {
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
 /// Timers due by then fire in deadline order, while the clock shows their deadlines. When this returns, their tasks
-/// have been woken, but may not have run; [`advance_and_settle`] also lets them run at each deadline. Tokio's own
+/// have been woken, but may not have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own
 /// timers all fire at the end, as with [`tokio::time::advance`].
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
@@ -258,13 +256,14 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 
 /// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.
 ///
-/// Use this for work that the clock [cannot see](self#what-holds-a-paused-clock): a thread of your own, or another
+/// Use this for work that the clock [cannot see](self#what-holds-a-paused-clock): one of your threads, or another
 /// process. [`advance`] still moves the clock. On a current-thread runtime, a hold occupies a thread of tokio's
 /// blocking pool.
 ///
 /// # Panics
 ///
-/// On a multi-thread runtime whose clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
+/// Panics on a multi-thread runtime whose clock is not paused ("time is not frozen: call `pause` first"), or outside a
+/// runtime.
 ///
 /// # Examples
 ///
@@ -295,7 +294,7 @@ pub fn hold() -> Hold {
     }
 }
 
-/// Runs blocking code as [`tokio::task::spawn_blocking`] does, and holds the paused clock of the current runtime until
+/// Runs blocking code as [`tokio::task::spawn_blocking`] does, and holds the current runtime's paused clock until
 /// `code` returns.
 ///
 /// Work that is aborted before it begins never runs. Work that has begun continues and holds the clock until it ends,
@@ -305,7 +304,7 @@ pub fn hold() -> Hold {
 ///
 /// # Panics
 ///
-/// Outside a runtime, as tokio's function does.
+/// Panics outside a runtime, as tokio's function does.
 ///
 /// # Examples
 ///
@@ -330,7 +329,6 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    /// Cancels work that has not begun.
     struct Abort(AbortHandle);
     impl Drop for Abort {
         fn drop(&mut self) {
@@ -362,7 +360,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes one item that equals `item`.
 fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
     let at = items.iter().position(|known| known == item);
     at.map(|at| items.swap_remove(at));

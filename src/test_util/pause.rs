@@ -1,6 +1,6 @@
 //! Pausing and resuming the clock of a runtime. [`IfPaused`] moves a clock only if it is paused.
 //!
-//! Tokio can pause only the clock of a current-thread runtime. On any other runtime, paused timers follow a manual
+//! tokio can pause only the clock of a current-thread runtime. On any other runtime, paused timers follow a manual
 //! clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow the
 //! system's clock again, offset by the difference at that moment.
 //
@@ -28,7 +28,7 @@ use crate::test_util::{auto_advance, by_tokio, held};
 /// Pauses the clock of the current runtime as [`pause`](crate::pause()) does, but lets it move only after nothing has
 /// run for `grace` in real time. [`resume`](crate::resume()) ends this.
 ///
-/// Use it if something may arrive at an unknown time from another process, a server or a thread of your own. Each move
+/// Use it if something may arrive at an unknown time from another process, a server or one of your threads. Each move
 /// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
 /// [`hold`](crate::test_util::hold()), is faster and needs no guess.
 ///
@@ -38,7 +38,8 @@ use crate::test_util::{auto_advance, by_tokio, held};
 ///
 /// # Panics
 ///
-/// As [`pause`](crate::pause()) does. It also panics on a current-thread runtime if the system refuses a thread.
+/// Panics in the same cases as [`pause`](crate::pause()), and on a current-thread runtime if the system refuses a
+/// thread.
 ///
 /// # Examples
 ///
@@ -97,7 +98,7 @@ pub(crate) fn resume() -> bool {
     let Some(watch) = Watch::existing() else { return false };
     let mut time = watch.time_to_change();
     let Some(Time::Paused(clock)) = &*time else {
-        // No thread of ours moves it any more.
+        // Our thread no longer moves it.
         time.take_if(|time| matches!(time, Time::Tokios { .. }));
         return false;
     };
@@ -153,7 +154,7 @@ pub(crate) fn timer_here(timer: TimerLease) {
 /// The panic message if a paused clock is needed. Begins with tokio's words.
 pub(super) const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
-/// Why the clock of the current runtime cannot be moved or resumed, if it cannot.
+/// Why the clock of the current runtime cannot be moved or resumed; `None` if it can.
 fn refusal() -> Option<&'static str> {
     if Handle::try_current().is_err() {
         return Some("time cannot be frozen from outside the Tokio runtime");
@@ -161,7 +162,6 @@ fn refusal() -> Option<&'static str> {
     (!is_paused()).then_some(NOT_PAUSED)
 }
 
-/// Panics outside a runtime, or if its clock is not paused.
 #[track_caller]
 pub(super) fn check() {
     if let Some(why) = refusal() {

@@ -142,7 +142,7 @@ impl fmt::Display for Pending {
 ///
 /// # Panics
 ///
-/// Outside a runtime.
+/// Panics outside a runtime.
 ///
 /// # Examples
 ///
@@ -172,14 +172,14 @@ pub fn pending() -> Vec<Pending> {
 }
 
 /// Returns a guard that fails the test if a timer of the current runtime still waits when it is dropped. It panics with
-/// the list of [`pending`](pending()). Use it to find a timeout that nobody cancels.
+/// the list of [`pending`](pending()). Use it to find a timeout that is never cancelled.
 ///
 /// Create it first in the test. If the test aborts tasks, call [`settle`](crate::test_util::settle()) at its end: the
 /// timers of an aborted task count until the runtime has dropped it.
 ///
 /// # Panics
 ///
-/// Outside a runtime. The drop panics if a timer waits, unless the thread is already panicking.
+/// Panics outside a runtime. The drop panics if a timer waits, unless the thread is already panicking.
 ///
 /// # Examples
 ///
@@ -218,7 +218,7 @@ impl Drop for NoTimersLeft {
 
 /// The timers that wait on some [`TimerLease`]s, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
-    // Locked before reading the entries, so that a timer that fires in between keeps its place.
+    // Lock before reading the entries: a timer that fires in between keeps its place.
     let places = lock(&WAITING);
     let mut found = Vec::new();
     for timer in timers {
@@ -246,7 +246,6 @@ pub(super) fn list(pending: &[Pending]) -> String {
     text
 }
 
-/// Where a timer was created, and its kind.
 type Place = (&'static Location<'static>, TimerKind);
 
 /// The places of timers that wait, by the address of their shard.

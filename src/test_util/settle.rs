@@ -1,7 +1,7 @@
 //! [`settle`]: waits until a runtime is idle, without moving its clock.
 //
 // Invariants
-// 1. While anything settles, no paused clock that follows the runtime moves by itself.
+// 1. While a test settles, no paused clock that follows the runtime moves by itself.
 // 2. A thread checks, not a task: a task that checks would itself be work.
 
 use std::future::Future;
@@ -24,13 +24,13 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 /// Waits until every other task of the current runtime waits and nothing is about to wake one. It moves no clock, and
 /// the clock need not be paused.
 ///
-/// When this returns, everything that can happen at the current time has happened: messages have arrived, also through
-/// sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their steps does
-/// not matter, which makes this safer than a few `yield_now` calls. It waits for
-/// [what holds a paused clock](crate::test_util#what-holds-a-paused-clock), and for nothing else.
+/// When this returns, everything that can happen at the current time has happened: messages have arrived, including
+/// through sockets; spawned tasks have run until they wait; due timers have fired. The number of tasks and of their
+/// steps does not matter, which makes this safer than a few `yield_now` calls. It waits for [what holds a paused
+/// clock](crate::test_util#what-holds-a-paused-clock), and for nothing else.
 ///
-/// If the runtime is still busy after five seconds of real time, a message on standard error says with what. Tasks that
-/// keep waking each other never settle. Several tasks may settle at the same time: each returns once the others wait.
+/// If the runtime is still busy after five seconds of real time, a message on standard error says why. Tasks that keep
+/// waking each other never settle. Several tasks may settle at the same time: each returns once the others wait.
 ///
 /// # Cancel safety
 ///
@@ -38,7 +38,7 @@ use crate::test_util::when_idle::{Action, State, WhenIdle};
 ///
 /// # Panics
 ///
-/// Outside a runtime, or if the system refuses a thread.
+/// Panics outside a runtime, or if the system refuses a thread.
 ///
 /// # Examples
 ///
@@ -69,7 +69,7 @@ pub async fn settle() {
     Settle::begin().wait().await;
 }
 
-/// Like [`settle`], but gives up when `settle` would report that it takes long.
+/// Like [`settle`], but gives up instead of reporting that it takes long.
 pub(super) async fn settle_for_a_while() {
     Settle { gives_up: true, ..Settle::begin() }.wait().await;
 }
@@ -80,7 +80,7 @@ pub(super) async fn settle_for_a_while() {
 /// The clock moves to the next deadline, fires the timers due there, and [settles](settle()) before it moves on. Use
 /// this rather than [`advance`](crate::advance()) if a task sleeps several times in that span.
 ///
-/// A [`hold`](crate::test_util::hold()) does not stop this. Tokio's own timers do not stop the clock: they fire when it
+/// A [`hold`](crate::test_util::hold()) does not stop this. tokio's own timers do not stop the clock: they fire when it
 /// reaches the next deadline of this crate after theirs, or the end.
 ///
 /// # Cancel safety
@@ -123,8 +123,7 @@ pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
     })
 }
 
-/// Advances the paused clock of the current runtime from deadline to deadline, and settles at each if `settle` is
-/// given.
+/// Advances the paused clock of the current runtime from deadline to deadline. With `settle`, settles at each.
 pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let duration = duration.min(FAR);
     let clock = Watch::clock_here();
@@ -173,7 +172,7 @@ impl Settle {
         let held = self.held.as_ref().map(|_| watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: self.gives_up }) }
             .start();
-        is_idle.await.expect("it looks until the runtime is idle");
+        is_idle.await.expect("the thread checks until the runtime is idle");
     }
 }
 

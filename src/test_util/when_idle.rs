@@ -3,7 +3,7 @@
 //
 // Invariants
 // 1. It acts only if nothing has run for the grace and the runtime was then found idle.
-// 2. The action itself checks, under the lock of whatever it moves, that nobody has held that since.
+// 2. The action itself checks, under the lock of the clock it moves, that the clock is not held by now.
 // 3. If there is nothing to do or the runtime is busy for long, it says why, once.
 
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ pub(super) trait Action: Send + 'static {
     /// Whether this settles a test. Any other action waits until no test settles.
     const SETTLES: bool = false;
 
-    /// Whether activity in the runtime postpones the report. Not on a clock that is held instead of tokio's: tokio
-    /// keeps waking the runtime.
+    /// Whether activity in the runtime postpones the report. Not if we hold tokio's clock, because tokio keeps waking
+    /// the runtime.
     const IS_PATIENT: bool = true;
 
     fn state(&mut self, watch: &Watch) -> State;
@@ -103,7 +103,7 @@ impl<A: Action> WhenIdle<A> {
                 _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {
-                // Nobody else checks until this has acted and woken the tasks of timers that fired.
+                // No other thread checks until this has acted and woken the tasks of timers that fired.
                 match look(&watch, self.held.is_some(), &mut no_alarm) {
                     None => self.action.was_not_idle(&watch),
                     Some(_is_idle) if self.may_act() && self.action.act(&watch) => {
@@ -127,14 +127,13 @@ impl<A: Action> WhenIdle<A> {
         }
     }
 
-    /// Whether no test is settling.
     fn may_act(&self) -> bool {
         A::SETTLES || !self.watch.any(Want::Settle)
     }
 }
 
-/// Whether the runtime is idle. If we hold a clock that tokio has paused, tokio parks in real time until its next
-/// timer, so none of ours may be set.
+/// Whether the runtime is idle. While we hold a clock that tokio has paused, tokio parks in real time until its next
+/// timer, so none of our alarms may be set.
 fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<Wanted>) -> Option<IsIdle<'watch>> {
     if is_held && no_alarm.is_none() {
         // This wakes the drivers, and the runtime is idle again after that.
@@ -173,7 +172,7 @@ pub(super) fn report(
     text
 }
 
-/// Bypasses the test harness, which keeps the output of `eprintln` until the test ends: this one may never end.
+/// Bypasses the test harness, which keeps the output of `eprintln` until the test ends.
 fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

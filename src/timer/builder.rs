@@ -21,7 +21,7 @@ const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Builds a [`Timer`] with custom settings. [`Timer::builder`] returns one.
+/// Builds a [`Timer`] with custom settings. Created by [`Timer::builder`].
 ///
 /// By default each runtime has one timer, with one shard per worker and deadlines to the nanosecond. Most programs need
 /// nothing else. If yours needs more:
@@ -30,8 +30,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 ///   `main`.
 /// - [`build`](Builder::build) builds a separate timer for one part of a program.
 /// - [`build_with_driver`](Builder::build_with_driver) also returns the driver, a future that you spawn where you like.
-///
-/// Each returns a [`BuildError`] if a setting is out of range.
 ///
 /// # Examples
 ///
@@ -54,7 +52,7 @@ pub struct Builder {
     coalesce: Option<Duration>,
     alarm: Alarm,
     name: Option<&'static str>,
-    /// The clock that a test moves, if any.
+    /// A clock controlled by a test.
     pub(crate) clock: Option<Arc<dyn ShowsTime>>,
 }
 
@@ -136,15 +134,15 @@ impl Builder {
     ///
     /// Deadlines are rounded up to a multiple of the resolution, counted from a fixed origin in the process. All timers
     /// that are due at one multiple share a wake-up, so a coarse resolution saves CPU time if many short timers fire.
-    /// It saves nothing for timeouts that are cancelled, as most are. Timers with a resolution are not
-    /// [coalesced](Builder::coalesce) unless you ask for it.
+    /// It saves nothing for timeouts that are cancelled, as most are. With a resolution, timers are
+    /// [coalesced](Builder::coalesce) only if you ask for it.
     ///
     /// The rounding applies to every sleep, even to one of zero or one whose deadline has passed: it waits for the next
     /// multiple, so tasks that are ready run first, as with tokio. The first poll is ready only if the driver has
     /// already processed that multiple, so an [`Interval`](crate::Interval) that is behind catches up immediately.
     ///
     /// Queues, maps, and timers on the [`boot`](crate::boot) and [`wall`](crate::wall) clocks are woken at multiples of
-    /// the resolution, but any poll returns what is past its deadline.
+    /// the resolution, but any poll after a deadline is ready.
     ///
     /// # Examples
     ///
@@ -218,7 +216,7 @@ impl Builder {
     /// postpones no timer. The default is 1 ms, or zero with a [`resolution`](Builder::resolution).
     ///
     /// Each turn of the driver takes tens of microseconds of CPU time, however few timers it fires. While at most one
-    /// timer fires per `longest`, apart from short bursts after a pause, each fires when it is due. Denser timers share
+    /// timer fires per `longest`, apart from short bursts after a rest, each fires when it is due. Denser timers share
     /// turns: a turn begins `longest / 2` after the first deadline that it fires, but not earlier than `longest` after
     /// the previous turn. With 1 ms there are at most a thousand such turns a second. After a burst, timers count as
     /// dense for up to 56 times `longest`. None fires early.
@@ -238,7 +236,7 @@ impl Builder {
         self
     }
 
-    /// Sets what wakes the driver at the earliest deadline. The default is [`Alarm::Auto`].
+    /// Sets the mechanism that wakes the driver at the earliest deadline. The default is [`Alarm::Auto`].
     ///
     /// # Examples
     ///
@@ -261,16 +259,18 @@ impl Builder {
 
     /// Builds the timer and spawns its driver on the current runtime.
     ///
-    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when the last handle and the last
-    /// sleep, timeout, interval, queue and map created on it are dropped.
+    /// The timer ends with that runtime, when it is [shut down](Timer::shutdown), or when no handle and nothing created
+    /// on it is left.
     ///
     /// # Errors
-    /// If a setting is out of range, if there is no current tokio runtime, or if the runtime lacks what the alarm needs
-    /// or the system refuses it, for example because no more files can be opened. See [`Alarm`] for when tokio panics
-    /// instead.
+    ///
+    /// Returns an error if a setting is out of range, if there is no current tokio runtime, or if the runtime lacks
+    /// what the alarm needs or the system refuses it, for example because no more files can be opened. See [`Alarm`]
+    /// for when tokio panics instead.
     ///
     /// # Panics
-    /// If this is the process's first timer and the system refuses to start a thread.
+    ///
+    /// Panics if this is the process's first timer and the system refuses to start a thread.
     ///
     /// # Examples
     ///
@@ -294,19 +294,21 @@ impl Builder {
         Ok(timer)
     }
 
-    /// Builds the timer and returns it with its driver. The timer fires only while some executor polls the driver.
+    /// Builds the timer and returns it with its driver. The timer fires only while the driver is polled.
     ///
-    /// Dropping the driver ends the timer. The driver completes if the timer is [shut down](Timer::shutdown), or when
-    /// nothing created on it is left.
+    /// Dropping the driver ends the timer. The driver completes when the timer is [shut down](Timer::shutdown), or when
+    /// no handle and nothing created on it is left.
     ///
     /// The driver creates its [alarm](Builder::alarm) at its first poll. If the runtime lacks what the alarm needs, or
     /// the system refuses it, the driver uses the alarm thread instead. See [`Alarm`] for when tokio panics.
     ///
     /// # Errors
-    /// If a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
+    ///
+    /// Returns an error if a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
     ///
     /// # Panics
-    /// In the same cases as [`build`](Builder::build).
+    ///
+    /// Panics in the same case as [`build`](Builder::build).
     ///
     /// # Examples
     ///
@@ -330,10 +332,12 @@ impl Builder {
     /// `install`. A replaced timer ends as soon as no handle is left and nothing waits on it.
     ///
     /// # Errors
-    /// In the same cases as [`build`](Builder::build).
+    ///
+    /// Returns an error in the same cases as [`build`](Builder::build).
     ///
     /// # Panics
-    /// In the same cases as [`build`](Builder::build).
+    ///
+    /// Panics in the same case as [`build`](Builder::build).
     ///
     /// # Examples
     ///

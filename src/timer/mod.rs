@@ -1,5 +1,6 @@
-//! [`Timer`], a handle to a timer; [`Builder`], which builds one with custom settings; [`Metrics`], what a timer has
-//! done.
+//! [`Timer`], a handle to a timer; [`Builder`], which builds one with custom settings; [`Metrics`], its counts.
+//!
+//! # Examples
 //!
 //! ```
 //! use hairspring::{Duration, Timer, timer::Alarm};
@@ -34,11 +35,10 @@ use crate::core::statistics::Snapshot;
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
-/// A handle to a timer, to be kept and passed on. The free functions, such as [`sleep`](crate::sleep()), find their
-/// timer by themselves.
+/// A handle to a timer. Functions such as [`sleep`](crate::sleep()) need none: they find their timer themselves.
 ///
 /// Each runtime has a default timer, which is created when it is first needed and ends with the runtime. The process
-/// has one for everything that waits outside a runtime. [`Timer::builder`] builds more. Those end when they are [shut
+/// has one for use outside runtimes. [`Timer::builder`] builds more. Those end when they are [shut
 /// down](Timer::shutdown), or when no handle is left and nothing waits on them: a sleep, a queue or any other future
 /// keeps its timer alive. Cloning a handle is cheap.
 ///
@@ -86,7 +86,8 @@ impl Timer {
     /// on a runtime that has been shut down.
     ///
     /// # Panics
-    /// If this creates the process's first timer and the system refuses to start a thread.
+    ///
+    /// Panics if this creates the process's first timer and the system refuses to start a thread.
     ///
     /// # Examples
     ///
@@ -109,10 +110,12 @@ impl Timer {
     /// Returns the timer of the current runtime.
     ///
     /// # Errors
-    /// If there is no current tokio runtime, or if it has been shut down.
+    ///
+    /// Returns an error if there is no current tokio runtime, or if it has been shut down.
     ///
     /// # Panics
-    /// In the same case as [`current`](Timer::current).
+    ///
+    /// Panics in the same case as [`current`](Timer::current).
     ///
     /// # Examples
     ///
@@ -153,12 +156,11 @@ impl Timer {
         clock::instant_of(self.now_tick())
     }
 
-    /// [`now`](Timer::now) as a tick.
     pub(crate) fn now_tick(&self) -> Tick {
         self.lease.now()
     }
 
-    /// Returns a snapshot of this timer's counts, which are always kept. Briefly locks each shard.
+    /// Returns a snapshot of this timer's counts. Briefly locks each shard.
     ///
     /// # Examples
     ///
@@ -176,13 +178,13 @@ impl Timer {
     /// Shuts down a timer that you built: wakes the sleeps that wait on it and refuses new ones. Returns how many were
     /// waiting, or zero if the timer had already ended.
     ///
-    /// After that, a sleep created from a handle on this timer panics if it is polled before its deadline, and a
+    /// After that, a sleep created from a handle to this timer panics if it is polled before its deadline, and a
     /// [`Try`](crate::Try) returns an error. A sleep that used the timer because it was [installed](Builder::install)
     /// continues on the runtime's next timer.
     ///
-    /// On a default timer that nobody built, this does nothing and returns zero, because any dependency of a program
-    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another
-    /// one: the old one then ends once nothing waits on it.
+    /// On a default timer that was not built, this does nothing and returns zero, because any dependency of a program
+    /// can get a handle to it. To end such a timer before its runtime ends, [install](Builder::install) another: the
+    /// old one then ends once nothing waits on it.
     ///
     /// # Examples
     ///
@@ -197,7 +199,7 @@ impl Timer {
     /// assert!(sleep.await.unwrap_err().is_shutdown());
     /// # }
     /// ```
-    #[allow(clippy::must_use_candidate)] // Shutting down is what is asked for; the count is news.
+    #[allow(clippy::must_use_candidate)] // The count is optional information.
     #[doc(alias = "close")]
     pub fn shutdown(&self) -> usize {
         if self.owner.is_implicit() { 0 } else { self.lease.close().unwrap_or(0) }
@@ -226,13 +228,13 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// A snapshot of what a timer has done, returned by [`Timer::metrics`](Timer::metrics).
+/// A snapshot of a timer's counts, returned by [`Timer::metrics`](Timer::metrics).
 ///
 /// In every snapshot `registered() == fired() + cancelled() + pending()`. Timers that a shutdown ended count as
 /// cancelled. A sleep that is ready at its first poll is never registered.
 ///
-/// Shards are read one after the other, so while other threads use the timer, a sum may be one that never existed, such
-/// as more pending timers than the capacity.
+/// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
+/// never existed, such as more pending timers than the capacity.
 ///
 /// The metrics of a timer that you built stay readable as long as you have a handle to it. Those of a runtime's own
 /// timer are all zero once the runtime has ended and another timer has reused its memory.
@@ -381,7 +383,7 @@ impl Metrics {
         self.snapshot.capacity
     }
 
-    /// Returns how many turns the driver has taken. A turn checks for due timers, and may fire many or none.
+    /// Returns the number of turns. A turn checks for due timers, and may fire many or none.
     ///
     /// # Examples
     ///
@@ -398,8 +400,8 @@ impl Metrics {
         self.turns
     }
 
-    /// Returns how often waiting timers were moved within the wheels, which is work beside firing them. Timers that are
-    /// registered in the order of their deadlines, such as timers of one length, rarely move.
+    /// Returns how often waiting timers were moved within the wheels, in addition to firing. Timers that are registered
+    /// in deadline order, such as timers of one length, rarely move.
     ///
     /// # Examples
     ///
@@ -453,8 +455,8 @@ impl Metrics {
 
     /// Returns the earliest deadline, rounded up to the timer's resolution, or `None` if no timer waits.
     ///
-    /// This is never later than the true value. It may be earlier if many timers near the earliest deadline were
-    /// registered in another order than that of their deadlines, or if the earliest timer was cancelled.
+    /// This is never later than the true value. It may be earlier if many timers near the earliest deadline were not
+    /// registered in deadline order, or if the earliest timer was cancelled.
     ///
     /// # Examples
     ///

@@ -39,7 +39,7 @@ use std::num::NonZeroU32;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// Creates the error, to test code that handles it.
+    /// Creates the error, for tests of code that handles it.
     ///
     /// # Examples
     ///
@@ -72,7 +72,7 @@ impl From<Elapsed> for std::io::Error {
 /// The error of a timer that was shut down or is at capacity, or of [`Timer::try_current`](crate::Timer::try_current)
 /// outside a runtime.
 ///
-/// Use the methods to tell these apart. Two errors are equal if their messages are, including the timer's name and the
+/// The methods tell these cases apart. Two errors are equal if their messages are, including the timer's name and the
 /// number of pending sleeps.
 ///
 /// # Examples
@@ -86,7 +86,6 @@ impl From<Elapsed> for std::io::Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
-    /// The number of pending sleeps.
     pending: Option<NonZeroU32>,
     timer: Option<&'static str>,
 }
@@ -163,7 +162,7 @@ impl Error {
 
     /// Creates the error of a timer that does not accept a deadline.
     ///
-    /// The timers of this crate accept every deadline. This function exists because tokio has it.
+    /// It exists because tokio has it: this crate's timers accept every deadline.
     ///
     /// # Examples
     ///
@@ -175,7 +174,7 @@ impl Error {
         Error::new(Kind::Invalid)
     }
 
-    /// Returns whether the timer did not accept the deadline. This crate's timers never return such an error.
+    /// Returns whether the timer rejected the deadline, which this crate's timers never do.
     ///
     /// # Examples
     ///

@@ -1,5 +1,4 @@
-//! The base of all other folders: locks, atomics and statics, code that may panic, what a thread waits for, and the
-//! errors.
+//! The base of all other folders: locks, atomics and statics, caught panics, thread states, and the errors.
 
 pub mod error;
 pub(crate) mod panics;

@@ -1,12 +1,12 @@
-//! Runs code that may panic: foreign code, and calls that need `enable_io` or `enable_time` on the current runtime.
+//! Runs code that may panic: user code, and calls that need `enable_io` or `enable_time` on the current runtime.
 //!
-//! Tokio does not say whether a runtime has these; a call that needs one panics if it is missing. The panic is caught
-//! here, but it prints a message, and it ends a program that aborts on panics. The call is skipped if it would
-//! certainly fail: outside any runtime, and for I/O in a process without an epoll instance.
+//! tokio does not say whether a runtime has these, and panics if the one needed is missing. The panic is caught here,
+//! but it prints a message, and it ends a program that aborts on panics. A call that would certainly fail is skipped:
+//! outside any runtime, and for I/O in a process without an epoll instance.
 //
 // Invariants
-// 1. A call that panics without a driver is made only if the user has said that the runtime has what it needs, if
-//    `may_guess` says that a panic does no harm, or for a clock that a test pauses.
+// 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
+//    driver was found, if `may_guess` says that a panic is harmless, or for a clock that a test pauses.
 
 use std::cell::Cell;
 use std::io;
@@ -28,7 +28,6 @@ pub(crate) fn catch_panic(code: impl FnOnce()) {
     }
 }
 
-/// Creates something that registers with the current runtime's I/O driver.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 pub(crate) fn with_io<T>(make: impl FnOnce() -> T) -> io::Result<T> {
     if has_no_epoll() { Err(lacking()) } else { if_enabled(make) }
@@ -45,13 +44,13 @@ fn lacking() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Whether a wrong guess does no harm: in a build for tests, the panic is caught and [`silently`] hides it.
+/// Whether a wrong guess is harmless: in a build for tests, the panic is caught and [`silently`] hides it.
 pub(crate) fn may_guess() -> bool {
     seam::IS_ON && cfg!(panic = "unwind") && !std::thread::panicking()
 }
 
-/// Calls `code`, which catches its panic, without printing that if it [may guess](may_guess). Only the process's panic
-/// hook can suppress the message.
+/// Calls `code`, which catches its own panic, and hides the panic's message if it [may guess](may_guess). Only the
+/// process's panic hook can hide it.
 pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
     thread_local! {
         static IS_SILENT: Cell<bool> = const { Cell::new(false) };
@@ -75,7 +74,7 @@ pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Whether no runtime of this process can have an I/O driver, because each has an epoll instance. `false` if the system
+/// Whether no runtime of this process can have an I/O driver, because there is no epoll instance. `false` if the system
 /// does not say.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.
 fn has_no_epoll() -> bool {

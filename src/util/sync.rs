@@ -1,14 +1,14 @@
 //! Locks, atomics and statics: the standard library's, or in tests with `--cfg hairspring_loom`, those of
 //! [loom](https://docs.rs/loom), which runs a model in every possible order.
 //!
-//! Also [`FairMutex`], which lets other threads in between when one takes it repeatedly, and [`PerProcess`], a static
-//! that has its own value in each forked process.
+//! [`FairMutex`] can be locked repeatedly without starving waiting threads. [`PerProcess`] is a static that has its own
+//! value in each forked process.
 //
 // Invariants
 // 1. Without that flag these are the standard library's, unchanged. `portable-atomic` replaces 64-bit atomics where the
-//    processor has none.
-// 2. In tests with the flag, nothing outlives a run of a model, not even values that are otherwise never freed.
-// 3. Outside tests the flag has no effect: loom is a development dependency, and appears in no user's lock file.
+//    CPU has none.
+// 2. In tests with the flag, no value outlives a run of a model.
+// 3. Outside tests the flag has no effect: loom is a development dependency.
 // 4. `FairMutex::waiting` is not zero while any thread is in the slow path of `lock`. Only that path writes to it.
 
 use std::sync::{OnceLock, PoisonError, TryLockError};
@@ -127,7 +127,7 @@ mod modelled {
         PASSED.set(PASSED.get() + time);
     }
 
-    /// Defines a function that returns a static, which each run of a model creates again.
+    /// Defines a function that returns a static. Each run of a model creates it again.
     macro_rules! per_process {
         ($(#[$about:meta])* $vis:vis fn $name:ident() -> &'static $of:ty = $make:expr;) => {
             $(#[$about])*
@@ -155,7 +155,6 @@ mod modelled {
 
     pub(crate) use {keep, per_process};
 
-    /// Room for a few values, which never move.
     pub(crate) struct Kept<T>([OnceLock<Box<T>>; 8]);
 
     impl<T> Default for Kept<T> {
@@ -172,10 +171,10 @@ mod modelled {
     }
 }
 
-/// How often [`FairMutex::give_way`] yields at most. Waking a thread takes tens of microseconds.
+/// The maximum number of yields in [`FairMutex::give_way`]. Waking a thread takes tens of microseconds.
 const YIELDS: u32 = 256;
 
-/// A mutex that a thread can take repeatedly without starving others.
+/// A mutex that a thread can lock repeatedly without starving others.
 ///
 /// The standard mutex goes to the first thread that asks. A thread that unlocks it and immediately locks it again
 /// nearly always wins against one that has to wake up first.
@@ -210,7 +209,7 @@ impl<T> FairMutex<T> {
         guard
     }
 
-    /// Lets one of the waiting threads lock it. Call this before locking it repeatedly.
+    /// Lets a waiting thread lock it. Call this before each of several lock operations in a row.
     #[inline]
     pub(crate) fn give_way(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -235,14 +234,14 @@ impl<T> FairMutex<T> {
 /// A forked process has its parent's memory but only one of its threads, so a lock that another thread held stays
 /// locked in it.
 ///
-/// The C library reports the fork through `pthread_atfork`. Unlike asking for the process id, that takes no system call
-/// and cannot be fooled by a reused id. A process created by a bare system call or `_Fork` is not recognised.
+/// The C library reports the fork through `pthread_atfork`, which takes no system call. A process created by a bare
+/// system call or `_Fork` is not recognised.
 pub(crate) struct PerProcess<T: 'static> {
     first: OnceLock<Of<T>>,
 }
 
 struct Of<T: 'static> {
-    /// Tells whether this process is a descendant of the one that created the value.
+    /// Detects whether this process is a descendant of the one that created the value.
     made_in: Guard,
     value: T,
     child: OnceLock<&'static Of<T>>,

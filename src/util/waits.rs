@@ -1,12 +1,12 @@
-//! What a thread of this process waits for: how often a tokio worker has parked and unparked, and for any thread the
-//! system call that it is in, from Linux's `/proc/self/task/N/syscall`.
+//! Thread states: how often a tokio worker has parked and unparked, and on Linux, the system call that any thread of
+//! this process is in, from `/proc/self/task/N/syscall`.
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::*;
 
 use tokio::runtime::RuntimeMetrics;
 
-/// Whether tokio counts how often a worker parks. It does not on processors without 64-bit atomics.
+/// Whether tokio counts how often a worker parks. It does not on CPUs without 64-bit atomics.
 pub(crate) const PARKS_ARE_COUNTED: bool = cfg!(target_has_atomic = "64");
 
 /// How often a parked worker has parked and unparked so far. `None` if it is not parked, or tokio does not count.
@@ -61,7 +61,6 @@ mod linux {
     #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
     const EPOLL_WAIT: c_long = SYS_epoll_pwait;
 
-    /// Where in the system a thread waits.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Wait {
         /// For another thread of the process, on the futex at this address.
@@ -84,20 +83,19 @@ mod linux {
         format!("/proc/self/task/{thread}/syscall")
     }
 
-    /// Whether the system uses this architecture's numbers. An emulator of another processor shows its host's.
+    /// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
     pub(crate) fn are_known() -> bool {
         static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
         *ARE_KNOWN.get_or_init(|| doing("/proc/thread-self/syscall", is_reading))
     }
 
-    /// Whether the file can be read and its contents satisfy `says_so`.
     fn doing(file: &str, says_so: impl Fn(&[u8]) -> bool) -> bool {
         let mut text = [0; 192];
         let read = File::open(file).and_then(|mut file| file.read(&mut text));
         read.is_ok_and(|length| says_so(&text[..length]))
     }
 
-    /// Whether a thread is reading a file, as any thread is that reads its own.
+    /// Whether a thread is reading a file. A thread that reads its own state is.
     fn is_reading(doing: &[u8]) -> bool {
         call(doing).is_some_and(|(call, _)| call == SYS_read)
     }
@@ -108,10 +106,10 @@ mod linux {
         Some((words.next()?.parse().ok()?, words))
     }
 
-    /// The flag of a futex that is private to the process. The futex of an ending thread is not, for one.
+    /// The flag of a futex that is private to the process, unlike that of an ending thread, for example.
     const PRIVATE: u64 = 128;
 
-    /// Where a thread waits, from the contents of its file; `None` if it is in no system call.
+    /// The system call that a thread waits in, from the contents of its file; `None` if it is in none.
     pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
         let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
         let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());

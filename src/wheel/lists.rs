@@ -1,7 +1,7 @@
 //! The list of each slot's entries, first in, first out.
 //!
-//! A list of one names its entry. A longer list stores indices side by side in blocks, which lets the processor fetch
-//! many entries from memory in parallel: 6 ns each among a million, instead of 150 ns in a linked list.
+//! A list with one entry refers to it directly. A longer list stores indices side by side in blocks, which lets the CPU
+//! fetch many entries in parallel: 6 ns each among a million, instead of 150 ns in a linked list.
 //
 // Invariants
 // 1. A list is empty if `tail` is `NIL`. If only `head` is `NIL`, `tail` is its one entry. Otherwise both are blocks.
@@ -27,7 +27,6 @@ struct List {
 
 const EMPTY: List = List { head: NIL, tail: NIL };
 
-/// Entries of one list, side by side.
 #[derive(Debug, Clone)]
 struct Block {
     prev: u32,
@@ -169,7 +168,7 @@ impl Lists {
         if block.occupied == 0 && (block.next != NIL || block.prev == NIL) { self.drop_block(at.block) } else { None }
     }
 
-    /// Removes an empty block that is the first or has another behind it. Returns the slot if its list is now empty.
+    /// Removes an empty block that is the first of its list or not the last. Returns the slot if its list is now empty.
     #[inline(never)]
     fn drop_block(&mut self, number: u32) -> Option<Place> {
         let Block { prev, next, place, .. } = self.blocks[number];
@@ -225,7 +224,7 @@ impl Lists {
             while rest != 0 {
                 let position = rest.trailing_zeros();
                 rest &= rest - 1;
-                let index = entries.next().expect("as many as there are");
+                let index = entries.next().expect("as many as the slot has");
                 block.entries[position as usize % BLOCK] = index;
                 let cell = &mut cells[index];
                 cell.at = At { block: number, position };

@@ -1,7 +1,7 @@
 //! A hierarchical timing wheel: stores values until their deadlines, without a clock, a lock or `async`.
 //!
-//! [`Wheel`] is the data structure behind this crate's timers. Operations that depend on the time take it as an
-//! argument, which makes the wheel usable in other runtimes, in simulators and in programs without tokio.
+//! [`Wheel`] is the data structure behind this crate's timers. It takes the time as an argument, so it also works in
+//! other runtimes, in simulators and in programs without tokio.
 //!
 //! # Time
 //!
@@ -11,10 +11,10 @@
 //!
 //! # Cost
 //!
-//! - Inserting and removing take a few nanoseconds, regardless of the number of entries and the distance of the
+//! - Inserting and removing take tens of nanoseconds at most, regardless of the number of entries and the distance of the
 //!   deadline. One insert in 64 may also move up to 128 other entries, if many are due at about the same time.
 //! - [`Wheel::step`] does a bounded amount of work per call: it returns one entry, or moves or sorts at most 1,024.
-//!   [`Wheel::pop`] repeats that until an entry is due or there is nothing left to do.
+//!   [`Wheel::pop`] repeats that until it can return an entry or nothing more is due.
 //! - Time that passes without entries costs nothing, however long.
 //! - An empty wheel takes about 7 KB and no heap memory. Memory grows and shrinks with the number of entries, in small
 //!   pieces and without copying.
@@ -23,7 +23,7 @@
 //!
 //! # Examples
 //!
-//! Sleep until [`Wheel::next_expiration`], then take out what is due:
+//! Sleep until [`Wheel::next_expiration`], then take out the due entries:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -53,17 +53,16 @@
 // deadline and `elapsed` in base 64: the highest digit in which they differ is the level, and the deadline's digit
 // there is the slot. `slots.rs` has an example.
 //
-// When `elapsed` reaches the start of a slot, the slot becomes *current*. If its entries are in deadline order, they
-// are handed out directly from there. If not, up to 1,024 are sorted first. A larger slot *cascades*: its entries now
-// agree with `elapsed` in one more digit, and each moves to the level of its next differing digit, or is due. Crowded
-// slots are spread ahead of time, a few entries at a time (`spread.rs`); little is left to do when `elapsed` reaches
-// them.
+// When `elapsed` reaches the start of a slot, the slot becomes *current*. Entries in deadline order are handed out
+// directly from there; up to 1,024 that are not are sorted first. A larger slot *cascades*: its entries now agree with
+// `elapsed` in one more digit, and each moves to the level of its next differing digit, or is due. Crowded slots are
+// spread ahead of time, a few entries at a time (`spread.rs`), which leaves little to do when `elapsed` reaches them.
 //
 // Invariants
 // 1. Unless its slot is current (3), an entry on level `n`, slot `s`, has a deadline later than `elapsed` that agrees
 //    with `elapsed` in every digit above `n` and has digit `n` equal to `s`, and `s` is greater than `elapsed`'s digit
 //    `n`. Slots never wrap around.
-// 2. Hence all entries of one tick are in one list, in insertion order. Current slots (3) and spread slots
+// 2. All entries of one tick are therefore in one list, in insertion order. Current slots (3) and spread slots
 //    (`spread.rs`) divide them between lists; all entries of one list are then older than those of the next.
 // 3. A slot is *current* while `elapsed` is within its span and it has entries. Digit `n` of `elapsed` names it, so
 //    each level has at most one. A current slot is either sorted or cascading. If it is sorted, new entries with
@@ -78,7 +77,7 @@
 //    timers of equal length are inserted one after another.
 // 7. A [`Wheel::step`] hands out one entry, moves up to 32, or sorts up to 1,024. An insert moves up to 128 others.
 //
-// Must not know: anything of this crate but the tick.
+// Must not know: the rest of the crate.
 
 mod lists;
 mod slots;
@@ -104,8 +103,6 @@ use store::{Cell, Cells};
 pub use tick::{Tick, Ticks};
 
 /// A hierarchical timing wheel: returns values at their deadlines. See the [module](self) for cost and order.
-///
-/// The wheel never reads a clock: [`step`](Wheel::step) and [`pop`](Wheel::pop) take the time as an argument.
 ///
 /// # Examples
 ///
@@ -148,7 +145,7 @@ pub struct Wheel<T> {
 impl<T> Wheel<T> {
     pub(crate) const MOST: usize = Cells::<T>::MOST;
 
-    /// Creates an empty wheel whose time starts at tick 0. It allocates nothing before the first insert.
+    /// Creates an empty wheel whose time starts at tick 0.
     ///
     /// # Examples
     ///
@@ -201,9 +198,9 @@ impl<T> Wheel<T> {
     }
 
     /// Raises the count of [inserted](Wheel::inserted) entries to `first`, and returns by how many. Wheels that count
-    /// from different numbers give out different keys.
+    /// from different numbers create different keys.
     pub(crate) fn number_from(&mut self, first: u64) -> u64 {
-        let skipped = first.checked_sub(self.inserted).expect("a generation is given once");
+        let skipped = first.checked_sub(self.inserted).expect("a generation is used once");
         self.inserted = first;
         skipped
     }
@@ -294,8 +291,7 @@ impl<T> Wheel<T> {
     /// Inserts `value`, due at `deadline`, and returns its key. A deadline at or before [`elapsed`](Wheel::elapsed) is
     /// due at the next step.
     ///
-    /// The deadline is not rounded, and may be as far away as [`Tick::MAX`]. Takes a few nanoseconds; see [the
-    /// module](self#cost).
+    /// The deadline is not rounded, and may be as far away as [`Tick::MAX`]. See [the module](self#cost) for the cost.
     ///
     /// # Panics
     ///
@@ -322,15 +318,14 @@ impl<T> Wheel<T> {
         self.cells.insert(cell);
         self.len += 1;
         self.inserted += 1;
-        // Every so often, an insert does some of the work that crowded slots need.
+        // Spreads the work on crowded slots over inserts.
         if self.inserted % OFTEN == 0 {
             self.spread_some();
         }
         key
     }
 
-    /// Removes an entry and returns its value, or `None` if `key` is stale. Takes a few nanoseconds and leaves nothing
-    /// behind.
+    /// Removes an entry and returns its value, or `None` if `key` is stale. Takes tens of nanoseconds at most.
     ///
     /// # Examples
     ///
@@ -360,7 +355,7 @@ impl<T> Wheel<T> {
 
     /// Changes an entry's deadline and keeps its key. Returns `false` if `key` is stale.
     ///
-    /// The entry fires after those that already wait for its new tick.
+    /// The entry fires after entries that already wait for its new tick.
     ///
     /// # Examples
     ///
@@ -432,7 +427,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns which slots have entries, for each of the eleven levels from level 0 up: bit `n` stands for slot `n`.
-    /// Due entries that were not handed out yet are in no slot.
+    /// Due entries are in no slot.
     #[must_use]
     #[doc(hidden)] // For the fuzzer and the benchmarks.
     pub fn occupancy(&self) -> &[u64] {
@@ -452,7 +447,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn clear(&mut self) {
         let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
-        // Restore the invariants before foreign code drops the values.
+        // Restore the invariants before dropping the values, which runs user code.
         drop(std::mem::replace(self, fresh));
     }
 

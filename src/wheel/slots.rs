@@ -19,8 +19,6 @@
 // | 70 | 1 6 | level 1, slot 1 |
 // | 140, then 130 | 2 12, then 2 2 | level 1, slot 2; sorted at tick 128, as they are out of order |
 // | 5,000 | 1 14 8 | level 2, slot 1 |
-//
-// Must not know: more than the rest of the wheel does.
 
 use super::{Tick, Wheel};
 
@@ -173,7 +171,7 @@ impl<T> Wheel<T> {
     /// For a slot whose entries are all ahead.
     #[inline(never)]
     fn push_ahead(&mut self, place: Place, index: u32, deadline: Tick) -> At {
-        let ahead = self.ahead_of(place, deadline).expect("what has entries, but no list, is spread");
+        let ahead = self.ahead_of(place, deadline).expect("an occupied slot with an empty list is spread");
         self.push(ahead, index, deadline)
     }
 

@@ -1,17 +1,15 @@
 //! Spreads crowded slots over the level below, before time reaches them.
 //!
 //! A slot of level 5 spans a second, one of level 7 more than an hour, and if a wheel's time is far behind, all new
-//! entries go to one slot further out. If time reached a slot with a million entries, all would have to move before the
-//! first could fire. Therefore the next crowded slot of each level is spread ahead, a block at a time, by every 64th
-//! insert and by calls of [`Wheel::step`] that find nothing due. Its entries go to a row of lists, the *row ahead*, and
-//! from there to the level below when time reaches the slot.
+//! entries go to one slot further out. When time reaches a slot with a million entries, all of them have to move before
+//! the first can fire. Slots are therefore spread ahead: every 64th insert moves up to four blocks of the next crowded
+//! slot of a level, and each [`Wheel::step`] that finds nothing due moves one. The entries go to a row of lists, the
+//! *row ahead*, and from there to the level below when time reaches the slot.
 //
 // Invariants
 // 1. The entries in row `AHEAD + n` belong to the slot `spread[n]`, which is on level `LOWEST + n`, or in the row ahead
 //    for that level. A slot is spread exactly while that row has entries; it is then occupied and not sorted.
 // 2. The entries ahead are older than those in the slot's list. Once that list is empty, new entries go ahead too.
-//
-// Must not know: more than the rest of the wheel does.
 
 use super::lists::BLOCK;
 use super::slots::{AHEAD, AHEADS, LOWEST, Place, SLOTS, digit};
@@ -116,7 +114,7 @@ impl<T> Wheel<T> {
         self.cascaded += count as u64;
     }
 
-    /// Spreads a block of what is left in a slot that time is about to reach, or in a slot ahead that begins at the
+    /// Spreads one of the remaining blocks of a slot that time is about to reach, or of a slot ahead that begins at the
     /// same tick. Returns whether there was one.
     pub(super) fn spread_rest(&mut self, place: Place) -> bool {
         let mut next = self.spread_of(place);
@@ -134,7 +132,7 @@ impl<T> Wheel<T> {
     pub(super) fn unfold(&mut self, n: usize) -> Option<Place> {
         self.mark_empty(self.spread[n]);
         let (ahead, level) = (AHEAD + n, LOWEST + n - 1);
-        debug_assert_eq!(self.occupied[level], 0, "what is on lower levels comes first");
+        debug_assert_eq!(self.occupied[level], 0, "lower levels are empty by now");
         for (from, to) in (0..SLOTS).map(|slot| (Place::new(ahead, slot), Place::new(level, slot))) {
             // A slot ahead may itself be spread, with all of its entries further ahead.
             if !self.lists.is_empty(from) {
@@ -152,7 +150,7 @@ impl<T> Wheel<T> {
         Some(Place::new(level, 0)).filter(|&first| self.is_occupied(first))
     }
 
-    /// Called when a list has become empty that is ahead, or whose slot may be spread.
+    /// Called when a list becomes empty that is in a row ahead or belongs to a slot that may be spread.
     pub(super) fn vacate_spread(&mut self, place: Place) {
         if self.spread_of(place).is_some() {
             return;
@@ -167,7 +165,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// The list ahead for entries that are spread from level `LOWEST + n`.
+/// The list ahead for entries of level `LOWEST + n`.
 #[inline]
 fn place_ahead(n: usize, deadline: Tick) -> Place {
     Place::new(AHEAD + n, digit(deadline, LOWEST + n - 1))

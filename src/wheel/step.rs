@@ -1,6 +1,4 @@
 //! Advances time: hands out due entries, and moves entries to lower levels.
-//
-// Must not know: more than the rest of the wheel does.
 
 use super::slots::{At, Place};
 use super::{Key, Tick, Wheel};
@@ -28,7 +26,7 @@ pub(super) const MOST_SORTED: usize = 1_024;
 pub enum Step<T> {
     /// An entry was due and is handed out.
     Fired {
-        /// The entry's key, which is stale now.
+        /// The entry's key, now stale.
         key: Key,
         /// The entry's deadline as it was given: at or before the time passed to `step`.
         deadline: Tick,
@@ -72,12 +70,11 @@ impl<T> Wheel<T> {
         next.map(|next| next.max(self.elapsed))
     }
 
-    /// Does one bounded piece of the work that is due at `now`: hands out one entry, or moves or sorts up to 1,024 that
-    /// are due next.
+    /// Does a bounded piece of the work that is due at `now`: hands out one entry, or moves or sorts up to 1,024.
     ///
-    /// Call it until it returns [`Step::Done`]; you may pause in between, for example to release a lock. Entries come
-    /// out in deadline order, and first in, first out within a tick. If `now` is before [`elapsed`](Wheel::elapsed),
-    /// only entries that were already due are handed out.
+    /// Call it until it returns [`Step::Done`]. You may release a lock between calls. Entries come out in deadline
+    /// order, and first in, first out within a tick. If `now` is before [`elapsed`](Wheel::elapsed), only entries that
+    /// were already due are handed out.
     ///
     /// # Examples
     ///
@@ -91,7 +88,7 @@ impl<T> Wheel<T> {
     ///     match wheel.step(Tick(100)) {
     ///         Step::Fired { deadline, value, .. } => fired.push((deadline, value)),
     ///         Step::Done => break,
-    ///         _ => {} // entries have moved: here a lock could be released
+    ///         _ => {} // entries have moved
     ///     }
     /// }
     /// assert_eq!(fired, [(Tick(80), 'a'), (Tick(90), 'b')]);
@@ -138,7 +135,7 @@ impl<T> Wheel<T> {
 
     /// Hands out the next entry that is due at `now`, or returns `None` if no more is due.
     ///
-    /// Moves as many entries as that takes. Use [`step`](Wheel::step) to bound the work per call.
+    /// The work per call is not bounded; use [`step`](Wheel::step) if that matters.
     ///
     /// # Examples
     ///
@@ -161,9 +158,8 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Advances time to `tick`, before which nothing may be due, unless a slot is current. After a long time with
-    /// nothing due, entries are on much higher levels than they need to be. This moves them down directly instead of
-    /// through each level in between.
+    /// Advances time to `tick` if no slot is current. Nothing may be due before `tick`. After a long rest, entries are
+    /// on much higher levels than necessary. This moves them down directly instead of level by level.
     pub(crate) fn skip_to(&mut self, tick: Tick) {
         if tick <= self.elapsed || self.has_due() || self.current().next().is_some() {
             return;
@@ -226,17 +222,16 @@ impl<T> Wheel<T> {
         first
     }
 
-    /// Hands out an entry. Takes `at` as an argument: to read it from the entry would stall each firing on a memory
-    /// access.
+    /// Hands out an entry. Takes `at` as an argument, because reading it from the entry would stall on memory.
     #[inline]
     fn fire(&mut self, at: At, index: u32) -> Step<T> {
-        let cell = self.cells.take_if(index, |_| true).expect("what a list names is here");
+        let cell = self.cells.take_if(index, |_| true).expect("a list refers to existing entries");
         self.len -= 1;
         self.unlink(at);
         Step::Fired { key: cell.key(index), deadline: cell.deadline, value: cell.value }
     }
 
-    /// Moves a block at a time: a slot that receives one entry per step still empties.
+    /// Moves a whole block: a slot that receives one entry per step still empties.
     fn cascade_some(&mut self, place: Place) {
         self.move_block(place, Wheel::place_of);
         if self.lists.is_empty(place) {
@@ -254,9 +249,8 @@ impl<T> Wheel<T> {
         let first = match current.filter(|&(deadline, _)| deadline <= self.elapsed) {
             None if self.has_due() => Some(self.lists.first(Place::DUE).1),
             None => {
-                // Within a tick, entries of a cascading slot are newer than those that have moved down from it, and
-                // entries of the next slot are newer than those of sorted current slots. `min_by_key` returns the first
-                // minimum.
+                // Of equal deadlines, `min_by_key` returns the first. Entries of a cascading slot are newer than those
+                // moved down from it, and entries of the next slot are newer than those of sorted current slots.
                 let others = [self.next_slot(), self.cascading].into_iter().flatten();
                 let firsts = current.into_iter().chain(others.filter_map(|place| self.first_of(place, usize::MAX)));
                 firsts.min_by_key(|&(deadline, _)| deadline).map(|(_, index)| index)
@@ -266,7 +260,7 @@ impl<T> Wheel<T> {
         first.map(|index| self.cells[index].key(index))
     }
 
-    /// The first entry that a slot hands out, and when that is. `None` if that would mean searching more than `most`
+    /// The first entry that a slot hands out, and at which tick. `None` if finding it means searching more than `most`
     /// entries of a list.
     fn first_of(&self, place: Place, most: usize) -> Option<(Tick, u32)> {
         let due = |index| (self.cells[index].deadline.max(self.elapsed), index);

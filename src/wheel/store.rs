@@ -59,7 +59,7 @@ impl Key {
         self.index
     }
 
-    /// A key for a substitute for a wheel, which numbers its entries itself.
+    /// A key for a collection that is no wheel and numbers its entries itself.
     pub(crate) fn numbered(number: usize) -> Key {
         Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }
     }
@@ -105,7 +105,7 @@ pub(super) struct Pages<T, const PAGE: usize> {
 }
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
-    /// The maximum number of cells: all indices except those of the page that would contain `NIL`.
+    /// The maximum number of cells. The page that would contain `NIL` is not used.
     pub(super) const MOST: usize = (NIL as usize / PAGE) * PAGE;
 
     pub(super) fn new() -> Self {
@@ -135,7 +135,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.table[self.current].insert(value);
     }
 
-    /// Removes the value at `index` if there is one and it `is_meant`.
+    /// Removes the value at `index` if there is one and `is_meant` accepts it.
     #[inline]
     pub(super) fn take_if(&mut self, index: u32, is_meant: impl FnOnce(&T) -> bool) -> Option<T> {
         let (number, cell) = split::<PAGE>(index);
@@ -165,7 +165,6 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         self.table.get_mut(page)?.get_mut(cell)
     }
 
-    // Rare paths are separate functions; this keeps the common ones small.
     #[cold]
     fn next_page(&mut self) -> usize {
         let lowest = self.open.pop().filter(|open| open.0 < self.table.len());
@@ -188,13 +187,13 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         let page = self.table.len();
         assert!((page + 1) * PAGE <= Self::MOST, "a wheel holds at most {} entries", Self::MOST);
         self.table.push(Page::new());
-        // Any left were released.
+        // Pages still listed were released.
         self.open.clear();
         page
     }
 
-    /// Releases the memory of an empty page, and of the current page if that is empty too. The lowest page with room is
-    /// current afterwards, and keeps its memory.
+    /// Releases the memory of an empty page, and of the current page if that is empty too. Afterwards the lowest page
+    /// with room is current.
     #[cold]
     fn release(&mut self, page: usize) {
         let before = self.current;

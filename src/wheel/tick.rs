@@ -45,7 +45,7 @@ impl Tick {
     /// assert_eq!(Tick::ZERO + Ticks(3), Tick(3));
     /// ```
     pub const ZERO: Tick = Tick(0);
-    /// The last tick. A deadline that would be further away saturates here.
+    /// The last tick, at which sums saturate.
     ///
     /// # Examples
     ///
@@ -57,7 +57,7 @@ impl Tick {
 
     /// The first multiple of `length` at or after this tick, or the last tick if there is none. `length` must not be
     /// zero.
-    #[cold] // Rarely asked for, and a division.
+    #[cold] // Rare, and a division.
     pub(crate) fn next_multiple_of(self, length: Ticks) -> Tick {
         self.0.checked_next_multiple_of(length.0).map_or(Tick::MAX, Tick)
     }

@@ -1,157 +1,158 @@
-//! The cost of start, stop and one tick against the number of outstanding timers.
+//! The cost of a start, a stop and a tick against the number of pending timers.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use crate::load::{Intervals, Population, Shape};
+use tools::chart::{self, Axis, Panel};
+use tools::{median, table};
+
+use crate::population::{LONGEST, MEAN, Population};
 use crate::schemes::{
     HashedSorted, HashedUnsorted, Hierarchical, Ordered, Scheme, SimpleWheel, Tree, Unordered, Wheel,
 };
 
-pub(crate) const MEAN: u32 = 4_096;
-pub(crate) const OPERATIONS: [&str; 3] = ["start", "stop", "per tick"];
+const OPERATIONS: [&str; 3] = ["start", "stop", "per tick"];
 
-/// A tick's cost is averaged over this many, so that each sample holds its share of rare and dear ticks: the slots of
-/// the hierarchical wheels' third level are this far apart.
+/// The ticks per sample. The hierarchical wheels' third-level slots are this far apart, so each sample contains its
+/// share of expensive ticks.
 const TURN: u32 = 4_096;
 
 /// Nanoseconds for each of the `OPERATIONS`.
 type Sample = [f64; 3];
 
-/// All that was measured of one scheme, at one population.
-pub(crate) struct Point {
-    pub(crate) scheme: &'static str,
-    pub(crate) shape: Shape,
-    pub(crate) size: u32,
-    /// None if the point was left out as it would take too long.
-    samples: Vec<Sample>,
+#[derive(Clone, Copy)]
+struct Contender {
+    name: &'static str,
+    largest: u32,
+    measure: fn(u32, u64, Duration) -> Vec<Sample>,
 }
 
-impl Point {
-    /// The lower quartile of the samples, the middle and the upper quartile.
-    pub(crate) fn cost(&self, operation: usize) -> Option<[f64; 3]> {
-        let mut samples: Vec<f64> = self.samples.iter().map(|sample| sample[operation]).collect();
-        samples.sort_unstable_by(f64::total_cmp);
-        (!samples.is_empty()).then(|| [0.25, 0.5, 0.75].map(|share| tools::quantile(&samples, share)))
+const fn contender<S: Scheme>() -> Contender {
+    assert!(S::LONGEST >= LONGEST);
+    Contender { name: S::NAME, largest: S::LARGEST, measure: measure_one::<S> }
+}
+
+const CONTENDERS: [Contender; 8] = [
+    contender::<Unordered>(),
+    contender::<Ordered>(),
+    contender::<Tree>(),
+    contender::<SimpleWheel>(),
+    contender::<HashedSorted>(),
+    contender::<HashedUnsorted>(),
+    contender::<Hierarchical>(),
+    contender::<Wheel<u32>>(),
+];
+
+/// The costs of one scheme.
+pub(crate) struct Curve {
+    scheme: Contender,
+    /// By size; empty if the population is too large for the scheme.
+    samples: Vec<Vec<Sample>>,
+}
+
+impl Curve {
+    /// The median cost of an operation for each size.
+    fn costs(&self, operation: usize) -> impl Iterator<Item = Option<f64>> {
+        let cost = move |samples: &Vec<Sample>| median(samples.iter().map(|sample| sample[operation]).collect());
+        self.samples.iter().map(move |samples| (!samples.is_empty()).then(|| cost(samples)))
     }
-
-    pub(crate) fn samples(&self) -> usize {
-        self.samples.len()
-    }
 }
 
-/// How much to measure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
-    pub(crate) sizes: &'static [u32],
-    /// How often everything is gone through, so that a slow spell of the machine falls on all schemes alike.
-    pub(crate) passes: u32,
-    /// For one point in one pass.
-    pub(crate) time: Duration,
-    /// The largest population for the unordered list, each of whose ticks visits everyone, and for the ordered list,
-    /// whose start visits half of them.
-    pub(crate) longest_lists: [u32; 2],
-}
-
-/// Measures everything: grouped by shape and scheme, with the sizes in order.
-pub(crate) fn measure(effort: Effort, clock: Duration) -> Vec<Point> {
-    let [unordered, ordered] = effort.longest_lists;
-    let mut all = Vec::new();
-    for pass in 0..effort.passes {
-        let mut points = Vec::new();
-        for shape in [Shape::Exponential, Shape::Uniform] {
-            macro_rules! measure {
-                ($($scheme:ty, $largest:expr;)*) => {$(
-                    for &size in effort.sizes {
-                        let is_left_out = size > $largest;
-                        let all = || samples::<$scheme>(effort.time, size, shape, pass.into(), clock);
-                        let samples = if is_left_out { Vec::new() } else { all() };
-                        points.push(Point { scheme: <$scheme>::NAME, shape, size, samples });
-                    }
-                )*};
-            }
-            measure! {
-                Unordered, unordered;
-                Ordered, ordered;
-                Tree, u32::MAX;
-                SimpleWheel, u32::MAX;
-                HashedSorted, u32::MAX;
-                HashedUnsorted, u32::MAX;
-                Hierarchical, u32::MAX;
-                Wheel<u32>, u32::MAX;
-            }
-        }
-        if all.is_empty() {
-            all = points;
-        } else {
-            for (all, point) in all.iter_mut().zip(points) {
-                all.samples.extend(point.samples);
+/// Measures every curve for `time` per point and pass. With several passes, a slow phase of the machine affects all
+/// schemes alike.
+pub(crate) fn measure(sizes: &[u32], passes: u64, time: Duration) -> [Curve; 8] {
+    let mut curves = CONTENDERS.map(|scheme| Curve { scheme, samples: vec![Vec::new(); sizes.len()] });
+    for seed in 0..passes {
+        for Curve { scheme, samples } in &mut curves {
+            for (samples, &size) in samples.iter_mut().zip(sizes).filter(|(_, size)| **size <= scheme.largest) {
+                samples.extend((scheme.measure)(size, seed, time));
             }
         }
     }
-    all
+    curves
 }
 
-fn samples<S: Scheme>(time: Duration, size: u32, shape: Shape, seed: u64, clock: Duration) -> Vec<Sample> {
-    let intervals = Intervals { shape, mean: MEAN, stops: 1.0 };
-    let mut run = Run::new(Population::<S>::new(size, intervals, seed, clock));
+fn measure_one<S: Scheme>(size: u32, seed: u64, time: Duration) -> Vec<Sample> {
+    let mut population = Population::<S>::new(size, seed);
     let end = Instant::now() + time;
-    // The first turn warms up caches and branch predictors. If it took all the time, it has to do.
-    let mut samples = vec![run.turn(end)];
+    let mut samples = vec![turn(&mut population, end)];
     while Instant::now() < end {
-        samples.push(run.turn(end));
+        samples.push(turn(&mut population, end));
     }
     if samples.len() > 2 {
+        // The first turn warms up caches and branch predictors. The last is cut short.
         samples.remove(0);
-        // Cut short by the end.
         samples.pop();
     }
     samples
 }
 
-/// A population under way: timers fire and are stopped in about equal numbers, and for each another one is started.
-struct Run<S: Scheme> {
-    population: Population<S>,
-    size: u32,
-    /// How many timers are stopped, and started, at a time.
-    batch: u32,
-    ticks_per_batch: u32,
-    ticks_to_batch: u32,
+/// Samples `TURN` ticks, or fewer if `end` comes first. Timers that fire are replaced, and about as many are stopped and
+/// replaced, in batches of up to 256.
+fn turn<S: Scheme>(population: &mut Population<S>, end: Instant) -> Sample {
+    let size = population.len();
+    let stopped = size * 2 / 3;
+    let batches = stopped.div_ceil(256);
+    let batch = stopped / batches;
+    let [mut starts, mut stops, mut ticking] = [Duration::ZERO; 3];
+    let (mut ticks, mut done) = (0, 0);
+    while done < batches && (done == 0 || Instant::now() < end) {
+        done += 1;
+        while ticks < TURN * done / batches {
+            // Short steps: few timers fire before they are replaced.
+            let step = (MEAN / 32).min(TURN * done / batches - ticks);
+            ticking += population.tick(step);
+            population.start(size - population.len());
+            ticks += step;
+        }
+        // Half a batch more before and half a batch fewer after keep the population at its size on average.
+        population.start(batch / 2);
+        stops += population.stop(batch);
+        starts += population.start(batch);
+        population.stop(batch / 2);
+    }
+    [(starts, done * batch), (stops, done * batch), (ticking, ticks)]
+        .map(|(took, count)| took.as_nanos() as f64 / f64::from(count))
 }
 
-impl<S: Scheme> Run<S> {
-    fn new(population: Population<S>) -> Self {
-        let size = population.len();
-        let batch = (size * 3 / 5).min(256);
-        // Half as many again are stopped untimed.
-        let ticks_per_batch = (batch * 3 / 2 * MEAN / size).max(1);
-        Run { population, size, batch, ticks_per_batch, ticks_to_batch: ticks_per_batch }
+pub(crate) fn tables(curves: &[Curve], sizes: &[u32]) -> String {
+    let mut out = String::new();
+    for (operation, name) in OPERATIONS.iter().enumerate() {
+        let head: Vec<String> =
+            [format!("{name}, ns")].into_iter().chain(sizes.iter().map(ToString::to_string)).collect();
+        let row = |curve: &Curve| {
+            let costs = curve.costs(operation).map(|cost| cost.map_or("-".to_owned(), short));
+            [curve.scheme.name.to_owned()].into_iter().chain(costs).collect()
+        };
+        let rows: Vec<Vec<String>> = curves.iter().map(row).collect();
+        let _ = writeln!(out, "\nexponential intervals, mean {MEAN} ticks, by the number of timers");
+        let _ = writeln!(out, "{}", table(&head, &rows));
     }
+    out
+}
 
-    /// Some thousand ticks with the starts and stops that belong to them. It is cut at `end`, for those schemes that
-    /// are so slow that each of their ticks is like the other.
-    fn turn(&mut self, end: Instant) -> Sample {
-        let mut took = [Duration::ZERO; 3];
-        let mut batches = 0;
-        let mut ticks = 0;
-        while ticks < TURN && (batches == 0 || Instant::now() < end) {
-            // Short enough that only few of the population fire before others are started in their place.
-            let step = (MEAN / 32).min(self.ticks_to_batch).min(TURN - ticks);
-            took[2] += self.population.tick(step);
-            self.population.start(self.size - self.population.len());
-            ticks += step;
-            self.ticks_to_batch -= step;
-            if self.ticks_to_batch == 0 {
-                // With half a batch more at first, the population is on average what it should be.
-                self.population.start(self.batch / 2);
-                took[1] += self.population.stop(self.batch);
-                took[0] += self.population.start(self.batch);
-                self.population.stop(self.batch / 2);
-                batches += 1;
-                self.ticks_to_batch = self.ticks_per_batch;
-            }
-        }
-        let each = |took: Duration, count: u32| took.as_nanos() as f64 / f64::from(count);
-        let operations = batches * self.batch;
-        [each(took[0], operations), each(took[1], operations), each(took[2], ticks)]
+/// The curves as SVG: a panel for each operation, both axes logarithmic.
+pub(crate) fn draw(curves: &[Curve], sizes: &[u32], machine: &str) -> String {
+    let points = |curve: &Curve, operation| {
+        let points = sizes.iter().zip(curve.costs(operation));
+        points.filter_map(|(&size, cost)| Some((f64::from(size).log10(), cost?.log10()))).collect()
+    };
+    let panel = |operation: usize| Panel {
+        title: OPERATIONS[operation].to_owned(),
+        curves: curves.iter().map(|curve| points(curve, operation)).collect(),
+    };
+    let label = |power| short(10_f64.powf(power));
+    let axes = [&Axis { range: 1.0..5.0, label }, &Axis { range: -1.0..6.0, label }];
+    let title = format!("Nanoseconds against pending timers; exponential intervals, mean {MEAN} ticks");
+    let names = CONTENDERS.map(|scheme| scheme.name);
+    chart::curves([&title, machine], &names, &[0, 1, 2].map(panel), axes)
+}
+
+/// Rounds a number to two or three digits; a measurement is not more exact.
+fn short(number: f64) -> String {
+    match number {
+        ..10.0 => format!("{number:.1}"),
+        ..10_000.0 => format!("{number:.0}"),
+        _ => format!("{:.0}k", number / 1_000.0),
     }
 }

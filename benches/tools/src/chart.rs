@@ -1,4 +1,4 @@
-//! Charts as SVG. They have no background and colours of middling brightness, to be read on white and on black.
+//! Charts as SVG, without a background and in colours that are readable on white and on black.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 const TEXT: RGBColor = RGBColor(128, 136, 145);
 const FONT: &str = "system-ui, 'DejaVu Sans', sans-serif";
 
-/// One for each curve or bar of a group.
+/// One for each curve.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(63, 143, 210),
     RGBColor(224, 135, 42),
@@ -22,7 +22,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(229, 72, 77),
 ];
 
-/// What all panels have in common.
+/// An axis that all panels share.
 #[derive(Debug, Clone)]
 pub struct Axis {
     pub range: Range<f64>,
@@ -32,36 +32,22 @@ pub struct Axis {
 #[derive(Debug, Clone)]
 pub struct Panel {
     pub title: String,
-    /// A line for each curve, in its colour, or none.
-    pub notes: Vec<String>,
     pub curves: Vec<Vec<(f64, f64)>>,
 }
 
-/// Panels of curves, filled down to the axis or not. The curves of all panels have the same `names`.
-pub fn curves(
-    head: [&str; 2],
-    names: &[&str],
-    panels: &[Panel],
-    axes: [&Axis; 2],
-    columns: usize,
-    fill: bool,
-) -> String {
-    let rows = panels.len().div_ceil(columns);
-    svg((1_000, 70 + 300 * rows as u32 + 20), head, names, |area| {
-        for (area, panel) in area.split_evenly((rows, columns)).iter().zip(panels) {
-            draw_panel(area, panel, axes, fill);
+/// Panels of curves side by side. All have the same `names` of curves.
+pub fn curves(head: [&str; 2], names: &[&str], panels: &[Panel], axes: [&Axis; 2]) -> String {
+    svg((1_000, 390), head, names, |area| {
+        for (area, panel) in area.split_evenly((1, panels.len())).iter().zip(panels) {
+            draw_panel(area, panel, axes);
         }
     })
 }
 
-fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2], fill: bool) {
-    let notes = 18 * panel.notes.len() as i32;
+fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2]) {
     write(area, (58, 10), 14, TEXT, &panel.title);
-    for (number, note) in panel.notes.iter().enumerate() {
-        write(area, (58, 30 + 18 * number as i32), 12, colour(number), note);
-    }
     let mut chart = ChartBuilder::on(area);
-    chart.margin_top(30 + notes).margin_right(24).x_label_area_size(30).y_label_area_size(56);
+    chart.margin_top(30).margin_right(24).x_label_area_size(30).y_label_area_size(56);
     let mut chart = chart.build_cartesian_2d(x.range.clone(), y.range.clone()).expect("it is in memory");
     let (x_label, y_label) = (|value: &f64| (x.label)(*value), |value: &f64| (y.label)(*value));
     let mut mesh = chart.configure_mesh();
@@ -69,19 +55,12 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2], fill: bool) {
     mesh.light_line_style(TRANSPARENT).bold_line_style(TEXT.mix(0.3)).label_style(font(12).color(&TEXT));
     mesh.draw().expect("it is in memory");
     for (number, curve) in panel.curves.iter().enumerate() {
-        let points = curve.iter().copied();
-        let colour = colour(number);
-        let drawn = if fill {
-            let area = AreaSeries::new(points, y.range.start, colour.mix(0.35));
-            chart.draw_series(area.border_style(colour.stroke_width(2))).map(drop)
-        } else {
-            chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map(drop)
-        };
-        drawn.expect("it is in memory");
+        let line = LineSeries::new(curve.iter().copied(), colour(number).stroke_width(2));
+        chart.draw_series(line).expect("it is in memory");
     }
 }
 
-/// A picture with a title, a note at the foot and a legend.
+/// A picture with a title, a note at the bottom and a legend.
 fn svg(size: (u32, u32), [title, note]: [&str; 2], names: &[&str], draw: impl FnOnce(&Area<'_>)) -> String {
     let mut svg = String::new();
     {
@@ -120,19 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_of_curves_has_a_panel_for_each_also_of_nothing() {
+    fn a_chart_has_a_panel_for_each_set_of_curves_even_without_points() {
         let axis = Axis { range: 0.0..3.0, label: |value| format!("{value} ms") };
-        let panel = |curve: &[(f64, f64)]| Panel {
-            title: "a scenario".to_owned(),
-            notes: vec!["p50 1".to_owned()],
-            curves: vec![curve.to_vec()],
-        };
+        let panel = |curve: &[(f64, f64)]| Panel { title: "a scenario".to_owned(), curves: vec![curve.to_vec()] };
         let panels = [panel(&[(0.0, 1.0), (1.0, 2.0)]), panel(&[])];
-        for fill in [true, false] {
-            let svg = curves(["How late", "a note"], &["ours"], &panels, [&axis, &axis], 2, fill);
-            assert_eq!(svg.matches("a scenario").count(), 2);
-            assert!(["How late", "a note", "ours", "p50 1", "1 ms"].iter().all(|text| svg.contains(text)), "{svg}");
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        }
+        let svg = curves(["How late", "a note"], &["ours"], &panels, [&axis, &axis]);
+        assert_eq!(svg.matches("a scenario").count(), 2);
+        assert!(["How late", "a note", "ours", "1 ms"].iter().all(|text| svg.contains(text)), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

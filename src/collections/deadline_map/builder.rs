@@ -10,10 +10,9 @@ use std::time::Duration;
 use super::{DeadlineMap, Expirations};
 use crate::timer::{BuildError, Timer};
 
-/// The maximum number of shards of a map.
 pub(super) const MOST_SHARDS: usize = 64;
 
-/// Configures a [`DeadlineMap`]. [`DeadlineMap::builder`] returns one.
+/// Configures a [`DeadlineMap`]. Created by [`DeadlineMap::builder`].
 ///
 /// [`build`](Builder::build) returns a [`BuildError`] if a setting is out of range.
 ///
@@ -36,19 +35,16 @@ pub struct Builder<K, V, S = RandomState> {
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// The settings of a map.
 #[derive(Clone)]
 pub(super) struct Wanted {
     /// Rounded up to a power of two by `build`.
     pub(super) shards: usize,
-    /// The maximum number of entries, if limited.
     pub(super) capacity: Option<usize>,
     pub(super) max_lifetime: Option<Duration>,
     pub(super) timer: Option<Timer>,
     pub(super) name: Option<&'static str>,
 }
 
-/// Enough shards that threads rarely contend for one.
 fn default_shards() -> usize {
     static SHARDS: LazyLock<usize> = LazyLock::new(|| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -70,12 +66,12 @@ impl<K, V> Builder<K, V> {
 }
 
 impl<K, V, S> Builder<K, V, S> {
-    /// Limits the number of entries, at least 1. By default only memory limits it.
+    /// Limits the number of entries, to 1 or more. By default there is no limit.
     ///
     /// If the map is full, [`try_insert`](DeadlineMap::try_insert) and [`try_insert_at`](DeadlineMap::try_insert_at)
     /// return a new key and its value as an error, and [`insert`](DeadlineMap::insert) and
     /// [`insert_at`](DeadlineMap::insert_at) panic. An expired entry counts until the stream returns it, so a late
-    /// consumer takes up room. If the stream was dropped, expired entries make way.
+    /// consumer takes up room. If the stream was dropped, expired entries are dropped to make room.
     ///
     /// The limit is one counter for all shards. It adds a few nanoseconds to each insert and removal, and nothing to a
     /// touch.
@@ -210,7 +206,7 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// If the number of shards, the capacity or the maximum lifetime is out of range.
+    /// Returns an error if the number of shards, the capacity or the maximum lifetime is out of range.
     ///
     /// # Examples
     ///

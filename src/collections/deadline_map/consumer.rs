@@ -1,7 +1,7 @@
 //! [`Consumer`]: how the stream of a map waits for the earliest deadline, and how it is woken.
 //
 // Invariants
-// 1. While nobody waits, inserts find the parker `Away`.
+// 1. While the consumer does not wait, inserts find the parker `Away`.
 // 2. No waker is woken, cloned or dropped under the lock, and no sleep is dropped under it.
 // 3. Between polls the sleep is stored here. If a test has paused a clock, a thread that removes or postpones the entry
 //    that the sleep waits for can cancel it, even if the consumer is never polled again: the clock does not jump there.
@@ -54,8 +54,8 @@ impl Consumer {
         }
     }
 
-    /// Called after entries were removed or postponed and the shards have published what is left: `earliest` is the
-    /// first. If the consumer waits for an earlier one, cancels its sleep and wakes it.
+    /// Called after entries were removed or postponed, with the earliest deadline that the shards have published. If
+    /// the consumer waits for an earlier one, cancels its sleep and wakes it.
     #[cold]
     pub(super) fn put_off(&self, earliest: Tick) {
         let mut left = self.parker.lock();
@@ -99,7 +99,6 @@ impl Consumer {
         drop(waker);
     }
 
-    /// The stream was dropped.
     pub(super) fn leave(&self) {
         self.is_gone.store(true, SeqCst);
         self.stop_waiting(None);
@@ -107,7 +106,7 @@ impl Consumer {
         drop(sleep);
     }
 
-    /// The tick at which the consumer wakes; tick 0 while nobody waits.
+    /// The tick at which the consumer wakes; tick 0 while it does not wait.
     #[cfg(test)]
     pub(super) fn next_wake(&self) -> Tick {
         self.parker.next_wake()

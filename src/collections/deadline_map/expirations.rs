@@ -2,8 +2,8 @@
 //
 // Invariants
 // 1. Never early: an entry that is returned was due at a time that the clock has shown, and was not touched since.
-// 2. Due entries are taken out one at a time, as they are returned. Nothing is lost if the stream is dropped, and a slow
-//    consumer delays only what it has not asked for.
+// 2. Due entries are taken out one at a time, as they are returned. Nothing is lost if the stream is dropped, and a
+//    slow consumer delays only entries that it has not asked for.
 // 3. Order: the stream serves the shard with the earliest work until another shard has earlier work.
 // 4. The stream's time never goes back.
 
@@ -22,7 +22,7 @@ use crate::clock::source::any_is_held;
 use crate::future::LazySleep;
 use crate::wheel::Tick;
 
-/// How often one poll locks a shard before other tasks run.
+/// The maximum number of lock holds per poll.
 const HOLDS: usize = 64;
 
 /// The expired entries of a [`DeadlineMap`](super::DeadlineMap): a stream of `(K, V)` for one consumer.
@@ -35,13 +35,13 @@ const HOLDS: usize = 64;
 /// The stream ends when every handle to the map has been dropped and the remaining entries have expired and come out.
 /// Dropping the stream leaves the map usable: see [the two halves](super::DeadlineMap#the-two-halves).
 ///
-/// If no entry is due, the stream waits on the timer given to
+/// If no entry is due, the stream waits on the timer passed to
 /// [`DeadlineMap::with_timer`](super::DeadlineMap::with_timer), or else on that of the runtime that polls it. Outside a
 /// runtime it waits on the timer it last waited on, or else on the process's own.
 ///
 /// # Cancel safety
 ///
-/// You can drop a future that waits on the stream at any point: a pending poll has taken nothing.
+/// Dropping a future that waits for the next entry loses nothing.
 ///
 /// # Panics
 ///
@@ -97,7 +97,7 @@ impl<K, V> Expirations<K, V> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`Expirations`].
+    /// Panics in the same cases as [`Expirations`].
     ///
     /// # Examples
     ///
@@ -116,7 +116,7 @@ impl<K, V> Expirations<K, V> {
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
-        // Try the time that was last read, without leaving a waker: if much is due, that is enough.
+        // Try the time that was last read, without leaving a waker: if many entries are due, that is enough.
         let mut look = self.look();
         let mut taken = None;
         while let Look::NothingUntil(_) = look {

@@ -1,7 +1,6 @@
 //! [`DeadlineMap`]: a map whose entries expire unless they are touched.
 //!
-//! Use it for state that many tasks keep alive by key: sessions, leases, connections, cache entries with a TTL. It can
-//! be the only place where a program keeps that state.
+//! Use it for state that many tasks keep alive by key: sessions, leases, connections, cache entries with a TTL.
 //!
 //! # Which one?
 //!
@@ -97,7 +96,7 @@ const DISCARDED: usize = 2;
 ///
 /// Deadlines are kept to the nanosecond, without rounding. A duration counts from the call that passes it, and is
 /// capped at 500 years. An entry with a duration of zero expires immediately. The map reads the clock of the current
-/// runtime, as [`Instant::now`](crate::Instant::now) does, or that of the timer given to
+/// runtime, as [`Instant::now`](crate::Instant::now) does, or that of the timer passed to
 /// [`with_timer`](DeadlineMap::with_timer).
 ///
 /// [`Builder::max_lifetime`] also limits how long an entry lives, however often it is touched.
@@ -115,8 +114,8 @@ const DISCARDED: usize = 2;
 ///
 /// # The two halves
 ///
-/// Once all handles are dropped, the remaining entries still expire at their deadlines. Then the stream ends. The task
-/// that reads the stream should therefore not own a handle.
+/// Once all handles are dropped, the remaining entries still expire at their deadlines, and then the stream ends. The
+/// task that reads the stream should therefore not own a handle.
 ///
 /// If the stream is dropped, the map stays usable. Each insert then drops up to two expired entries, so a map in use
 /// does not grow without bound.
@@ -126,9 +125,9 @@ const DISCARDED: usize = 2;
 /// Keys are hashed, and keys and values are dropped, outside the map's locks. `Hash` and `Drop` may therefore use the
 /// map, and may panic.
 ///
-/// Closures that you pass run under the lock of a shard, including the drops in them, and so does `Clone` in
-/// [`get`](DeadlineMap::get): keep them short. They may use other maps. A call that locks the same map panics, whatever
-/// the key, instead of deadlocking. If a closure panics, the map stays intact and keeps the entry.
+/// Your closures, including drops in them, and `Clone` in [`get`](DeadlineMap::get) run under the lock of a shard: keep
+/// them short. They may use other maps. A call that locks the same map panics, whatever the key, instead of
+/// deadlocking. If a closure panics, the map stays intact and keeps the entry.
 ///
 /// `Eq` and `Borrow` of keys run under a lock too. They may panic, but must not use the same map: that can deadlock.
 ///
@@ -221,9 +220,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// - If the map is [full](Builder::capacity), and the key has no live entry.
+    /// - Panics if the map is [full](Builder::capacity), and the key has no live entry.
     ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
-    /// - If a shard would hold more than 2^32 - 128 entries.
+    /// - Panics if a shard would hold more than 2^32 - 128 entries.
     ///
     /// # Examples
     ///
@@ -245,7 +244,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`insert`](DeadlineMap::insert).
+    /// Panics in the same cases as [`insert`](DeadlineMap::insert).
     ///
     /// # Examples
     ///
@@ -266,12 +265,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// If the map is at its [capacity](Builder::capacity), and the key has no
+    /// Returns an error if the map is at its [capacity](Builder::capacity), and the key has no
     /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
     ///
     /// # Panics
     ///
-    /// If a shard would hold more than 2^32 - 128 entries.
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
     ///
     /// # Examples
     ///
@@ -295,11 +294,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// In the same cases as [`try_insert`](DeadlineMap::try_insert).
+    /// Returns an error in the same cases as [`try_insert`](DeadlineMap::try_insert).
     ///
     /// # Panics
     ///
-    /// If a shard would hold more than 2^32 - 128 entries.
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
     ///
     /// # Examples
     ///
@@ -318,7 +317,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
-    /// `false` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// `false` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// Use this for heartbeats: postponing a deadline costs no more than a lookup.
     ///
@@ -342,8 +341,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.touch_with(key, duration, |_| ()).is_some()
     }
 
-    /// Removes a live entry, frees its memory and returns its value. Returns `None` if the map has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// Removes a live entry, frees its memory and returns its value. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Examples
     ///
@@ -364,14 +363,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.shared.of(hash).remove(hash, key, self.shared.now())
     }
 
-    /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the map has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// The deadline stays; [`touch_with`](DeadlineMap::touch_with) postpones it.
     ///
     /// # Panics
     ///
-    /// If `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    /// Panics if `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     ///
     /// # Examples
     ///
@@ -392,11 +391,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Calls `read` with the value of a live entry and the time until it expires, which is never zero, and returns its
-    /// result. Returns `None` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// result. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Panics
     ///
-    /// In the same cases as [`get_with`](DeadlineMap::get_with).
+    /// Panics in the same cases as [`get_with`](DeadlineMap::get_with).
     ///
     /// # Examples
     ///
@@ -417,12 +416,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<GET_WITH_REMAINING, _, _>(key, now, None, |entry| read(&entry.value, entry.remaining(now)))
     }
 
-    /// Returns a clone of the value of a live entry, or `None` if the map has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// Returns a clone of the value of a live entry, or `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Panics
     ///
-    /// If `clone` panics or [uses this map](DeadlineMap#locks-and-your-code).
+    /// Panics if `clone` panics or [uses this map](DeadlineMap#locks-and-your-code).
     ///
     /// # Examples
     ///
@@ -444,7 +443,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         self.visit::<GET, _, _>(key, self.shared.now(), None, |entry| entry.value.clone())
     }
 
-    /// Returns whether the map has a [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// Returns whether the key has a [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Examples
     ///
@@ -466,12 +465,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
-    /// stays. Returns `None` if the map has no [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// stays. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Panics
     ///
-    /// If `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps whatever `change` has
-    /// written.
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps the changes made
+    /// so far.
     ///
     /// # Examples
     ///
@@ -496,7 +495,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`update`](DeadlineMap::update). The deadline is then unchanged.
+    /// Panics in the same cases as [`update`](DeadlineMap::update). The deadline is then unchanged.
     ///
     /// # Examples
     ///
@@ -520,8 +519,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
-    /// has passed, the entry expires immediately. Returns `false` if the map has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// has passed, the entry expires immediately. Returns `false` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Examples
     ///
@@ -542,8 +541,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     }
 
     /// Returns the time until a live entry expires: until its deadline, or until the end of its
-    /// [lifetime](Builder::max_lifetime) if that is earlier. Returns `None` if the map has no
-    /// [live](DeadlineMap#live-and-expired-entries) entry for the key.
+    /// [lifetime](Builder::max_lifetime) if that is earlier. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
     ///
     /// # Examples
     ///
@@ -682,8 +681,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.iter().map(|shard| shard.len()).sum()
     }
 
-    /// Returns whether the map has no entries, not even expired ones that the stream has not returned yet. Takes no
-    /// lock.
+    /// Returns whether the map has no entries, not even expired ones. Takes no lock.
     ///
     /// # Examples
     ///
@@ -696,7 +694,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.iter().all(|shard| shard.next() == Tick::MAX)
     }
 
-    /// Returns a snapshot of the map's counters. Locks one shard after another, each for a moment.
+    /// Returns a snapshot of the map's counters. Briefly locks one shard after another.
     ///
     /// # Examples
     ///
@@ -714,7 +712,6 @@ impl<K, V, S> DeadlineMap<K, V, S> {
         self.shared.metrics()
     }
 
-    /// The map's name, and a function that reads its counters for a reporter, even after the map is gone.
     #[cfg(feature = "metrics")]
     pub(crate) fn reader(&self) -> (Option<&'static str>, impl Fn() -> Published + Send + Sync + use<K, V, S> + 'static)
     where
@@ -752,7 +749,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If `code` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    /// Panics if `code` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
     ///
     /// # Examples
     ///
@@ -775,12 +772,12 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// Drops each live entry for which `keep` returns `false`. `keep` may change values. It is not called for expired
     /// entries, which stay for the stream.
     ///
-    /// Locks one shard after another, each while its entries are visited. Concurrent changes may or may not be seen.
+    /// Locks shards as [`for_each`](DeadlineMap::for_each) does.
     ///
     /// # Panics
     ///
-    /// If `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with stays, as do
-    /// those it was not called with.
+    /// Panics if `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with and
+    /// all entries not yet visited stay.
     ///
     /// # Examples
     ///

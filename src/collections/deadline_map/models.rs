@@ -14,14 +14,14 @@ use crate::wheel::Tick;
 
 type Map = DeadlineMap<u64, ()>;
 
-/// A map of two shards, on a timer of its own, and its consumer.
+/// A map of two shards with its own timer, and its consumer.
 fn map() -> (Map, Task) {
     let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
     let (map, expirations) = DeadlineMap::builder().shards(2).timer(&timer).build().unwrap();
     (map, Task { expirations, woken: Woken::new(), taken: Vec::new(), done: false, _driver: driver })
 }
 
-/// The same, on a clock that waiting moves.
+/// The same, as on a paused clock.
 fn map_on_a_paused_clock() -> (Map, Task) {
     one_is_held();
     let (map, task) = map();
@@ -30,7 +30,6 @@ fn map_on_a_paused_clock() -> (Map, Task) {
 }
 
 impl Map {
-    /// The timer that the consumer's sleep waits on.
     fn timer(&self) -> TimerLease {
         self.shared.timer.as_ref().expect("it was built on one").lease
     }
@@ -55,7 +54,6 @@ impl Map {
         assert!(inserted.is_ok());
     }
 
-    /// `touch` with a deadline that does not come from a clock.
     fn touch_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
         assert!(self.shared.of(hash).visit::<OURS, _, _>(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
@@ -72,7 +70,6 @@ struct Task {
     expirations: Expirations<u64, ()>,
     woken: Arc<Woken>,
     taken: Vec<u64>,
-    /// Whether the stream has ended.
     done: bool,
     _driver: Driver,
 }
@@ -95,7 +92,6 @@ impl Task {
         }
     }
 
-    /// Polls again if it was woken.
     #[must_use]
     fn go_on(self) -> Task {
         if self.woken.take() > 0 { self.run() } else { self }
@@ -118,7 +114,6 @@ fn insert_against_waiting() {
     });
 }
 
-/// Either insert may wake the consumer, which may be polled in between.
 #[test]
 fn two_inserts_against_waiting() {
     check("map: two inserts against waiting", || {
@@ -139,7 +134,6 @@ fn two_inserts_against_waiting() {
     });
 }
 
-/// Either insert may create the shard.
 #[test]
 fn two_first_inserts_in_one_shard_against_waiting() {
     check("map: two first inserts in one shard against waiting", || {
@@ -158,7 +152,6 @@ fn two_first_inserts_in_one_shard_against_waiting() {
     });
 }
 
-/// The consumer was woken for the first, and waits again.
 #[test]
 fn one_insert_after_the_other_against_waiting() {
     check("map: one insert after the other against waiting", || {
@@ -176,7 +169,6 @@ fn one_insert_after_the_other_against_waiting() {
     });
 }
 
-/// One thread inserts and another touches, each with a deadline earlier than the consumer waits for.
 #[test]
 fn earlier_against_waiting() {
     check("map: earlier against waiting", || {
@@ -220,7 +212,6 @@ fn remove_against_waiting_on_a_paused_clock() {
     });
 }
 
-/// The consumer already waits, and the insert may wake it.
 #[test]
 fn remove_against_insert_on_a_paused_clock() {
     check("map: remove against insert on a paused clock", || {

@@ -7,11 +7,10 @@
 //    timer follows when it fires. Once a test has paused a clock, which jumps to timers, it follows immediately.
 // 3. `next` is never later than the earliest timer, or without timers than the earliest deadline. It is `Tick::MAX`
 //    exactly if the shard is empty, and changes only under the lock.
-// 4. One hold of the lock moves or removes a bounded number of entries.
+// 4. One lock hold moves or removes a bounded number of entries.
 // 5. User code runs under the lock in two cases: `Eq` and `Borrow` of keys, before anything has changed; and closures
 //    on values, while the shard is consistent. If one panics, its entry stays, and entries already removed stay
-//    removed. No closure sees an expired entry. Keys and values are dropped outside the lock, and nobody is woken under
-//    it.
+//    removed. No closure sees an expired entry. Keys and values are dropped, and tasks woken, outside the lock.
 // 6. Each entry takes one unit of `capacity`, which is given back under the lock when the entry is removed.
 // 7. Only the stream sees expired entries. If the key of one is inserted again, the expired entry is displaced: it
 //    leaves the table, is due at tick 0, and comes out before the entries in the table.
@@ -54,7 +53,7 @@ const SHARD_BITS_FROM: u32 = 32;
 /// Shared by the handles of a map and its stream. A shard that never had an entry takes 24 bytes.
 pub(super) struct Shared<K, V> {
     /// The tick at which each shard next has work; `Tick::MAX` if it has no entries.
-    // Apart from the data that each operation reads, so that the consumer reads few cache lines.
+    // Separate from the data that each operation reads: the consumer reads few cache lines.
     next: Box<[Next]>,
     /// `None` if there never was an entry.
     states: Box<[Made<K, V>]>,
@@ -64,7 +63,6 @@ pub(super) struct Shared<K, V> {
     pub(super) name: Option<&'static str>,
     /// The stream waits on it, and the map reads its clock.
     pub(super) timer: Option<Timer>,
-    /// The line that created the map.
     made: &'static Location<'static>,
     /// The number of handles. Without any, the stream ends once it is empty.
     pub(super) handles: AtomicUsize,
@@ -100,12 +98,11 @@ impl<K, V> Shared<K, V> {
             made: Location::caller(),
             handles: AtomicUsize::new(1),
         };
-        // Created now, because a sleep stays on the clock that a test has paused where it is created.
+        // Created now: if a test has paused the clock here, the sleep stays on that clock.
         map.consumer.stop_waiting(Some(map.endless_sleep()));
         map
     }
 
-    /// A sleep for the stream, on the map's timer if it has one.
     #[track_caller]
     pub(super) fn endless_sleep(&self) -> LazySleep {
         let sleep = match &self.timer {
@@ -165,7 +162,7 @@ impl<K, V> Shared<K, V> {
         }
     }
 
-    /// Entries were removed or postponed. A paused clock must not jump to where they were due.
+    /// Entries were removed or postponed. A paused clock must not jump to their old deadlines.
     pub(super) fn put_off(&self) {
         if any_is_held() {
             self.consumer.put_off(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
@@ -231,7 +228,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         metrics.pending += state.len() as u64;
     }
 
-    /// Inserts an entry, or replaces the value and deadline of the key's entry if that is live at `now`.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -276,7 +272,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Ok(replaced)
     }
 
-    /// Removes an entry that is live at `now`.
     pub(super) fn remove<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<V>
     where
         K: Borrow<Q>,
@@ -328,7 +323,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(result)
     }
 
-    /// Runs `code` on each entry that is live at `now`.
     pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {
         let Some(guard) = self.lock() else { return };
         let alive = guard.table.iter().filter(|entry| !entry.has_expired(now));
@@ -336,8 +330,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         alive.for_each(code);
     }
 
-    /// Removes the entries that are live at `now` and for which `keep` returns `false`. They are dropped outside the
-    /// lock, even if it panics.
+    /// Entries that `keep` rejects are dropped outside the lock, even if it panics.
     pub(super) fn retain(&self, now: Tick, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let Some(mut guard) = self.lock() else { return };
         let MapState { table, timers, .. } = &mut *guard;
@@ -368,8 +361,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Some(taken)
     }
 
-    /// Takes out a displaced entry, or else the earliest if it is due at `now`. After `None` there may be more to do if
-    /// `next` is not after `now`.
+    /// After `None` there may be more to do if `next` is not after `now`.
     pub(super) fn take_due(&self, now: Tick) -> Option<(K, V)> {
         let mut guard = self.lock()?;
         let due = guard.take_due(now, self.next());
@@ -381,7 +373,6 @@ impl<'a, K, V> MapShard<'a, K, V> {
         due
     }
 
-    /// Unlocks after `taken` live entries were removed.
     #[inline]
     fn unlock_without(&self, mut guard: MutexGuard<'_, MapState<K, V>>, taken: usize) {
         self.map.capacity.give(taken);
@@ -393,7 +384,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// Unlocks after an entry was registered or postponed, then tells the consumer if there is earlier work.
+    /// Unlocks, then tells the consumer if there is earlier work.
     #[inline]
     fn unlock(&self, guard: MutexGuard<'_, MapState<K, V>>, registered: Option<Tick>) {
         match registered {
@@ -406,7 +397,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }
     }
 
-    /// Unlocks while a test has paused a clock: also tells the consumer if the earliest work is now later.
+    /// Unlocks, and also tells the consumer if the earliest work is now later.
     #[cold]
     fn unlock_exactly(&self, guard: MutexGuard<'_, MapState<K, V>>) {
         let before = self.next();
@@ -424,9 +415,9 @@ impl<'a, K, V> MapShard<'a, K, V> {
     }
 }
 
-/// The code that runs under a lock is our own.
+/// No user code runs under the lock.
 pub(super) const OURS: usize = 0;
-// It is the user's, for one of these methods.
+// User code runs under the lock, for one of these methods.
 pub(super) const GET: usize = 1;
 pub(super) const GET_WITH: usize = 2;
 pub(super) const GET_WITH_REMAINING: usize = 3;

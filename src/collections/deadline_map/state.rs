@@ -18,7 +18,6 @@ use crate::wheel::{Key, Step, Tick, Wheel};
 /// A shard with more entries than this has a wheel.
 const FEW: usize = 16;
 
-/// Steps of the wheel per hold of the lock.
 const STEPS: usize = 128;
 
 /// The cost of a step that moves entries, in steps: it may move dozens.
@@ -34,7 +33,6 @@ pub(super) struct MapState<K, V> {
     pub(super) ends: Ends,
     /// Entries that had expired when their keys were inserted again, in that order, for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
-    /// Counters for the map's metrics.
     pub(super) inserted: u64,
     pub(super) expired: u64,
 }
@@ -229,7 +227,7 @@ impl<K, V> MapState<K, V> {
             match wheel.step(now) {
                 Step::Fired { key, deadline, value: hash } => {
                     let found = table.find_entry(hash, |entry| entry.timer == Timed::InWheel(key));
-                    let Ok(mut found) = found else { unreachable!("each of the timers is of an entry") };
+                    let Ok(mut found) = found else { unreachable!("each timer belongs to an entry") };
                     let entry = found.get_mut();
                     if entry.deadline == deadline {
                         let (entry, _) = found.remove();

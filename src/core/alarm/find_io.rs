@@ -1,7 +1,7 @@
 //! [`FindIo`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
-//! Tokio does not say. But one idle worker of a runtime waits in the driver: in `epoll_wait` if that has I/O, and
-//! otherwise on a futex like all other idle workers. Linux says where a thread waits.
+//! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
+//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits.
 //!
 //! One case gives a wrong answer: the worker's thread is in `block_in_place` and runs another runtime there, which has
 //! an I/O driver while its own has none. The call that follows then panics; the panic is caught, but the process's
@@ -9,7 +9,7 @@
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
-// 2. There is no answer "no": after `CHECKS` checks the search ends. Each reads one file at most.
+// 2. The answer is never "no": after `CHECKS` checks the search ends. Each reads one file at most.
 // 3. A check runs on its own thread, after the alarm thread has woken the driver. Nothing waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -50,7 +50,6 @@ impl FindIo {
         FindIo { searches: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
-    /// Begins a search on a runtime with its own workers.
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
@@ -59,7 +58,6 @@ impl FindIo {
         self.set(self.lock(), is_possible.then_some(search), false);
     }
 
-    /// Ends the search and forgets its result.
     pub(crate) fn forget(&self) {
         self.set(self.lock(), None, false);
     }
@@ -68,7 +66,7 @@ impl FindIo {
         self.found.load(Relaxed)
     }
 
-    /// Notes the calling worker, for a check while it is idle. For tasks spawned on the runtime, before any user code.
+    /// Notes the calling worker for later checks. For tasks spawned on the runtime, before any user code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
             if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
@@ -77,7 +75,6 @@ impl FindIo {
         });
     }
 
-    /// Whether to check after this wake-up.
     pub(crate) fn is_due(&self) -> bool {
         self.with_search(Search::is_due).unwrap_or(false)
     }
@@ -109,7 +106,7 @@ impl FindIo {
         drop(before);
     }
 
-    /// `None` if there is no search, and while another thread checks, as nothing may wait for its read.
+    /// `None` if there is no search, and while another thread checks, because nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
         if !self.searches.load(Relaxed) {
             return None;
@@ -194,7 +191,6 @@ mod tests {
         assert!(!finds_io(&runtime, 20));
     }
 
-    /// A runtime whose one worker is idle and known.
     fn idle() -> (Runtime, Arc<FindIo>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let search = Arc::new(FindIo::new());

@@ -1,4 +1,4 @@
-//! [`Alarm`]: what wakes a driver on time.
+//! [`Alarm`]: the mechanism that wakes a driver on time.
 
 pub(crate) mod find_io;
 pub(crate) mod own;
@@ -15,7 +15,8 @@ pub(crate) fn has_threads() -> bool {
     !cfg!(target_family = "wasm")
 }
 
-/// What wakes a timer's driver at its earliest deadline. Set it with [`Builder::alarm`](crate::timer::Builder::alarm).
+/// The mechanism that wakes a timer's driver at its earliest deadline. Set it with
+/// [`Builder::alarm`](crate::timer::Builder::alarm).
 ///
 /// Every choice uses a tokio sleep while a test has paused the runtime's clock, because tokio advances that clock only
 /// to its own timers. The runtime then needs `enable_time`.
@@ -24,8 +25,8 @@ pub(crate) fn has_threads() -> bool {
 /// The runtime needs `enable_time`, and a timer outside any runtime panics.
 ///
 /// Choose [`Timerfd`](Alarm::Timerfd) or [`Tokio`](Alarm::Tokio) only if the runtime has what it needs. If it does not,
-/// the builder returns an error, or a driver that you spawn yourself uses `Thread` instead. tokio panics in that case:
-/// the panic is caught, but its message is printed, and it ends a program built with `panic = "abort"`. There is no
+/// the builder returns an error, and a driver that you spawn yourself uses `Thread` instead. tokio panics in that case.
+/// The panic is caught, but its message is printed, and it ends a program built with `panic = "abort"`. There is no
 /// such panic outside a runtime, nor for `Timerfd` if the process has no epoll instance. Each runtime with `enable_io`
 /// has one; so do async-io and mio.
 ///
@@ -43,20 +44,20 @@ pub(crate) fn has_threads() -> bool {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime was seen
-    /// waiting in an I/O driver. It does not try a driver that the runtime may not have.
+    /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime is seen
+    /// waiting in an I/O driver. It never tries a driver that the runtime may not have.
     ///
-    /// After that change, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no change
-    /// on systems other than Linux, on current-thread runtimes, in programs that abort on panics, and for a driver that
-    /// you spawn yourself.
+    /// After the switch, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no switch on
+    /// current-thread runtimes, on systems other than Linux, in programs that abort on panics, or for a driver that you
+    /// spawn yourself.
     #[default]
     Auto,
-    /// One thread for the process, which sleeps until the earliest deadline of all timers. It is as precise as the
-    /// system's wake-up of a thread, needs nothing from the runtime, and is on time even if all workers are blocked.
+    /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
+    /// wake-up of a thread, and needs nothing from the runtime. If all workers are blocked, timers fire 1 ms late.
     ///
     /// The thread starts with the first timer of the process. On Linux it copies the main thread's niceness and CPU
-    /// affinity. What the system refuses stays as it is in the thread that created the timer, and so does the
-    /// scheduling policy. If your program has background threads and may not raise a thread's priority, create the
+    /// affinity. The scheduling policy, and whatever the system refuses to change, is inherited from the thread that
+    /// created the timer. If your program has background threads and may not raise a thread's priority, create the
     /// first timer on the main thread.
     Thread,
     /// A `timerfd` on which the runtime's I/O driver waits: as precise as `Thread`, and saves a thread switch per

@@ -46,7 +46,6 @@ impl OwnAlarm {
         }
     }
 
-    /// Creates the configured alarm on the current runtime. If this is not called, the first use does.
     pub(crate) fn make(&mut self) -> io::Result<()> {
         match self.chosen {
             Alarm::Auto | Alarm::Thread => Ok(()),
@@ -55,14 +54,14 @@ impl OwnAlarm {
         }
     }
 
-    /// Chooses what wakes the driver, on a clock that `runs` or not, and `watches` for a pause or not.
+    /// Chooses what wakes the driver. `runs`: the clock is not paused. `watches`: the driver watches for a pause.
     pub(crate) fn choose(&mut self, runs: bool, watches: bool) -> WakesBy {
         if self.chosen == Alarm::Tokio || self.paused_clocks && !runs {
             if self.tokio.make().is_ok() {
                 return WakesBy::Tokio;
             }
             self.give_up(Alarm::Tokio);
-        // A `timerfd` follows the system's clock, and would not tell a waiting driver of a pause.
+        // A `timerfd` follows the system's clock, and would not reveal a pause to a waiting driver.
         } else if self.chosen == Alarm::Timerfd && runs && !watches {
             self.tokio.cancel();
             if self.timerfd.is_none() && self.make_timerfd().is_err() {
@@ -100,7 +99,7 @@ impl OwnAlarm {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether to find out if the runtime has an I/O driver. Not if a test may pause the clock unnoticed.
+    /// Whether to find out if the runtime has an I/O driver. Not if a test may pause the clock at any moment.
     pub(crate) fn wants_io(&self) -> bool {
         self.chosen == Alarm::Auto && !instant::may_be_paused()
     }
@@ -116,7 +115,7 @@ impl OwnAlarm {
         self.paused_clocks && panics::may_guess() && instant::may_be_paused()
     }
 
-    /// Sets tokio's alarm along with the alarm thread's. It goes off if a test pauses the clock.
+    /// Sets tokio's alarm in addition to the alarm thread's. It goes off if a test pauses the clock.
     pub(crate) fn watch_for_pause(&mut self, at: Option<Instant>) {
         // The runtime may lack `enable_time`.
         if at.is_some() && panics::silently(|| self.tokio.make()).is_err() {
@@ -126,8 +125,8 @@ impl OwnAlarm {
         }
     }
 
-    /// Replaces an alarm that the runtime cannot have by the alarm thread.
-    /// Panics if there can be no such thread.
+    /// Replaces an alarm that the runtime does not support with the alarm thread. Panics if there can be no such
+    /// thread.
     pub(crate) fn give_up(&mut self, alarm: Alarm) {
         assert!(
             has_threads(),

@@ -1,27 +1,25 @@
 //! The alarm thread: one per process, started on first use, which sleeps until the earliest booking.
 //!
-//! It needs nothing from a runtime: timers work without `enable_time` and `enable_io`, and on time even if every worker
-//! is busy.
+//! It needs nothing from a runtime: timers work without `enable_time` and `enable_io`, even if every worker is busy.
 //!
-//! On Linux it sleeps on its own `timerfd`. A booking sets that with one system call and without waking the thread;
+//! On Linux it sleeps on its own `timerfd`, which a booking sets with one system call and without waking the thread;
 //! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
-//! variable, which is notified if the thread would sleep too long. That is so on other systems, if the system refuses
-//! the `timerfd`, and once the program has closed it, when another thread takes over.
+//! variable: on other systems, if the system refuses the `timerfd`, and once the program has closed it, when another
+//! thread takes over.
 //!
 //! Once something waits on a clock that may jump, the thread also waits on a second `timerfd`, which reports jumps.
 //
 // Invariants
-// 1. A booking is called once, at or after its instant, and then removed. A booker has at most one.
+// 1. A booker is called once per booking, at or after its instant. It has at most one booking.
 // 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
 //    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLICE`.
 // 3. Bookers are called without any lock of this module. A booker that panics does not stop the others.
-// 4. No waker of a foreign executor or a user runs on this thread, unless the system refuses a helper thread.
+// 4. No waker of another executor or a user runs on this thread, unless the system refuses a helper thread.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
 //    the booking that notices starts another thread.
 // 7. Once jumps are reported, none is missed: a jump while the thread is awake ends its next sleep.
-// 8. Bookers are never freed, only reused.
-// 9. Each operation on bookings takes logarithmic time: a process may have thousands of runtimes with a timer each.
+// 8. Each operation on bookings takes logarithmic time: a process may have thousands of timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,7 +39,7 @@ use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
-/// When a booking for a jump is called if the system does not report jumps.
+/// The delay of a booking for a jump if the system does not report jumps.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How late a wait on a condition variable may end. Windows rounds it up to milliseconds, then to its 15.6 ms tick.
@@ -117,7 +115,7 @@ per_process! {
 pub(crate) fn start() {
     let alarm = alarm();
     if let Err(error) = alarm.start() {
-        panic!("hairspring could not start its alarm thread: {error}");
+        panic!("hairspring failed to start its alarm thread: {error}");
     }
 }
 
@@ -133,7 +131,7 @@ pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
 }
 
 pub(crate) fn cancel(id: BookerId) {
-    // The thread may wake up in vain. Usually another booking is made before that.
+    // The thread may wake up for nothing. Usually another booking is made first.
     alarm().lock().bookings.cancel(id);
 }
 
@@ -166,7 +164,6 @@ pub(crate) fn call_due() -> bool {
 }
 
 impl Bookings {
-    /// Books `booker` at `at`, replacing its previous booking.
     fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
         if let Some((before, _)) = self.bookers.insert(id, (at, booker)) {
             self.times.remove(&(before, id));
@@ -316,7 +313,6 @@ impl AlarmThread {
         let jumped;
         (state, jumped) =
             if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
-        // The file was closed during the wait, and another thread has taken over.
         if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
             return None;
         }
@@ -328,7 +324,8 @@ impl AlarmThread {
         Some(state)
     }
 
-    /// Unlocks, and sleeps until the file or a jump ends that, or less. Returns whether a clock has jumped.
+    /// Unlocks, and sleeps until the file or a jump ends the sleep. May return early. Returns whether a clock has
+    /// jumped.
     fn wait_for_files<'a>(&'a self, state: Guard<'a>, left: Option<Duration>) -> (Guard<'a>, bool) {
         let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
         drop(state);
@@ -350,8 +347,8 @@ impl AlarmThread {
     }
 }
 
-/// The next step towards an instant without a file. Windows times `thread::sleep` more precisely than waits: the thread
-/// waits until shortly before the instant, and sleeps the rest in slices.
+/// The next step towards an instant without a file. Windows times `thread::sleep` more precisely than waits, so the
+/// thread waits until shortly before the instant, and sleeps the rest in slices.
 #[derive(Debug)]
 enum Slice {
     Wait(Duration),
@@ -423,7 +420,6 @@ mod tests {
         }
     }
 
-    /// Blocks the thread until a message arrives.
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
     impl Booker for Gate {
@@ -479,12 +475,11 @@ mod tests {
         let (sender, calls) = mpsc::channel();
         let note: &'static Note = Box::leak(Box::new(Note("jump", sender)));
         let comes = || calls.recv_timeout(Duration::from_secs(30)).unwrap();
-        // The thread slept before there was anything to wait for.
         sleeps();
         assert!(!alarm.book_jump(note), "the thread has to wake up first");
         comes();
         for _ in 0..3 {
-            assert!(alarm.book_jump(note), "Linux tells of jumps");
+            assert!(alarm.book_jump(note), "Linux reports jumps");
             jump();
             comes();
         }
@@ -530,8 +525,8 @@ mod tests {
         }
     }
 
-    /// A bug that this crate had: Windows treated a wait of 50 days as forever, and ended short waits on its tick, 16 ms
-    /// late.
+    /// A bug that this crate had: Windows treated a wait of 50 days as forever, and ended short waits on its tick, 16
+    /// ms late.
     #[test]
     fn a_coarse_wait_ends_on_time_to_the_nanosecond_and_never_takes_50_days() {
         let day = Duration::from_secs(86_400);

@@ -1,7 +1,7 @@
-//! [`Timerfd`], on which the alarm thread sleeps, and [`TimerfdAlarm`], one on which the runtime's I/O driver waits.
+//! [`Timerfd`]: a file on which the alarm thread sleeps. [`TimerfdAlarm`]: one on which the runtime's I/O driver waits.
 //
 // Invariants
-// 1. A file that is not ours is never closed, and if it is another `timerfd`, it is set back to its remaining time: the
+// 1. Another file under our number is never closed, and another `timerfd` is set back to its remaining time: the
 //    program may have closed all files and opened others. A forked process leaves its parent's file alone.
 
 use std::future::{Future, poll_fn};
@@ -73,13 +73,13 @@ impl Timerfd {
         Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
     }
 
-    /// Makes one on the wall clock expire at the next jump of a clock: Linux cancels it when the wall clock is set, and
-    /// when the machine wakes up. Returns whether that works.
+    /// Makes a file on the wall clock expire at the next jump of a clock: Linux cancels it when the wall clock is set,
+    /// and when the machine wakes up. Returns whether that works.
     pub(super) fn watch_for_jumps(&self) -> bool {
         // Without a jump, it expires when the kernel's time ends.
         let end = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
         let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, end);
-        // If a clock has jumped, it is set all the same, and reports the jump.
+        // If a clock has just jumped, it is set nevertheless, and reports the jump.
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
 

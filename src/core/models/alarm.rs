@@ -18,7 +18,7 @@ fn call() {
     thread::call_due();
 }
 
-/// Lets the time pass within which a called driver has to turn.
+/// Lets the time pass in which a woken driver has to turn.
 fn late() {
     #[cfg(hairspring_loom)]
     crate::util::sync::pass(std::time::Duration::from_millis(2));
@@ -91,7 +91,6 @@ fn cancelling_against_the_alarm() {
     });
 }
 
-/// A deadline that is already due is registered while the driver goes to sleep and the alarm goes off.
 #[test]
 fn registering_against_the_alarm() {
     check("registering against the alarm", || {
@@ -110,7 +109,6 @@ fn registering_against_the_alarm() {
     });
 }
 
-/// A helper turns for a late driver just as the driver is polled.
 #[test]
 fn a_helper_turns_against_the_driver() {
     check("a helper turns against the driver", || {
@@ -127,7 +125,6 @@ fn a_helper_turns_against_the_driver() {
     });
 }
 
-/// With nothing to fire, and a driver that is polled twice.
 #[test]
 fn a_helper_turns_for_nothing_against_the_driver() {
     check("a helper turns for nothing against the driver", || {
@@ -146,7 +143,7 @@ fn a_helper_turns_for_nothing_against_the_driver() {
     });
 }
 
-/// A turn ends early, and the alarm may have gone off during it. The next turn fires what is left.
+/// A turn ends early, and the alarm may have gone off during it. The next turn fires the rest.
 #[test]
 fn an_interrupted_turn_against_the_alarm() {
     check("an interrupted turn against the alarm", || {

@@ -148,7 +148,6 @@ impl Woken {
         Arc::new(Woken(AtomicUsize::new(0)))
     }
 
-    /// Whether it was woken since the last [`take`](Woken::take).
     pub(crate) fn is_woken(&self) -> bool {
         self.0.load(SeqCst) > 0
     }
@@ -177,7 +176,6 @@ pub(crate) fn wait_until(what: &str, mut seen: impl FnMut() -> bool) {
     }
 }
 
-/// A timer with two shards. Most models use only the first.
 #[derive(Clone, Copy)]
 pub(crate) struct World {
     pub(crate) timer: TimerLease,
@@ -192,7 +190,6 @@ impl Booker for Mute {
 }
 
 impl World {
-    /// For models in which everything is far.
     pub(crate) fn new() -> World {
         World::with_booker(Some(&Mute))
     }
@@ -207,7 +204,6 @@ impl World {
         World { timer, lease: timer.shard(|| 0) }
     }
 
-    /// A sleep that waits, and its waker's count.
     pub(crate) fn sleeping(self, deadline: Tick) -> (Sleep, Arc<Woken>) {
         let mut sleep = Sleep::on(self.lease, deadline);
         let woken = Woken::new();
@@ -215,7 +211,6 @@ impl World {
         (sleep, woken)
     }
 
-    /// Registers in the first shard. Returns the waker's count.
     pub(crate) fn register(self, deadline: Tick) -> Arc<Woken> {
         self.register_in(0, deadline)
     }
@@ -227,7 +222,7 @@ impl World {
         woken
     }
 
-    /// Fires what is due at `now`, as a driver's own alarm does. Returns how many tasks it woke.
+    /// Fires the entries due at `now`, as a driver's own alarm does. Returns how many tasks it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
         self.timer.fire_at(now, usize::MAX).0
     }
@@ -249,7 +244,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// A task that was spawned and not polled yet.
     pub(crate) fn new(world: World) -> Task {
         let driver = Driver::new(world.timer, Alarm::Thread);
         let task = Task { driver, woken: Woken::new(), done: false };
@@ -261,7 +255,6 @@ impl Task {
         self.woken.wake_by_ref();
     }
 
-    /// Polls the driver as long as it is woken.
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn run(mut self) -> Task {
         self.run_in_place();
@@ -294,12 +287,11 @@ impl Task {
         }
     }
 
-    /// Lets everything due happen, until `seen`.
     #[cfg(not(hairspring_loom))]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
         alarm_thread::start();
-        wait_until("what is due happens", || {
+        wait_until("due events happen", || {
             self.run_in_place();
             seen()
         });
@@ -307,7 +299,6 @@ impl Task {
     }
 }
 
-/// Polls a sleep that returns an error instead of panicking.
 pub(crate) fn poll_elapsed(sleep: &mut Sleep, woken: &Arc<Woken>) -> Poll<Result<(), Error>> {
     sleep.poll_elapsed(&mut Context::from_waker(&Waker::from(woken.clone())), false)
 }

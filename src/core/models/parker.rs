@@ -75,7 +75,6 @@ fn registering_against_going_idle() {
     });
 }
 
-/// The sleeper was asleep before, until a later deadline.
 #[test]
 fn two_register_against_going_idle_again() {
     check("two register against going idle again", || {
@@ -88,7 +87,6 @@ fn two_register_against_going_idle_again() {
     });
 }
 
-/// Like a driver and a helper: one of them scans, and again for the other.
 #[test]
 fn two_that_look_at_the_same_time_against_registering() {
     check("two that look at the same time against registering", || {
@@ -99,7 +97,6 @@ fn two_that_look_at_the_same_time_against_registering() {
     });
 }
 
-/// A sleeper with something to do does not sleep, and is not woken.
 #[test]
 fn leaving_against_registering() {
     check("leaving against registering", || {

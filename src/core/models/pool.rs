@@ -46,7 +46,6 @@ fn a_handle_of_an_ended_timer_against_two_new_ones() {
     });
 }
 
-/// A handle that holds the memory in time reads its own timer's counts, not those of the next.
 #[test]
 fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     check("a handle against the end of its timer and a new one", || {
@@ -65,7 +64,6 @@ fn a_handle_against_the_end_of_its_timer_and_a_new_one() {
     });
 }
 
-/// The counts of an ended timer are its own, or none.
 #[test]
 fn counting_against_a_new_timer_in_the_same_memory() {
     check("counting against a new timer in the same memory", || {
@@ -122,7 +120,7 @@ fn registering_against_the_turns_of_helpers() {
         let later = register(timer, far(1));
         let by = clock::instant_of(far(1)).into_std();
         let schedule = timer.schedule;
-        wait_until("the alarm thread calls for what is far", || {
+        wait_until("the alarm thread calls for far deadlines", || {
             schedule.next_wake() == far(1) && schedule.booked().is_some_and(|at| at <= by)
         });
         assert!(!later.is_woken());
@@ -130,7 +128,6 @@ fn registering_against_the_turns_of_helpers() {
     });
 }
 
-/// A timer ends while a helper thread turns for it, and the next timer takes its memory.
 #[test]
 fn the_turn_of_a_helper_against_the_end_of_its_timer() {
     check("the turn of a helper thread against the end of its timer", || {
@@ -154,7 +151,6 @@ mod helpers {
     use crate::core::helpers::Helpers;
     use crate::util::sync::keep;
 
-    /// An idle thread does the work that is left to it. Otherwise the sender does.
     #[test]
     fn sending_work_against_a_thread_that_goes_idle() {
         check("sending work against a thread that goes idle", || {

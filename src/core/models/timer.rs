@@ -20,7 +20,6 @@ fn registering_against_going_to_sleep() {
     });
 }
 
-/// The driver was asleep before, until a later deadline, and was woken for something else.
 #[test]
 fn registering_against_going_back_to_sleep() {
     check("registering against going back to sleep", || {
@@ -39,7 +38,6 @@ fn registering_against_going_back_to_sleep() {
     });
 }
 
-/// The driver is polled without having been woken, and fires what is due.
 #[test]
 fn registering_against_a_turn_out_of_turn() {
     check("registering against a turn out of turn", || {
@@ -75,7 +73,6 @@ fn registering_beside_a_turn() {
     });
 }
 
-/// A reset to an earlier deadline registers it too.
 #[test]
 fn an_earlier_reset_against_going_to_sleep() {
     check("an earlier reset against going to sleep", || {
@@ -172,8 +169,8 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
     });
 }
 
-/// Two threads fire, as a test that moves its clock and another may, and a third cancels. One of the three gets the
-/// entry. tokio 8252: a cancelled entry stays in the wheel.
+/// Two threads fire, and a third cancels. One of the three gets the entry. tokio 8252: a cancelled entry stays in the
+/// wheel.
 #[test]
 fn cancel_against_fire() {
     check("cancel against fire", || {
@@ -211,7 +208,6 @@ fn reset_against_fire() {
     });
 }
 
-/// A sleep whose new deadline has passed is woken immediately, by the reset or by the turn.
 #[test]
 fn reset_to_the_past_against_fire() {
     check("reset to the past against fire", || {
@@ -244,7 +240,6 @@ fn drop_against_shutdown() {
     });
 }
 
-/// The timer ends twice: it is shut down, and its driver is dropped.
 #[test]
 fn shutdown_against_the_drop_of_the_driver() {
     check("shutdown against the drop of the driver", || {

@@ -1,5 +1,5 @@
-//! [`ShardLease`]: a shard as used by one timer. It takes no entries after that timer has ended. If the shard serves
-//! another timer by now, the lease has no name and no counts, and its time is the current runtime's.
+//! [`ShardLease`]: a shard as used by one timer. It takes no entries once that timer has ended. If the shard serves
+//! another timer by then, the lease has no name and no counts, and its time is the current runtime's.
 
 use std::ops::Deref;
 use std::task::Waker;
@@ -50,7 +50,7 @@ impl ShardLease {
         self.default.load(Ordering::SeqCst) == self.epoch.0
     }
 
-    /// Another timer was installed instead, or this one has ended.
+    /// Called when another timer was installed instead, or this one has ended.
     pub(crate) fn replace(self) {
         let (epoch, next) = (self.epoch.0, self.epoch.next().0);
         let _ = self.default.compare_exchange(epoch, next, Ordering::SeqCst, Ordering::SeqCst);
@@ -67,7 +67,6 @@ impl ShardLease {
         if self.serves() { name } else { None }
     }
 
-    /// The time on the timer's clock.
     #[inline]
     pub(crate) fn now(self) -> Tick {
         let clock = &self.schedule.clock;
@@ -156,12 +155,10 @@ impl ShardLease {
         self.expiry(deadline) <= fired_through && self.serves()
     }
 
-    /// Whether an entry is still here: it has not fired, and its timer has not ended. Locks only if the published
-    /// values do not tell.
+    /// Whether an entry has not fired and its timer has not ended. Locks only if the published values do not decide it.
     pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
         let expiry = self.expiry(deadline);
-        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not later than what is
-        // left.
+        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not later than the rest.
         let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
             && expiry >= self.next()
             && self.serves();

@@ -5,7 +5,7 @@
 //    is set, it also follows removals and postponements.
 // 2. Every entry with a deadline up to `fired_through` has been taken out. No entry is inserted with a deadline that
 //    the wheel has passed, so entries come out in order.
-// 3. Each hold of the lock takes out or moves a bounded number of entries.
+// 3. Each lock hold takes out or moves a bounded number of entries.
 // 4. A waker is never woken, cloned or dropped under the lock: it is user code and may call back.
 // 5. A shard serves one timer at a time, named by an epoch, and takes no entries for another. Keys of an earlier epoch
 //    are stale.
@@ -28,13 +28,13 @@ use crate::util::sync::{FairMutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
 use crate::wheel::{Step, Tick, Ticks, Wheel};
 
-/// The maximum number of wakers taken out per hold of the lock.
+/// The maximum number of wakers taken out per lock hold.
 const WAKES: usize = 64;
 
-/// The number of moved entries after which a hold of the lock ends. The last step may exceed it by a thousand.
+/// The number of moved entries after which a lock hold ends. The last step may exceed it by a thousand.
 const MOVES: u64 = 512;
 
-// On its own pair of cache lines, which processors fetch together. Registering and cancelling read few of them.
+// On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     schedule: &'static Schedule,
@@ -42,16 +42,15 @@ pub(crate) struct Shard {
     state: FairMutex<ShardState>,
     next: Next,
     fired_through: AtomicU64,
-    /// Whether the driver is told of removals. Changes only under the lock.
+    /// Whether the driver notices removals. Changes only under the lock.
     publishes_removals: AtomicBool,
-    /// Deadlines are rounded up to multiples of this number of ticks.
     resolution: AtomicU64,
-    /// The epoch of the present timer, or of the last if the shard is closed. Changes only under the lock, after
+    /// The epoch of the current timer, or of the last if the shard is closed. Changes only under the lock, after
     /// `fired_through` was reset.
     serves: AtomicU32,
     /// The epoch of the timer if it is still its runtime's, or the next epoch if another was installed instead.
     default: AtomicU32,
-    /// Who may still register: all owners of the timer together, and each sleep created through a handle.
+    /// The users that may still register: all owners of the timer together, and each sleep created through a handle.
     pub(crate) users: Holders,
 }
 
@@ -83,7 +82,7 @@ pub(crate) enum EntryState {
     Gone,
 }
 
-/// The wakers taken out in one hold of the lock; reused.
+/// The wakers taken out in one lock hold; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     wakers: Vec<Waker>,
@@ -128,8 +127,8 @@ impl Shard {
         if resolution == Ticks::ONE { deadline } else { deadline.next_multiple_of(resolution) }
     }
 
-    /// Whether the wheel has passed a tick, or would have if it had had anything to do: a clock under a test's control
-    /// steps no wheel while it stands still.
+    /// Whether the wheel has passed a tick, or would have if it had been stepped: a held clock steps no wheel while it
+    /// stands still.
     #[inline]
     fn is_past(&self, state: &ShardState, tick: Tick) -> bool {
         tick <= state.wheel.elapsed() || source::any_is_held() && self.schedule.clock.has_shown(tick)
@@ -150,7 +149,8 @@ impl Shard {
         Some(waker)
     }
 
-    /// Moves an entry, and returns whether it waits there. If the new deadline has passed, wakes the entry immediately.
+    /// Moves an entry, and returns whether it waits for the new deadline. If that has passed, wakes the entry
+    /// immediately.
     pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
         let deadline = self.expiry(deadline);
         let mut state = self.lock();
@@ -209,7 +209,7 @@ impl Shard {
         self.publishes_removals.load(Ordering::Relaxed)
     }
 
-    /// Tells the driver of removals, until the shard serves another timer.
+    /// Makes the driver notice removals, until the shard serves another timer.
     pub(crate) fn publish_removals(&self) {
         if !self.publishes_removals() {
             let state = self.lock();
@@ -229,12 +229,12 @@ impl Shard {
         self.next.get()
     }
 
-    /// Fires some of what is due at `now`, and returns how many. More is due if `next` is not after `now`.
+    /// Fires some of the entries due at `now`, and returns how many. More are due if `next` is not after `now`.
     pub(crate) fn fire(&self, now: Tick, wakes: &mut WakeList) -> usize {
         self.state.give_way();
         let mut state = self.lock();
         if state.open_for == Epoch::NONE {
-            // `close` has moved the wheel beyond any time, and wakes what is left.
+            // `close` has moved the wheel to the last tick, and wakes the rest.
             self.next.publish(None);
             return 0;
         }
@@ -280,7 +280,7 @@ impl Shard {
         self.lock().wheel.skip_to(tick);
     }
 
-    /// Takes no more entries, wakes the present ones, and returns their number.
+    /// Refuses further entries, wakes the remaining ones, and returns their number.
     pub(crate) fn close(&self) -> usize {
         let mut wakes = WakeList::default();
         let mut pending = 0;
@@ -289,7 +289,7 @@ impl Shard {
             state.open_for = Epoch::NONE;
             // There is no work here any more, and no entry counts as waiting.
             self.next.publish(None);
-            // Stepping to the last tick empties the wheel, which this timer uses no more.
+            // Stepping to the last tick empties the wheel, which this timer no longer uses.
             let rest = take_due(&mut state.wheel, Tick::MAX, &mut wakes.wakers, |_| ());
             self.capacity.give(wakes.wakers.len());
             drop(state);
@@ -302,7 +302,7 @@ impl Shard {
 }
 
 /// Takes out some wakers that are due at `now`, and passes their deadlines to `record`. Returns `None` if nothing due
-/// is left, or else the tick through which all were taken out.
+/// is left, otherwise the tick through which all were taken out.
 fn take_due(
     wheel: &mut Wheel<Waker>,
     now: Tick,

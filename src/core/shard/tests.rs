@@ -101,7 +101,7 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     let shard = shard();
     shard.insert(Tick(10), Waker::from(Arc::new(FiresToo(shard)))).unwrap();
     shard.insert(Tick(900), Waker::noop().clone()).unwrap();
-    // More entries with one deadline than one hold of the lock takes out.
+    // More entries with one deadline than one lock hold takes out.
     for _ in 0..3 * WAKES {
         shard.insert(Tick(1_000), Waker::noop().clone()).unwrap();
     }

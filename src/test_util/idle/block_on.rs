@@ -1,12 +1,11 @@
-//! [`Blocking`]: threads that block on a runtime that somebody else built, and are not its workers; usually the one in
+//! [`Blocking`]: threads that block on a runtime not built by a bubble, and are not its workers; usually the one in
 //! `block_on`.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
 //!
-//! Tokio does not report that a thread has left `block_on`. It has left if it uses the clock of another runtime or of
-//! none, if it waits for files, or if it has ended. If it waits in any other call for long, nobody can tell, and it
-//! counts as waiting.
+//! tokio does not report that a thread has left `block_on`. It has left if it uses the clock of another runtime or of
+//! none, if it waits for files, or if it has ended. If it waits in any other call for long, it counts as waiting.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -49,7 +48,7 @@ impl Drop for BlocksOn {
 }
 
 impl Watch {
-    /// Records on which runtime the calling thread blocks, if on any. `here` watches the current runtime.
+    /// Records the runtime on which the calling thread blocks, if any. `here` watches the current runtime.
     pub(crate) fn note_this_thread(here: Option<&Arc<Watch>>) {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
@@ -99,7 +98,7 @@ impl Blocking {
         if any_is_unseen { UNSEEN } else { Duration::ZERO }
     }
 
-    /// Whether one of the threads is seen to do anything but wait.
+    /// Whether one of the threads visibly does anything but wait.
     pub(crate) fn any_runs(&self) -> bool {
         let mut any_runs = false;
         for (_, seen) in lock(&self.threads).iter_mut() {
@@ -128,13 +127,11 @@ mod linux {
     use crate::util::waits::{self, Wait};
 
     /// How long a thread must wait on a futex the first time before that counts as waiting to be woken. From then on it
-    /// counts immediately, because `block_on` always waits on the same futex. The futex is one that other threads of
-    /// the process use, so this is not the end of a thread.
+    /// counts immediately, because `block_on` always waits on the same futex.
     const FIRST: Duration = Duration::from_millis(20);
     /// How long it must wait anywhere else. Another futex is then taken for that of `block_on`.
     const ELSEWHERE: Duration = Duration::from_millis(100);
 
-    /// A thread, as seen through its files in `/proc`.
     #[derive(Debug)]
     pub(super) struct Seen {
         /// Says which system call it is in.
@@ -202,7 +199,6 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    /// Other systems do not say.
     #[derive(Debug)]
     pub(super) enum Seen {}
 

@@ -33,7 +33,7 @@ impl Canary {
     /// Returns `None` on a runtime without `enable_io`, which has no sockets, or if the system refuses.
     pub(super) fn new(runtime: &Handle) -> Option<Canary> {
         let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-        // To itself, so that it receives nothing else.
+        // Connected to itself, it receives nothing else.
         receiver.connect(receiver.local_addr().ok()?).ok()?;
         receiver.set_nonblocking(true).ok()?;
         let sender = receiver.try_clone().ok()?;

@@ -1,20 +1,20 @@
 //! Finds out whether a runtime is idle: nothing runs in it until a clock moves or something arrives from outside.
 //!
 //! A runtime is idle if every worker is parked, no task is queued, and no thread that blocks on the runtime is running.
-//! Another thread reads all this while it may change. But each worker counts how often it parks and unparks, and if a
-//! count is the same in two readings, that worker has not run in between.
+//! This may change while another thread reads it. But each worker counts how often it parks and unparks: if a count is
+//! the same in two readings, that worker has not run in between.
 //!
-//! In the runtime of a [bubble](crate::test_util::bubble()) we also see the bubble's own future and blocking work. In
-//! others the operating system says what the thread in `block_on` is doing, and blocking work is invisible.
+//! In the runtime of a [bubble](crate::test_util::bubble()), the bubble's own future and blocking work are visible too.
+//! In others, Linux says what the thread in `block_on` is doing, and blocking work is invisible.
 //
 // Invariants
 // 1. A runtime is found idle only if two equal readings of the counts enclose the readings of the queue, the threads
 //    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
 //    unparked a worker.
-// 2. A parked worker may not know yet that a socket is ready. A canary socket of ours therefore makes a round trip
-//    through the runtime's I/O driver: once it has arrived, everything that was ready before it has been handed out. A
-//    runtime is found idle only after `ROUNDS` round trips, each of which woke only the worker that waits for sockets,
-//    and only once.
+// 2. A parked worker may not know yet that a socket is ready. A canary message therefore makes a round trip through the
+//    runtime's I/O driver: once it has arrived, all sockets that were ready earlier have been handled. A runtime is
+//    found idle only after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and only
+//    once.
 // 3. Blocking work is checked before the round trips, because it may send to a socket, and after them, because a task
 //    that went unnoticed along with the canary may have started some.
 
@@ -36,9 +36,8 @@ pub(crate) use watch::{Time, Want, Wanted, Watch};
 use crate::core::registry;
 use crate::util::waits;
 
-/// How many round trips the canary makes. One fails only if a worker that is about to wait for sockets, and already
-/// counts as parked, is preempted there: it then handles the canary and another socket in one step. Two fail only if
-/// that happens twice.
+/// The number of round trips. One is not enough if a worker that is about to wait for sockets, and already counts as
+/// parked, is preempted there: it then handles the canary and another socket in one step.
 const ROUNDS: u32 = 2;
 
 /// How long a round trip may take before the check is abandoned.
@@ -53,11 +52,10 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
-/// A runtime was found idle. While this lives, nobody else checks.
+/// A runtime was found idle. While this lives, no other thread checks.
 pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Option<Canary>>);
 
 impl Watch {
-    /// Counts what has run so far.
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own().map_or(Some(0), |own| own.waits());
         let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
@@ -106,7 +104,7 @@ impl Watch {
     /// The count of what has run so far; `None` if there is work.
     fn rests(&self) -> Option<u64> {
         let steps = self.steps();
-        // The threads first: anything that one queued before it waited is still in the queue, or a worker has it.
+        // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
             && !self.any(Want::Work)
@@ -123,8 +121,8 @@ impl Watch {
         }
         // That unparks the worker that waits for sockets, which then parks again.
         let after = self.comes_to_rest(before + 2)?;
-        // Wait, in case a socket was handled along with the canary: the worker that handles it may count as parked for
-        // part of the time that the round trip took.
+        // A socket may have been handled along with the canary, by a worker that counted as parked for part of the
+        // round trip. Wait as long again.
         let took = start.elapsed();
         wait_until(took, || false);
         (self.rests() == Some(after)).then_some(after)
@@ -140,7 +138,7 @@ impl Watch {
         rests.filter(|&count| count == expected)
     }
 
-    /// Sends something through the runtime. Returns `false` if that is impossible, and `None` if it has not arrived in
+    /// Sends a message through the runtime. Returns `false` if that is impossible, and `None` if it does not arrive in
     /// time.
     fn round_trip(&self, canary: &mut Option<Canary>) -> Option<bool> {
         if let Some(canary) = canary {
@@ -157,7 +155,7 @@ impl Watch {
         came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
     }
 
-    /// Describes what is running in the runtime; `None` if nothing is, as far as it can see.
+    /// Describes visible work in the runtime; `None` if there is none.
     pub(crate) fn describe(&self) -> Option<String> {
         let runs = self.parks().enumerate().filter(|(_, parks)| parks % 2 == 0).map(|(worker, _)| worker.to_string());
         let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own());
@@ -177,7 +175,7 @@ impl Watch {
     }
 }
 
-/// Waits until `is_so`, but at most for `longest`. Spins for a moment, then sleeps between checks.
+/// Waits until `is_so`, for at most `longest`.
 fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) {
     let (start, nap) = (Instant::now(), Nap::new());
     while !is_so() && start.elapsed() < longest {

@@ -1,10 +1,10 @@
-//! [`OwnRuntime`]: what a bubble sees, on every system, of the runtime it built: its own future, by that future's
-//! waker, and blocking work, by the number of threads.
+//! [`OwnRuntime`]: how a bubble observes the runtime it built, on every system: its own future by that future's waker,
+//! and blocking work by the number of threads.
 //
 // Invariants
 // 1. The future runs from when it is woken until it waits again or has ended.
-// 2. A pool thread ends as soon as it has nothing to do, and work begins in the order in which it was spawned. If our
-//    own work runs on the only thread, all earlier work has therefore ended.
+// 2. A pool thread ends as soon as it has nothing to do, and work begins in spawn order. If our own work runs on the
+//    only thread, all earlier work has therefore ended.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -31,11 +31,11 @@ pub(crate) struct OwnRuntime {
     begins: Counter,
     /// The same when it last began to wait.
     waits: Counter,
-    /// `None` if somebody else built the runtime.
+    /// `None` if the bubble did not build the runtime.
     threads: Option<OwnThreads>,
 }
 
-/// What tokio tells the builder of a runtime: the number of its threads, and where its live tasks were spawned.
+/// The number of a runtime's threads, and where its live tasks were spawned, as tokio reports them to the builder.
 #[derive(Clone)]
 pub(crate) struct OwnThreads {
     live: Arc<AtomicUsize>,
@@ -44,7 +44,6 @@ pub(crate) struct OwnThreads {
 }
 
 impl OwnThreads {
-    /// Counts the threads and lists the tasks of a runtime that is to be built with `workers` worker threads.
     pub(crate) fn of(builder: &mut Builder, workers: usize) -> OwnThreads {
         let live = Arc::<AtomicUsize>::default();
         let (begins, ends) = (live.clone(), live.clone());
@@ -65,7 +64,7 @@ impl OwnThreads {
         lock(&self.spawned).iter().filter(|(task, _)| meant(**task)).map(|(_, place)| *place).collect()
     }
 
-    /// Whether no blocking work runs or is queued, except `own` work of ours.
+    /// Whether no blocking work runs or is queued, except this crate's `own`.
     pub(super) fn have_no_work(&self, runtime: &Handle, own: usize) -> bool {
         let live = self.live.clone();
         let (sender, ran) = mpsc::channel();

@@ -1,11 +1,11 @@
 //! [`Watch`]: the state of a runtime on which tests control time: its clock, how far its jumping clocks are ahead, and
-//! who wants what of it.
+//! the current wants.
 //
 // Invariants
-// 1. While anything settles, no clock that follows the runtime moves by itself.
-// 2. While anybody holds or moves tokio's clock, a blocking task of ours waits on the runtime, so tokio moves no clock.
-//    It ends with the runtime, even if somebody still holds the clock, because the end of a runtime waits for blocking
-//    tasks.
+// 1. While a test settles, no clock that follows the runtime moves by itself.
+// 2. While tokio's clock is held or moved by us, one of our blocking tasks waits on the runtime, so tokio does not move
+//    the clock. The task ends with the runtime, even if the clock is still held, because the end of a runtime waits for
+//    blocking tasks.
 // 3. Our threads move tokio's clock only under the lock of the wants.
 // 4. The time of a runtime changes only under its lock.
 
@@ -45,31 +45,29 @@ pub(crate) struct Watch {
 
 /// The time of a runtime whose clock was ever paused.
 pub(crate) enum Time {
-    /// That of our own clock, because tokio cannot pause this runtime's.
+    /// The time of our own clock, because tokio cannot pause this runtime's.
     Paused(ManualClock),
     /// It runs with the system's clock.
     Runs(Course),
-    /// That of tokio's clock, which one of our threads moves while this lives.
+    /// The time of tokio's clock, which one of our threads moves while this lives.
     Tokios { _pause: Arc<()> },
 }
 
-/// What a test or a thread of ours wants of a runtime.
+/// A request to a runtime by a test or by one of our threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// A test wants tokio's paused clock to stand still.
+    /// A test keeps tokio's paused clock still.
     Hold,
-    /// A thread of ours wants to move that clock instead of tokio.
+    /// One of our threads moves that clock instead of tokio.
     Move,
-    /// A thread that waits until the runtime is idle, with tokio's clock held, wants no alarm of ours to make tokio
-    /// wake it.
+    /// A thread waits until the runtime is idle, with tokio's clock held: none of our alarms may make tokio wake it.
     NoAlarm,
     /// A test settles: no clock may move by itself.
     Settle,
-    /// Blocking work wants to end before a clock moves by itself.
+    /// Blocking work has to end before a clock moves by itself.
     Work,
 }
 
-/// The current wants, with the places where they began.
 #[derive(Default)]
 struct Wants {
     all: Vec<(Want, &'static Location<'static>)>,
@@ -83,7 +81,7 @@ impl Wants {
     }
 }
 
-/// Wants something of a runtime while it lives.
+/// A request that is in force while this lives.
 pub(crate) struct Wanted {
     pub(crate) watch: Arc<Watch>,
     want: (Want, &'static Location<'static>),
@@ -117,7 +115,6 @@ impl Watch {
         watch
     }
 
-    /// The watch over a runtime, if it exists already.
     pub(crate) fn find(runtime: runtime::Id) -> Option<Arc<Watch>> {
         let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
         watches.iter().find(|watch| watch.runtime.id() == runtime).cloned()
@@ -144,7 +141,6 @@ impl Watch {
         self.time.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clock of the current runtime, if it is paused and ours.
     pub(crate) fn clock_here() -> Option<ManualClock> {
         Watch::existing()?.clock()
     }
@@ -169,12 +165,10 @@ impl Watch {
         lock(&self.wants).any(want)
     }
 
-    /// The places where this want began.
     pub(crate) fn places(&self, want: Want) -> Vec<&'static Location<'static>> {
         lock(&self.wants).all.iter().filter(|(wanted, _)| *wanted == want).map(|(_, place)| *place).collect()
     }
 
-    /// Wants something until the result is dropped.
     #[track_caller]
     pub(crate) fn want(self: &Arc<Self>, want: Want) -> Wanted {
         let wanted = (want, Location::caller());
@@ -195,8 +189,8 @@ impl Watch {
         Wanted { watch: self.clone(), want: wanted }
     }
 
-    /// Waits until tokio, which may be about to move its clock, has noticed that the clock is held. On another thread
-    /// that takes one round of tokio's.
+    /// Waits until tokio, which may be about to move its clock, has noticed that the clock is held: one round of its
+    /// loop.
     fn wait_for_tokio(&self) {
         let parked = || waits::while_parked(&self.metrics, 0);
         let before = parked();
@@ -206,21 +200,18 @@ impl Watch {
         }
     }
 
-    /// Calls `code` unless anybody but the asking thread holds tokio's clock. Nobody can begin to hold it in between.
+    /// Calls `code` unless a test holds tokio's clock or settles, which cannot begin during the call.
     pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
         let wants = lock(&self.wants);
         let is_held = wants.any(Want::Hold) || wants.any(Want::Settle);
         (!is_held).then(code)
     }
 
-    /// Panics if the processor has no 64-bit atomics: tokio counts nothing there.
+    /// Panics if the CPU has no 64-bit atomics: tokio counts nothing there.
     #[track_caller]
-    #[allow(clippy::assertions_on_constants)] // Not the same on each processor.
+    #[allow(clippy::assertions_on_constants)] // Not the same on every CPU.
     pub(crate) fn assert_it_counts() {
-        assert!(
-            waits::PARKS_ARE_COUNTED,
-            "cannot tell whether a runtime is idle: this processor has no 64-bit atomics"
-        );
+        assert!(waits::PARKS_ARE_COUNTED, "cannot tell whether a runtime is idle: this CPU has no 64-bit atomics");
     }
 }
 

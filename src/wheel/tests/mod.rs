@@ -70,7 +70,6 @@ fn spans() -> impl Iterator<Item = u64> {
     (1..=10).map(|level| 64_u64.pow(level))
 }
 
-/// All values that are due at `now`, in the order in which they come out.
 fn drain<T>(wheel: &mut Wheel<T>, now: Tick) -> Vec<T> {
     std::iter::from_fn(|| wheel.pop(now)).collect()
 }
@@ -85,7 +84,6 @@ fn assert_next_at(wheel: &mut Wheel<Tick>, deadline: Tick) {
     wheel.check();
 }
 
-/// Inserts an entry for each deadline, and asserts that each comes out at exactly its tick.
 fn assert_all_on_their_tick(mut wheel: Wheel<Tick>, mut deadlines: Vec<Tick>) {
     for &deadline in &deadlines {
         wheel.insert(deadline, deadline);
@@ -330,7 +328,7 @@ fn short_timers_are_exact_and_cheap_after_an_hour_of_idling() {
         if elapsed == hour {
             assert!(
                 wheel.occupancy()[4..].iter().all(|&slots| slots == 0),
-                "a level above 3 holds what is more than 64^4 ticks away"
+                "levels above 3 hold entries more than 64^4 ticks away"
             );
         }
         let (mut fired, mut wakes) = (Vec::new(), 0);

@@ -1,8 +1,8 @@
-//! Doubly linked lists through indices into one vector, so that a timer can leave its list in constant time without
-//! anyone knowing which list it is in.
+//! Doubly linked lists in one vector, linked by index. A timer can leave its list in constant time, and nobody needs to
+//! know which list that is.
 //!
-//! Each list is a ring that starts and ends at a head of its own: list `n` has cell `n` for its head, and the timers'
-//! cells come behind the heads. With a ring, linking and unlinking need no case for an empty list or for its ends.
+//! Each list is a ring through a head: cell `n` is the head of list `n`, and the timers' cells follow the heads. This
+//! avoids special cases for empty lists and for the ends of a list.
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Cell<T> {
@@ -13,39 +13,36 @@ struct Cell<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct Lists<T> {
+pub(super) struct Lists<T, const HEADS: u32> {
     cells: Vec<Cell<T>>,
-    heads: u32,
     /// The first vacant cell; 0, which is always a head, if there is none.
     vacant: u32,
 }
 
-impl<T: Copy + Default> Lists<T> {
-    /// That many empty lists.
-    pub(super) fn new(lists: u32) -> Self {
+impl<T: Default, const HEADS: u32> Default for Lists<T, HEADS> {
+    fn default() -> Self {
         let head = |index| Cell { prev: index, next: index, value: T::default() };
-        Lists { cells: (0..lists).map(head).collect(), heads: lists, vacant: 0 }
+        Lists { cells: (0..HEADS).map(head).collect(), vacant: 0 }
     }
+}
 
-    /// A new timer at the end of `list`.
-    pub(super) fn push_back(&mut self, list: u32, value: T) -> u32 {
-        let index = self.insert(value);
-        self.link_before(list, index);
-        index
-    }
-
-    /// A new timer before the first one of `list`, seen from its start, for which `later` holds.
-    pub(super) fn insert_sorted(&mut self, list: u32, value: T, later: impl Fn(&T) -> bool) -> u32 {
-        let mut at = self.cells[list as usize].next;
-        while at != list && !later(&self.cells[at as usize].value) {
-            at = self.cells[at as usize].next;
+impl<T: Copy, const HEADS: u32> Lists<T, HEADS> {
+    /// Adds a timer before the cell `next`. If that is a head, this is the end of its list.
+    pub(super) fn insert_before(&mut self, next: u32, value: T) -> u32 {
+        let mut index = self.vacant;
+        if index == 0 {
+            index = self.cells.len() as u32;
+            self.cells.push(Cell { prev: 0, next: 0, value });
+        } else {
+            let cell = &mut self.cells[index as usize];
+            self.vacant = cell.next;
+            cell.value = value;
         }
-        let index = self.insert(value);
-        self.link_before(at, index);
+        self.link_before(next, index);
         index
     }
 
-    /// Takes a timer out of its list and gives its cell up.
+    /// Removes a timer from its list and releases its cell.
     pub(super) fn remove(&mut self, index: u32) -> T {
         self.unlink(index);
         let cell = &mut self.cells[index as usize];
@@ -60,35 +57,14 @@ impl<T: Copy + Default> Lists<T> {
         self.link_before(list, index);
     }
 
-    /// The first timer of a list.
-    pub(super) fn first(&self, list: u32) -> Option<u32> {
-        self.after(list)
-    }
-
-    /// The timer that comes after this one, or after a head.
+    /// The timer after this one, or the first one after a head.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
         let next = self.cells[index as usize].next;
-        (next >= self.heads).then_some(next)
+        (next >= HEADS).then_some(next)
     }
 
-    pub(super) fn get(&self, index: u32) -> &T {
-        &self.cells[index as usize].value
-    }
-
-    pub(super) fn get_mut(&mut self, index: u32) -> &mut T {
+    pub(super) fn get(&mut self, index: u32) -> &mut T {
         &mut self.cells[index as usize].value
-    }
-
-    fn insert(&mut self, value: T) -> u32 {
-        if self.vacant == 0 {
-            self.cells.push(Cell { prev: 0, next: 0, value });
-            return self.cells.len() as u32 - 1;
-        }
-        let index = self.vacant;
-        let cell = &mut self.cells[index as usize];
-        self.vacant = cell.next;
-        cell.value = value;
-        index
     }
 
     fn link_before(&mut self, next: u32, index: u32) {

@@ -1,7 +1,7 @@
 //! The contenders, all behind [`Scheme`].
 //!
-//! Schemes 1 to 7 are those of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), in that
-//! order. All but the tree keep their timers in [`lists`], so that what differs between them is the scheme alone.
+//! Schemes 1 to 7 are those of G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), in the
+//! paper's order. All except the tree store their timers in [`lists`], so only the scheme itself differs.
 
 mod hierarchical;
 mod lists;
@@ -12,7 +12,7 @@ mod tree;
 mod unsorted;
 
 pub(crate) use hairspring::wheel::Wheel;
-pub(crate) use hierarchical::{Hierarchical, LEVELS};
+pub(crate) use hierarchical::Hierarchical;
 pub(crate) use simple_wheel::SimpleWheel;
 pub(crate) use tree::Tree;
 
@@ -21,31 +21,26 @@ pub(crate) type Ordered = sorted::Sorted<1>;
 pub(crate) type HashedSorted = sorted::Sorted<SLOTS>;
 pub(crate) type HashedUnsorted = unsorted::Unsorted<SLOTS>;
 
-/// The slots of each hashed wheel, and of all levels of the hierarchical one together: the same memory for the three.
-pub(crate) const SLOTS: u32 = 256;
+/// The number of slots in each hashed wheel, and in all levels of the hierarchical wheel together. All three use the
+/// same amount of memory.
+const SLOTS: u32 = 256;
 
-/// A timer module as the paper describes it. Time is counted in ticks and moves by [`per_tick`](Scheme::per_tick) only.
-pub(crate) trait Scheme {
+/// A timer module as the paper describes it. Time is counted in ticks, and only [`per_tick`](Scheme::per_tick) moves it.
+pub(crate) trait Scheme: Default {
     const NAME: &'static str;
-    /// The longest interval it can take.
+    /// The longest interval it accepts.
     const LONGEST: u32 = u32::MAX;
-    /// Names an outstanding timer.
+    /// The largest population that can be measured in reasonable time.
+    const LARGEST: u32 = u32::MAX;
+    /// Names a pending timer.
     type Handle: Copy;
 
-    fn new() -> Self;
-
-    /// `START_TIMER`: after `interval` more ticks, which is at least one, `id` will be handed out.
+    /// `START_TIMER`: the timer fires after `interval` ticks, at least one.
     fn start(&mut self, interval: u32, id: u32) -> Self::Handle;
 
-    /// `STOP_TIMER`: the timer must be outstanding. Only our own wheel would notice if it were not.
+    /// `STOP_TIMER`: the timer must be pending. Only our own wheel would detect a stale handle.
     fn stop(&mut self, handle: Self::Handle);
 
-    /// `PER_TICK_BOOKKEEPING`: one tick passes; every timer that expires goes to `fired`.
+    /// `PER_TICK_BOOKKEEPING`: moves time by one tick and passes the id of every timer that expires to `fired`.
     fn per_tick(&mut self, fired: &mut impl FnMut(u32));
-
-    /// How often a timer was touched without firing: looked at or counted down (scheme 6), moved down a level (scheme 7
-    /// and ours). The others do not count; only these three are in the check of the paper's rule.
-    fn touched(&self) -> u64 {
-        0
-    }
 }

@@ -1,5 +1,5 @@
-//! The crate's own wheel: scheme 7 with bitmaps, so that an empty slot costs nothing, keys that refuse a stale handle,
-//! all of `u64` for a range, timers of one tick first in first out, and work that can be interrupted.
+//! The crate's own wheel: scheme 7, except that bitmaps make empty slots free, keys detect stale handles, deadlines span
+//! all of `u64`, timers of one tick fire in the order of insertion, and work can be interrupted.
 
 use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 
@@ -8,10 +8,6 @@ use super::Scheme;
 impl Scheme for Wheel<u32> {
     const NAME: &'static str = "8 hairspring's wheel";
     type Handle = Key;
-
-    fn new() -> Self {
-        Wheel::new()
-    }
 
     fn start(&mut self, interval: u32, id: u32) -> Key {
         self.insert(self.elapsed() + Ticks(interval.into()), id)
@@ -30,9 +26,5 @@ impl Scheme for Wheel<u32> {
                 _ => {}
             }
         }
-    }
-
-    fn touched(&self) -> u64 {
-        self.cascaded()
     }
 }

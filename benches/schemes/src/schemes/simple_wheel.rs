@@ -1,15 +1,15 @@
-//! Scheme 4: a wheel of one slot a tick. No interval may reach round it, so it has as many slots as the longest
-//! interval has ticks: that is its price.
+//! Scheme 4: a wheel with one slot per tick. It needs as many slots as the longest interval has ticks.
 
 use super::Scheme;
 use super::lists::Lists;
 
 const SLOTS: u32 = 1 << 16;
 
+#[derive(Default)]
 pub(crate) struct SimpleWheel {
-    /// The slot of the present tick.
+    /// The slot of the current tick.
     now: u32,
-    lists: Lists<u32>,
+    lists: Lists<u32, SLOTS>,
 }
 
 impl Scheme for SimpleWheel {
@@ -17,12 +17,8 @@ impl Scheme for SimpleWheel {
     const LONGEST: u32 = SLOTS - 1;
     type Handle = u32;
 
-    fn new() -> Self {
-        SimpleWheel { now: 0, lists: Lists::new(SLOTS) }
-    }
-
     fn start(&mut self, interval: u32, id: u32) -> u32 {
-        self.lists.push_back((self.now + interval) % SLOTS, id)
+        self.lists.insert_before((self.now + interval) % SLOTS, id)
     }
 
     fn stop(&mut self, handle: u32) {
@@ -31,7 +27,7 @@ impl Scheme for SimpleWheel {
 
     fn per_tick(&mut self, fired: &mut impl FnMut(u32)) {
         self.now = (self.now + 1) % SLOTS;
-        while let Some(index) = self.lists.first(self.now) {
+        while let Some(index) = self.lists.after(self.now) {
             fired(self.lists.remove(index));
         }
     }

@@ -1,10 +1,11 @@
-//! Scheme 3: a balanced tree. This one is the standard library's `BTreeMap`, keyed by deadline, with a serial number to
-//! tell timers of one deadline apart. (A binary heap would need an index beside it to take a timer out of its middle.)
+//! Scheme 3: a balanced tree, here the standard library's `BTreeMap`. The key is the deadline and a serial number that
+//! distinguishes timers with the same deadline. (A binary heap would need an index to remove a timer from its middle.)
 
 use std::collections::BTreeMap;
 
 use super::Scheme;
 
+#[derive(Default)]
 pub(crate) struct Tree {
     now: u64,
     started: u64,
@@ -14,10 +15,6 @@ pub(crate) struct Tree {
 impl Scheme for Tree {
     const NAME: &'static str = "3 tree";
     type Handle = (u64, u64);
-
-    fn new() -> Self {
-        Tree { now: 0, started: 0, timers: BTreeMap::new() }
-    }
 
     fn start(&mut self, interval: u32, id: u32) -> (u64, u64) {
         self.started += 1;

@@ -1,38 +1,33 @@
-//! Scheme 1: all timers in one list, in no order. A tick counts every one of them down.
+//! Scheme 1: one list, not ordered. A tick counts down every timer.
 //!
-//! Scheme 6: as scheme 5, but the timers of a slot are in no order and carry the number of rounds that the wheel has
-//! still to make. Starting one is a push; a tick counts down every timer of one slot.
+//! Scheme 6: a hashed wheel as in scheme 5, except that slots are not ordered, and each timer holds the number of turns
+//! that the wheel still has to make. A start appends to a slot; a tick counts down every timer of one slot.
 
 use super::Scheme;
 use super::lists::Lists;
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Default, Clone, Copy)]
 struct Timer {
-    rounds: u32,
+    turns: u32,
     id: u32,
 }
 
-/// Scheme 1 is a wheel of a single slot.
+/// Scheme 1 is a wheel with a single slot.
+#[derive(Default)]
 pub(crate) struct Unsorted<const SLOTS: u32> {
-    /// The slot of the present tick.
+    /// The slot of the current tick.
     now: u32,
-    lists: Lists<Timer>,
-    touched: u64,
+    lists: Lists<Timer, SLOTS>,
 }
 
 impl<const SLOTS: u32> Scheme for Unsorted<SLOTS> {
     const NAME: &'static str = if SLOTS == 1 { "1 unordered list" } else { "6 hashed, unsorted" };
     type Handle = u32;
 
-    fn new() -> Self {
-        Unsorted { now: 0, lists: Lists::new(SLOTS), touched: 0 }
-    }
-
     fn start(&mut self, interval: u32, id: u32) -> u32 {
-        // The wheel comes to the slot for the first time within one turn, so an interval of one whole turn waits for
-        // no further one.
-        let rounds = (interval - 1) / SLOTS;
-        self.lists.push_back((self.now + interval % SLOTS) % SLOTS, Timer { rounds, id })
+        // The wheel first reaches the slot within one turn, so an interval of exactly one turn needs no further turn.
+        let turns = (interval - 1) / SLOTS;
+        self.lists.insert_before((self.now + interval % SLOTS) % SLOTS, Timer { turns, id })
     }
 
     fn stop(&mut self, handle: u32) {
@@ -41,20 +36,15 @@ impl<const SLOTS: u32> Scheme for Unsorted<SLOTS> {
 
     fn per_tick(&mut self, fired: &mut impl FnMut(u32)) {
         self.now = (self.now + 1) % SLOTS;
-        let mut at = self.lists.first(self.now);
+        let mut at = self.lists.after(self.now);
         while let Some(index) = at {
             at = self.lists.after(index);
-            let timer = self.lists.get_mut(index);
-            if timer.rounds == 0 {
+            let timer = self.lists.get(index);
+            if timer.turns == 0 {
                 fired(self.lists.remove(index).id);
             } else {
-                timer.rounds -= 1;
-                self.touched += 1;
+                timer.turns -= 1;
             }
         }
-    }
-
-    fn touched(&self) -> u64 {
-        self.touched
     }
 }
