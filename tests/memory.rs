@@ -14,8 +14,7 @@ const LIFE: Duration = Duration::from_secs(30);
 
 type Halves = (DeadlineMap<u64, u64>, Expirations<u64, u64>);
 
-/// The value that `make` returns, and the bytes that it takes, including the value itself. Memory that other threads
-/// free meanwhile is subtracted.
+/// The value that `make` returns, and the bytes that it and other threads take, including the value itself.
 fn bytes<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(COUNTED);
     let value = make();
@@ -38,11 +37,11 @@ fn with_entries(shards: usize, count: u64) -> usize {
     bytes(fill).1
 }
 
-/// A bug that this crate had: an empty `DeadlineMap` took 94 kB on 2 processors: it allocated each shard in full.
-// One test, as the allocator counts what all threads take.
+/// A bug that this crate had: an empty `DeadlineMap` took 94 kB on 2 processors. It allocated each shard in full.
+// One test, because the allocator counts what all threads take.
 #[test]
-fn what_holds_little_takes_little() {
-    // What a process has once, a thread among it that takes a moment to start.
+fn small_collections_take_little_memory() {
+    // What a process has once, such as a thread, which takes a moment to start.
     let _ = with_entries(2, 1);
     std::thread::sleep(Duration::from_millis(200));
 
@@ -57,7 +56,7 @@ fn what_holds_little_takes_little() {
             assert!(halves.0.is_empty());
             halves.0.clear();
         });
-        assert_eq!(used, 0, "to look into an empty map of {shards} shards takes {used} bytes");
+        assert_eq!(used, 0, "reading an empty map of {shards} shards takes {used} bytes");
     }
 
     for (shards, entries, most) in [(1, 1, 1_024), (64, 1, 2_560), (1, 20, 16_384), (8, 20, 8_192), (64, 20, 12_288)] {
@@ -74,7 +73,7 @@ fn what_holds_little_takes_little() {
     });
     assert!(empty + kept <= 4_096, "a map that was cleared takes {} bytes", empty + kept);
 
-    // The ends of lives take no more than that, and are given back as the map shrinks.
+    // The ends of lifetimes take little, and are freed as the map shrinks.
     let limited = || DeadlineMap::<u64, u64>::builder().shards(1).max_lifetime(LIFE).build().unwrap();
     let (halves, kept) = bytes(|| {
         let halves = limited();

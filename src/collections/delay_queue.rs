@@ -91,8 +91,8 @@ const BEHIND: u64 = 1 << 30;
 /// never early. Entries with the same deadline come out in the order in which they were inserted or reset; those whose
 /// deadline had already passed by then may come out behind others that were due.
 ///
-/// Inserting, removing and resetting take tens of nanoseconds, most of them for a clock reading, whatever the number of entries, and
-/// do not allocate per entry. The queue registers only one timer, for its earliest entry.
+/// Inserting, removing and resetting take tens of nanoseconds, most of them to read the clock, whatever the number of
+/// entries, and do not allocate per entry. The queue registers only one timer, for its earliest entry.
 ///
 /// You can create and fill a queue without a runtime. The first poll that has to wait finds a timer, as
 /// [`sleep`](crate::sleep()) does.

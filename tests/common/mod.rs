@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // No test file uses all of it.
 
+mod random;
+
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+
+#[allow(unused_imports)]
+pub(crate) use self::random::Random;
 
 /// How long a step may take before it counts as hung: hundreds of times what it takes on a machine of its own.
 pub(crate) const HUNG: Duration = Duration::from_secs(300);
@@ -83,30 +88,6 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
         before = now;
     }
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-}
-
-/// A runtime, and what pauses its clock if that is not paused from the start.
-pub(crate) type World = (fn() -> Runtime, fn());
-
-/// Runs `test` in each world, and fails if it hangs.
-pub(crate) fn in_worlds<F: Future<Output = ()> + 'static>(worlds: &[World], test: fn() -> F) {
-    for &(make, pause) in worlds {
-        must_end(move || {
-            make().block_on(async {
-                pause();
-                test().await;
-            });
-        });
-    }
-}
-
-/// Awaits what `test` returns, in a task if asked to.
-pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_task: bool, test: impl Fn() -> F) {
-    if in_task {
-        tokio::spawn(test()).await.unwrap();
-    } else {
-        test().await;
-    }
 }
 
 /// Runs `test` on a paused runtime of each flavour.
@@ -214,43 +195,6 @@ pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
-    }
-}
-
-/// Random numbers, the same in every run: `SplitMix64`, whose whole state is one number, so a seed repeats them.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
-    pub(crate) fn up_to_bits(&mut self, bits: u64) -> u64 {
-        let bits = 1 + self.below(bits);
-        self.next() >> (64 - bits)
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        let index = self.below(from.len() as u64);
-        from[usize::try_from(index).unwrap()]
-    }
-
-    /// A duration from zero to nearly `bound`, to the nanosecond.
-    pub(crate) fn duration(&mut self, bound: Duration) -> Duration {
-        Duration::from_nanos(self.below(u64::try_from(bound.as_nanos()).unwrap()))
     }
 }
 

@@ -11,15 +11,10 @@ mod capacity;
 mod clocks;
 mod deadline;
 mod deadline_map;
-mod deadline_map_builder;
-mod deadline_map_model;
-mod deadline_map_read;
-mod deadline_map_shards;
 mod debug;
 mod delay_queue;
-mod delay_queue_model;
-mod delay_queue_wakes;
 mod drop_in;
+mod fuzz;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod interval;

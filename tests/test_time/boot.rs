@@ -2,41 +2,33 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, paused, poll, poll_with};
-use hairspring::test_util::{ManualClock, suspend};
-use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout};
+use crate::common::{HOUR, Wakes, YEAR, in_virtual_time, longest, ms, on_wake, paused, poll, poll_with};
+use hairspring::test_util::{ManualClock, set_wall, suspend};
+use hairspring::{Duration, Instant, MissedTickBehavior, Timer, boot, sleep, timeout, wall};
 
 #[test]
-fn they_follow_a_paused_clock() {
+fn its_timers_follow_a_paused_clock() {
     in_virtual_time(|| async {
         let (start, uptime) = (boot::Instant::now(), Instant::now());
         boot::sleep(HOUR).await;
         assert!(boot::timeout(HOUR, pending::<()>()).await.is_err());
         boot::sleep_until(boot::Instant::now() + HOUR).await;
         let mut ticks = boot::interval(HOUR);
-        let ticks = [ticks.tick().await, ticks.tick().await, ticks.tick().await];
-        assert_eq!((ticks[1] - ticks[0], ticks[2] - ticks[0]), (HOUR, 2 * HOUR));
+        let ticks = [ticks.tick().await, ticks.tick().await];
+        assert_eq!(ticks[1] - ticks[0], HOUR);
+        let begin = boot::Instant::now() + HOUR;
+        assert_eq!(boot::interval_at(begin, HOUR).tick().await, begin);
         let (elapsed, uptime) = (start.elapsed(), uptime.elapsed());
         assert_eq!(elapsed, uptime, "no machine has slept");
         assert!((5 * HOUR..5 * HOUR + ms(10)).contains(&elapsed), "{elapsed:?}");
     });
 }
 
+/// The sleeps of all clocks share this rule.
 #[test]
-fn an_interval_begins_where_it_is_told_to() {
-    in_virtual_time(|| async {
-        let start = boot::Instant::now() + HOUR;
-        let mut ticks = boot::interval_at(start, HOUR);
-        let ticks = [ticks.tick().await, ticks.tick().await];
-        assert_eq!(ticks, [start, start + HOUR]);
-        assert!(boot::Instant::now() >= start + HOUR);
-    });
-}
-
-/// By the rule of the ordinary ones, on which the same is tried here.
-#[test]
-fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
+fn a_sleep_has_elapsed_once_it_has_fired() {
     macro_rules! try_it {
         ($now:expr, $sleep_until:expr) => {
             let mut sleep = $sleep_until($now - ms(1));
@@ -53,7 +45,7 @@ fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
             assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
             sleep.reset_at($now - ms(1));
             assert!(!sleep.is_elapsed(), "it had completed");
-            // One that has fired, but whose task has spent its budget, has fired all the same.
+            // It has fired even if its task has spent its budget.
             sleep.reset_at($now + ms(1));
             assert!(poll(&mut sleep).is_pending());
             hairspring::advance(ms(2)).await;
@@ -69,7 +61,7 @@ fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
         tokio::spawn(async {
             try_it!(Instant::now(), hairspring::sleep_until);
             try_it!(boot::Instant::now(), boot::sleep_until);
-            try_it!(hairspring::wall::now(), hairspring::wall::sleep_until);
+            try_it!(wall::now(), wall::sleep_until);
         })
         .await
         .unwrap();
@@ -77,7 +69,7 @@ fn it_has_elapsed_once_it_has_fired_polled_or_not_and_not_before_it_waits() {
 }
 
 #[test]
-fn a_suspension_counts_for_them_and_for_no_other_timer() {
+fn a_suspension_counts_for_no_other_timer() {
     in_virtual_time(|| async {
         let (start, uptime) = (boot::Instant::now(), Instant::now());
         let sleeps = tokio::spawn(async move {
@@ -94,17 +86,12 @@ fn a_suspension_counts_for_them_and_for_no_other_timer() {
         assert!(uptime.elapsed() < ms(20), "{:?}", uptime.elapsed());
         assert!(ordinary.await.unwrap().is_err());
         assert!(uptime.elapsed() >= HOUR);
-    });
-}
 
-#[test]
-fn a_suspension_that_is_not_long_enough_brings_the_deadline_nearer() {
-    in_virtual_time(|| async {
         let (start, uptime) = (boot::Instant::now(), Instant::now());
         let mut sleep = boot::sleep(HOUR);
         assert!(futures::poll!(&mut sleep).is_pending());
         suspend(ms(3_599_900));
-        assert!(!sleep.is_elapsed());
+        assert!(!sleep.is_elapsed(), "it was not long enough");
         sleep.await;
         assert!(start.elapsed() >= HOUR);
         assert!((ms(100)..ms(110)).contains(&uptime.elapsed()), "{:?}", uptime.elapsed());
@@ -112,10 +99,10 @@ fn a_suspension_that_is_not_long_enough_brings_the_deadline_nearer() {
 }
 
 #[test]
-fn an_interval_says_how_many_ticks_a_suspension_has_taken() {
+fn an_interval_counts_what_a_suspension_took() {
     in_virtual_time(|| async {
         for (behavior, pauses) in [
-            // The ticks after the one that comes as the machine wakes, 215 s after the first.
+            // The machine wakes 215 s after the first tick. These are the ticks after the late one.
             (MissedTickBehavior::Burst, [100, 150, 200, 250]),
             (MissedTickBehavior::Skip, [250, 300, 350, 400]),
             (MissedTickBehavior::Delay, [265, 315, 365, 415]),
@@ -137,35 +124,38 @@ fn an_interval_says_how_many_ticks_a_suspension_has_taken() {
 }
 
 #[test]
-fn on_a_manual_clock_they_follow_it() {
-    let runtime = crate::common::current_thread();
-    let _guard = runtime.enter();
-    let clock = ManualClock::new();
-    let timer = Timer::builder().clock(&clock).install().unwrap();
-    let deadline = boot::Instant::now() + HOUR;
-    let mut sleeps = [(); 2].map(|()| boot::sleep_until(deadline));
-    let (woken, waker) = Wakes::new();
-    assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
-    clock.advance(HOUR / 2);
-    assert!(woken.count() == 0 && sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
-    let [first, mut second] = sleeps;
-    // The clock stood still between its making and the deadline's.
-    clock.advance(HOUR / 2 + ms(60_000));
-    assert_eq!(woken.count(), 2);
-    assert!(poll(&mut second).is_ready());
-    drop(first);
-
-    let mut third = boot::sleep_until(deadline + HOUR);
-    assert!(poll_with(&mut third, &waker).is_pending());
-    assert_eq!(timer.metrics().pending(), 1);
-    suspend(HOUR);
-    assert_eq!(woken.count(), 3, "it has been told to look");
-    assert!(poll(&mut third).is_ready());
-    assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+fn boot_and_wall_follow_a_manual_clock() {
+    macro_rules! follows {
+        ($now:expr, $sleep_until:expr, $jump:expr) => {
+            let runtime = crate::common::current_thread();
+            let _guard = runtime.enter();
+            let clock = ManualClock::new();
+            let timer = Timer::builder().clock(&clock).install().unwrap();
+            let deadline = $now + HOUR;
+            let mut sleep = $sleep_until(deadline);
+            let (woken, waker) = Wakes::new();
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            clock.advance(HOUR - ms(1_000));
+            assert_eq!(woken.count(), 0);
+            // A bit more: `now` was read before the clock was created.
+            clock.advance(ms(60_000));
+            assert_eq!(woken.count(), 1);
+            assert!(poll(&mut sleep).is_ready());
+            let mut sleep = $sleep_until(deadline + YEAR);
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            assert_eq!(timer.metrics().pending(), 1);
+            $jump(deadline + YEAR);
+            assert_eq!(woken.count(), 2);
+            assert!(poll(&mut sleep).is_ready());
+            assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+        };
+    }
+    follows!(boot::Instant::now(), boot::sleep_until, |_| suspend(YEAR));
+    follows!(wall::now(), wall::sleep_until, |deadline| set_wall(deadline + HOUR));
 }
 
 #[test]
-fn no_suspension_reaches_another_runtime() {
+fn a_suspension_reaches_no_other_runtime() {
     let [one, other] = [paused(), paused()];
     let (woken, waker) = Wakes::new();
     let mut sleep = boot::sleep(HOUR);
@@ -179,12 +169,12 @@ fn no_suspension_reaches_another_runtime() {
     assert!(start.elapsed() < HOUR / 2, "outside of both");
     drop(one);
     for _ in 0..10 {
-        assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later one, perhaps of the same number");
+        assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later runtime, perhaps with the same id");
     }
 }
 
 #[test]
-fn time_goes_on_from_where_it_was_as_a_clock_is_paused_and_resumed() {
+fn time_goes_on_through_pause_and_resume() {
     for runtime in crate::common::both_flavours() {
         runtime.block_on(async {
             let mut last = boot::Instant::now();
@@ -211,68 +201,48 @@ fn time_goes_on_from_where_it_was_as_a_clock_is_paused_and_resumed() {
 }
 
 #[test]
-fn a_waiting_sleep_that_is_reset_keeps_its_waker() {
-    let runtime = paused();
-    runtime.block_on(async {
-        let mut sleep = boot::sleep(HOUR);
-        let (woken, waker) = Wakes::new();
-        assert!(poll_with(&mut sleep, &waker).is_pending());
-        sleep.reset_at(boot::Instant::now() + 2 * HOUR);
-        hairspring::advance(HOUR).await;
-        assert_eq!(woken.count(), 0, "it was put off");
-        hairspring::advance(HOUR).await;
-        assert_eq!(woken.count(), 1);
-        assert!(sleep.is_elapsed() && poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready());
-        sleep.reset_at(boot::Instant::now() + ms(1));
-        assert!(!sleep.is_elapsed() && poll(&mut sleep).is_pending());
-        sleep.await;
-    });
-}
-
-#[test]
-fn the_last_waker_is_the_one_that_a_suspension_wakes() {
+fn the_last_waker_is_woken_after_a_reset_or_a_suspension() {
     paused().block_on(async {
         let mut sleep = boot::sleep(HOUR);
         let [(first, first_waker), (last, last_waker)] = [Wakes::new(), Wakes::new()];
         assert!(poll_with(&mut sleep, &first_waker).is_pending());
         assert!(poll_with(&mut sleep, &last_waker).is_pending());
-        suspend(HOUR);
+        sleep.reset_at(boot::Instant::now() + 2 * HOUR);
+        hairspring::advance(HOUR).await;
+        assert_eq!(last.count(), 0, "it was postponed");
+        hairspring::advance(HOUR).await;
         assert_eq!((first.count(), last.count()), (0, 1));
-    });
-}
-
-#[test]
-fn a_sleep_that_was_dropped_or_is_ready_leaves_nothing_behind() {
-    paused().block_on(async {
-        let held = Arc::new(());
-        let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
-        for sleep in &mut sleeps {
-            assert!(poll_with(sleep, &crate::common::holding(held.clone())).is_pending());
-        }
-        assert!(Arc::strong_count(&held) > 1_000);
-        let mut ready = sleeps.pop().unwrap();
-        drop(sleeps);
-        assert!(Arc::strong_count(&held) > 1);
+        assert!(sleep.is_elapsed() && poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready());
+        sleep.reset_at(boot::Instant::now() + HOUR);
+        assert!(!sleep.is_elapsed() && poll_with(&mut sleep, &last_waker).is_pending());
         suspend(HOUR);
-        assert!(poll(&mut ready).is_ready());
-        assert_eq!(Arc::strong_count(&held), 1, "nor does one that is ready, dropped or not");
-        assert_eq!(Timer::current().metrics().pending(), 0);
+        assert_eq!((first.count(), last.count()), (0, 2));
     });
 }
 
 #[test]
-fn a_crowd_is_woken_whole_and_a_waker_that_panics_stops_no_other() {
+fn a_crowd_is_woken_whole_and_leaves_nothing_behind() {
     paused().block_on(async {
-        let (woken, waker) = Wakes::new();
+        let (woken, held) = (Arc::<AtomicUsize>::default(), Arc::new(()));
         let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
         for (number, sleep) in sleeps.iter_mut().enumerate() {
-            let panics = crate::common::on_wake(|| panic!("on purpose"));
-            assert!(poll_with(sleep, if number == 500 { &panics } else { &waker }).is_pending());
+            let (counts, held) = (woken.clone(), held.clone());
+            let waker = on_wake(move || {
+                assert!(number != 500 && Arc::strong_count(&held) > 1, "on purpose");
+                counts.fetch_add(1, SeqCst);
+            });
+            assert!(poll_with(sleep, &waker).is_pending());
         }
         suspend(ms(1));
-        assert_eq!(woken.count(), 999);
+        assert_eq!(woken.load(SeqCst), 999, "a waker that panics stops no other");
         suspend(ms(1));
-        assert_eq!(woken.count(), 999, "once for each poll");
+        assert_eq!(woken.load(SeqCst), 999, "once for each poll");
+        let mut ready = sleeps.pop().unwrap();
+        drop(sleeps);
+        suspend(HOUR);
+        assert!(poll(&mut ready).is_ready());
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert_eq!(Timer::current().metrics().pending(), 0);
     });
 }
 

@@ -1,19 +1,22 @@
-//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations, run with `tokio::time`
-//! and with this crate on a paused current-thread runtime: both leave the same trace.
+//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace with
+//! `tokio::time` and with this crate, on a paused current-thread runtime.
 //!
 //! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at the
-//! same time run in no order that either promises. So there are three kinds of programs:
+//! same time run in no order that either promises. So there are two kinds of programs:
 //! - All times are whole milliseconds, and no task knows of another: each task leaves the same trace.
-//! - Tasks send each other messages, and no two wait for the same millisecond: the whole traces are the same.
-//! - The same, and each task begins a fraction of a millisecond earlier, to the nanosecond: the traces are the same if
-//!   this crate's times are rounded up to whole milliseconds.
+//! - Tasks send each other messages, and no two wait for the same millisecond: the whole traces are the same. In half of
+//!   these programs each task begins a fraction of a millisecond earlier, to the nanosecond; then the traces are the same
+//!   if this crate's times are rounded up to whole milliseconds.
+//!
+//! One program in three also runs on a paused multi-thread runtime, and leaves the same trace there.
 //!
 //! `HAIRSPRING_ROUNDS=10000` runs more random programs than the default, `HAIRSPRING_SEED=7` only those with that seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Random, must_end, paused};
+use crate::common::{Random, for_seeds, must_end};
+use crate::kinds::Kind;
 
 const MILLI: Duration = Duration::from_millis(1);
 /// How many tasks a program has.
@@ -32,7 +35,7 @@ enum Step {
     Interval {
         period: u32,
         ticks: u32,
-        /// What it does after each tick takes so long.
+        /// How long it works after each tick.
         works: u32,
         behavior: u64,
     },
@@ -44,11 +47,6 @@ enum Step {
     Abort {
         sleeps: u32,
         after: u32,
-    },
-    /// Takes short sleeps while a long one goes on.
-    Race {
-        long: u32,
-        short: u32,
     },
     Send(usize),
     /// Waits for a message, but not longer than this.
@@ -64,7 +62,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The first time of the task's own that is not before `now`, which a message from another task has brought.
+    /// The first of the task's own times at or after `now`, when another task's message arrived.
     fn next_own(&self, now: Duration) -> Duration {
         let strides =
             rounded_up(now).saturating_sub(rounded_up(self.origin)).as_nanos().div_ceil(self.stride.as_nanos());
@@ -77,33 +75,26 @@ fn rounded_up(time: Duration) -> Duration {
     MILLI * u32::try_from(time.as_nanos().div_ceil(MILLI.as_nanos())).unwrap()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
-    Alone,
-    Together,
-    Fractions,
-}
-
-fn program(seed: u64, kind: Kind) -> Vec<Plan> {
+fn program(seed: u64, talks: bool) -> Vec<Plan> {
     let mut random = Random::new(seed);
     let random = &mut random;
     let plan = |task: u32| {
-        let fraction = if kind == Kind::Fractions { random.duration(MILLI) } else { Duration::ZERO };
-        let stride = if kind == Kind::Alone { MILLI } else { STRIDE * MILLI };
+        let fraction = if talks && seed % 2 == 1 { random.duration(MILLI) } else { Duration::ZERO };
+        let stride = if talks { STRIDE * MILLI } else { MILLI };
         let origin = (task * MILLI).saturating_sub(fraction);
-        Plan { origin, stride, steps: (0..=random.below(12)).map(|_| step(random, kind)).collect() }
+        Plan { origin, stride, steps: (0..=random.below(12)).map(|_| step(random, talks)).collect() }
     };
     (0..TASKS).map(plan).collect()
 }
 
-fn step(random: &mut Random, kind: Kind) -> Step {
+fn step(random: &mut Random, talks: bool) -> Step {
     // Mostly short, sometimes zero or an hour.
     let mut time = || {
         let bits = random.pick(&[0, 3, 6, 10, 19]);
         if bits == 0 { 0 } else { u32::try_from(random.up_to_bits(bits)).unwrap() }
     };
     let (a, b, c) = (time(), time(), time());
-    match random.below(if kind == Kind::Alone { 9 } else { 14 }) {
+    match random.below(if talks { 13 } else { 8 }) {
         0 => Step::Sleep(a),
         1 => Step::Until(a),
         2 => Step::Timeout(a, b),
@@ -115,13 +106,12 @@ fn step(random: &mut Random, kind: Kind) -> Step {
         5 => Step::Select([a, b, c]),
         6 => Step::Reset(a, vec![b, c]),
         7 => Step::Abort { sleeps: a, after: b },
-        8 => Step::Race { long: a, short: b.max(1) },
-        9 | 10 => Step::Receive(a),
+        8 | 9 => Step::Receive(a),
         _ => Step::Send(usize::try_from(random.below(TASKS.into())).unwrap()),
     }
 }
 
-/// What happened, when, in which task, and in which of its steps.
+/// Something that happened at one step of a task.
 #[derive(Debug, Clone, PartialEq)]
 struct Event {
     at: Duration,
@@ -156,8 +146,8 @@ macro_rules! runs_with {
             use super::*;
             use time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
-            pub(super) fn run(program: &[Plan]) -> Vec<Event> {
-                paused().block_on(async {
+            pub(super) fn run(program: &[Plan], kind: Kind) -> Vec<Event> {
+                kind.run(|| async {
                     let (start, trace) = (Instant::now(), Arc::default());
                     let (senders, inboxes): (Vec<_>, Vec<_>) = program.iter().map(|_| unbounded_channel()).unzip();
                     let spawn = |(name, (plan, inbox)): (usize, (&Plan, _))| {
@@ -251,17 +241,6 @@ macro_rules! runs_with {
                             sleeper.abort();
                             self.note(What::WasReady(sleeper.await.is_ok()));
                         }
-                        Step::Race { long: time, short } => {
-                            let (mut all, mut laps) = (pin!(sleep(long(time))), 0);
-                            while laps < 20 {
-                                tokio::select! {
-                                    biased;
-                                    () = &mut all => break,
-                                    () = sleep(long(short)) => laps += 1,
-                                }
-                            }
-                            self.note(What::Number(laps));
-                        }
                         Step::Send(to) => {
                             let _ = self.senders[*to].send(self.name);
                         }
@@ -280,9 +259,9 @@ macro_rules! runs_with {
 runs_with!(tokio::time as with_tokio);
 runs_with!(hairspring as with_hairspring);
 
-/// What is compared of a trace.
-fn compared(kind: Kind, mut trace: Vec<Event>) -> Vec<Event> {
-    if kind == Kind::Alone {
+/// The comparable part of a trace.
+fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
+    if !talks {
         trace.sort_by_key(|event| event.task);
     }
     for event in &mut trace {
@@ -294,46 +273,57 @@ fn compared(kind: Kind, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
+/// The comparable part of a trace from several workers: tasks that run at the same instant may be in any order, and it is
+/// up to chance whether a task ends before it is aborted.
+fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
+    trace.sort_by_key(|event| (event.at, event.task));
+    trace.retain(|event| {
+        !matches!(program[event.task].steps[event.step], Step::Abort { .. }) || event.what == What::Done
+    });
+    trace
 }
 
-fn traces_agree(kind: Kind) {
-    let only = variable("HAIRSPRING_SEED");
-    let seeds = only.map_or(0..variable("HAIRSPRING_ROUNDS").unwrap_or(100), |seed| seed..seed + 1);
+/// Fails at the first difference between two traces.
+fn assert_same(what: &str, program: &[Plan], expected: &[Event], trace: &[Event]) {
+    let parts = (0..expected.len().max(trace.len())).find(|&at| expected.get(at) != trace.get(at));
+    if let Some(at) = parts {
+        let (expected, found) = (expected.get(at), trace.get(at));
+        let plan = expected.or(found).map(|event| &program[event.task]);
+        panic!("{what}, event {at}:\n expected {expected:?}\n found    {found:?}\n {plan:?}");
+    }
+}
+
+fn traces_agree(talks: bool) {
     must_end(move || {
         let mut events = 0;
-        for seed in seeds {
-            let program = program(seed, kind);
-            let (tokios, ours) = (with_tokio::run(&program), with_hairspring::run(&program));
-            if kind != Kind::Fractions {
+        for_seeds(100, |seed| {
+            let program = program(seed, talks);
+            let (tokios, ours) =
+                (with_tokio::run(&program, Kind::StartPaused), with_hairspring::run(&program, Kind::StartPaused));
+            if !talks || seed % 2 == 0 {
                 assert!(ours.iter().all(|event| event.at == rounded_up(event.at)), "seed {seed}");
             }
             events += ours.len();
-            let (tokios, ours) = (compared(kind, tokios), compared(kind, ours));
-            let parts = (0..tokios.len().max(ours.len())).find(|&at| tokios.get(at) != ours.get(at));
-            if let Some(at) = parts {
-                let plan = tokios.get(at).or(ours.get(at)).map(|event| &program[event.task]);
-                let (tokio, hairspring) = (tokios.get(at), ours.get(at));
-                panic!("{kind:?}, seed {seed}, event {at}:\n tokio {tokio:?}\n ours  {hairspring:?}\n {plan:?}");
+            if seed % 3 == 0 {
+                let workers = Kind::Workers(1 + usize::try_from(seed / 3 % 4).unwrap());
+                let parallel = in_parallel(&program, with_hairspring::run(&program, workers));
+                let what = format!("ours, on one thread and on {workers:?}");
+                assert_same(&what, &program, &in_parallel(&program, ours.clone()), &parallel);
             }
+            let (tokios, ours) = (compared(talks, tokios), compared(talks, ours));
+            assert_same("tokio and ours", &program, &tokios, &ours);
             crate::common::step();
-        }
-        assert!(only.is_some() || events > 1_000, "{events} events");
+        });
+        assert!(std::env::var_os("HAIRSPRING_SEED").is_some() || events > 1_000, "{events} events");
     });
 }
 
 #[test]
-fn tasks_on_their_own_do_the_same_with_either_crate() {
-    traces_agree(Kind::Alone);
+fn separate_tasks_do_the_same() {
+    traces_agree(false);
 }
 
 #[test]
 fn tasks_that_talk_do_the_same_in_the_same_order() {
-    traces_agree(Kind::Together);
-}
-
-#[test]
-fn tasks_that_begin_at_any_nanosecond_do_the_same_but_for_rounding() {
-    traces_agree(Kind::Fractions);
+    traces_agree(true);
 }

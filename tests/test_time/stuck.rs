@@ -1,146 +1,127 @@
-//! What is said on standard error if nothing goes on in a runtime whose clock is paused, or that settles.
+//! The message on standard error if a paused clock does not move, or a runtime does not settle, for five seconds.
 //!
-//! Each case hangs, so it runs as a program of its own.
+//! Each case hangs, so it runs in a separate process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
-use crate::common::{HOUR, current_thread, multi_thread, must_end};
+use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
 use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
-use hairspring::{pause, sleep};
+use hairspring::{Duration, pause, sleep};
 
-/// More than twice as long as nothing may go on until that is said.
+/// More than twice as long as it takes until the message appears.
 const TOO_LATE: Duration = Duration::from_secs(12);
 
-/// Waits for ever, as the thread of a task must not.
+/// Blocks its thread forever.
 fn block() {
     let (_sender, never) = mpsc::channel::<()>();
     let _ = never.recv();
 }
 
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_task_blocks_while_another_settles() {
-    multi_thread(2).block_on(async {
-        tokio::spawn(async { block() });
-        settle().await;
-    });
+async fn blocks_and_sleeps() {
+    tokio::spawn(async { block() });
+    sleep(HOUR).await;
 }
 
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_task_blocks_and_a_timer_waits() {
-    multi_thread(2).block_on(async {
-        pause();
-        tokio::spawn(async { block() });
-        sleep(HOUR).await;
-    });
+async fn holds_and_sleeps() {
+    let _hold = hold();
+    sleep(HOUR).await;
 }
 
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_task_blocks_and_no_timer_waits() {
+fn on_workers<F: Future<Output = ()>>(code: impl FnOnce() -> F) {
     multi_thread(2).block_on(async {
         pause();
-        tokio::spawn(async { block() }).await.unwrap();
+        code().await;
     });
 }
+
+fn with_a_grace<F: Future<Output = ()>>(runtime: &tokio::runtime::Runtime, code: impl FnOnce() -> F) {
+    runtime.block_on(async {
+        pause_with_grace(ms(50));
+        code().await;
+    });
+}
+
+/// A name, code that hangs, and words of the message in their order.
+type Case = (&'static str, fn(), &'static [&'static str]);
+
+const BLOCKS: &[&str] = &["has not moved for 5s: ", "a task ", "worker "];
+const SLEEPS: &[&str] =
+    &["has not moved for 5s: ", "a task ", "worker ", "timers waiting: 1, the next is due in 3600s", "Sleep ", FILE];
+const HELD: &[&str] = &["has not moved for 5s: ", "held", "a hold taken at ", FILE];
+const FILE: &str = "tests/test_time/stuck.rs:";
+
+const CASES: [Case; 12] = [
+    ("a task blocks a clock", || on_workers(blocks_and_sleeps), SLEEPS),
+    (
+        "a task blocks a clock without timers",
+        || on_workers(|| async { tokio::spawn(async { block() }).await.unwrap() }),
+        BLOCKS,
+    ),
+    ("a task blocks a clock with a grace", || with_a_grace(&multi_thread(2), blocks_and_sleeps), SLEEPS),
+    ("a task blocks the only thread", || with_a_grace(&current_thread(), blocks_and_sleeps), SLEEPS),
+    ("a hold is kept", || on_workers(holds_and_sleeps), HELD),
+    ("a hold is kept on a clock with a grace", || with_a_grace(&current_thread(), holds_and_sleeps), HELD),
+    ("a hold is kept in a bubble", || bubble(holds_and_sleeps), HELD),
+    (
+        "every task waits",
+        || on_workers(std::future::pending),
+        &["5s: ", "every task waits or blocks", "no timer is left"],
+    ),
+    // That timer keeps tokio from moving the clock, and wakes the runtime in real time.
+    (
+        "a timer of tokio's waits on a clock with a grace",
+        || {
+            with_a_grace(&current_thread(), || async {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                std::future::pending::<()>().await;
+            });
+        },
+        &["has not moved for 5s: ", "every task waits or blocks"],
+    ),
+    (
+        "blocking work waits",
+        || on_workers(|| async { spawn_blocking(block).await.unwrap() }),
+        &["has not moved for 5s: ", "blocking work ", FILE],
+    ),
+    (
+        "blocking work in a bubble waits for time",
+        || {
+            bubble(|| async {
+                let runtime = tokio::runtime::Handle::current();
+                tokio::task::spawn_blocking(move || runtime.block_on(sleep(HOUR))).await.unwrap();
+            });
+        },
+        &["has not moved for 5s: ", "blocking work "],
+    ),
+    (
+        "a task blocks while another settles",
+        || {
+            multi_thread(2).block_on(async {
+                tokio::spawn(async { block() });
+                settle().await;
+            });
+        },
+        &["has not settled ", "5s: ", "a task ", "worker "],
+    ),
+];
+
+const CASE: &str = "HAIRSPRING_STUCK";
 
 #[test]
-#[ignore = "run as a program of its own"]
-fn a_task_blocks_a_clock_with_a_grace() {
-    multi_thread(2).block_on(async {
-        pause_with_grace(Duration::from_millis(50));
-        tokio::spawn(async { block() });
-        sleep(HOUR).await;
-    });
+#[ignore = "run by the next test in a separate process"]
+fn hangs() {
+    let name = std::env::var(CASE).unwrap();
+    CASES.iter().find(|case| case.0 == name).unwrap().1();
 }
 
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_task_blocks_the_only_thread_of_a_clock_with_a_grace() {
-    current_thread().block_on(async {
-        pause_with_grace(Duration::from_millis(50));
-        tokio::spawn(async { block() });
-        sleep(HOUR).await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn every_task_waits() {
-    multi_thread(2).block_on(async {
-        pause();
-        std::future::pending::<()>().await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_hold_is_kept() {
-    multi_thread(2).block_on(async {
-        pause();
-        let _hold = hold();
-        sleep(HOUR).await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_hold_is_kept_on_a_clock_with_a_grace() {
-    current_thread().block_on(async {
-        pause_with_grace(Duration::from_millis(50));
-        let _hold = hold();
-        sleep(HOUR).await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_hold_is_kept_in_a_bubble() {
-    bubble(|| async {
-        let _hold = hold();
-        sleep(HOUR).await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn blocking_work_in_a_bubble_waits_for_time() {
-    bubble(|| async {
-        let runtime = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(sleep(HOUR))).await.unwrap();
-    });
-}
-
-/// It keeps tokio from moving the clock, and wakes the runtime in real time.
-#[test]
-#[ignore = "run as a program of its own"]
-fn a_timer_of_tokios_waits_on_a_clock_with_a_grace() {
-    current_thread().block_on(async {
-        pause_with_grace(Duration::from_millis(50));
-        tokio::time::sleep(8 * Duration::from_secs(1)).await;
-        std::future::pending::<()>().await;
-    });
-}
-
-#[test]
-#[ignore = "run as a program of its own"]
-fn blocking_work_is_waited_for() {
-    multi_thread(2).block_on(async {
-        pause();
-        spawn_blocking(block).await.unwrap();
-    });
-}
-
-/// What the program of that name says from the first line of ours on, for as many lines as are expected.
-fn said(program: &str, lines: usize) -> String {
+/// The output of a case, until it has all that is expected or it is too late.
+fn said((name, _, expected): Case) -> String {
     let mut run = Command::new(std::env::current_exe().unwrap());
-    run.args(["--exact", &format!("stuck::{program}"), "--ignored", "--nocapture"]).stdout(Stdio::null());
-    let mut child = run.stderr(Stdio::piped()).spawn().unwrap();
+    run.args(["--exact", "stuck::hangs", "--ignored", "--nocapture"]).env(CASE, name);
+    let mut child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let output = BufReader::new(child.stderr.take().unwrap());
     let (ended, ends) = mpsc::channel::<()>();
     let kills = thread::spawn(move || {
@@ -148,47 +129,29 @@ fn said(program: &str, lines: usize) -> String {
         child.kill().unwrap();
         child.wait().unwrap();
     });
-    let said = output.lines().map(Result::unwrap).skip_while(|line| !line.starts_with("hairspring: ")).take(lines);
-    let said: Vec<String> = said.collect();
+    let mut said = String::new();
+    for line in output.lines().map(Result::unwrap) {
+        said += &line;
+        if says(&said, expected) {
+            break;
+        }
+    }
     drop(ended);
     kills.join().unwrap();
-    said.join("\n")
+    said
+}
+
+/// Whether the message has all expected words in their order.
+fn says(said: &str, expected: &[&str]) -> bool {
+    let begins = said.find("hairspring: ").map(|at| &said[at..]);
+    expected.iter().fold(begins, |rest, it| rest?.split_once(it).map(|(_, rest)| rest)).is_some()
 }
 
 #[test]
-fn it_is_said_after_five_seconds_what_keeps_a_runtime_from_going_on() {
-    const STANDS: &str = "hairspring: the paused clock has not moved for 5s: ";
-    let blocks = ["a task is running on worker "];
-    let sleeps =
-        [blocks[0], "  timers waiting: 1, the next is due in 3600s", "  Sleep created at tests/test_time/stuck.rs:"];
-    let held = ["it is held.", "  a hold taken at tests/test_time/stuck.rs:"];
-    let cases: [(&str, &str, &[&str]); 12] = [
-        ("a_hold_is_kept_in_a_bubble", STANDS, &held),
-        ("blocking_work_in_a_bubble_waits_for_time", STANDS, &["blocking work is running."]),
-        ("a_timer_of_tokios_waits_on_a_clock_with_a_grace", STANDS, &["every task waits or blocks"]),
-        ("a_task_blocks_while_another_settles", "hairspring: the runtime has not settled after 5s: ", &blocks),
-        ("a_task_blocks_and_a_timer_waits", STANDS, &sleeps),
-        ("a_task_blocks_and_no_timer_waits", STANDS, &blocks),
-        ("a_task_blocks_a_clock_with_a_grace", STANDS, &sleeps),
-        ("a_task_blocks_the_only_thread_of_a_clock_with_a_grace", STANDS, &sleeps),
-        ("every_task_waits", STANDS, &["every task waits or blocks, and no timer is left to wake one."]),
-        ("a_hold_is_kept", STANDS, &held),
-        ("a_hold_is_kept_on_a_clock_with_a_grace", STANDS, &held),
-        ("blocking_work_is_waited_for", STANDS, &["blocking work started at tests/test_time/stuck.rs:"]),
-    ];
-    let all = cases.map(|(program, begins, expected)| (program, begins, expected.to_vec()));
-    let all = all.map(|(program, begins, expected)| {
-        thread::spawn(move || {
-            let said = must_end(move || said(program, expected.len()));
-            (program, begins, said)
-        })
-    });
-    for (case, (_, _, expected)) in all.into_iter().zip(cases) {
-        let (program, begins, said) = case.join().unwrap();
-        let said = said.strip_prefix(begins).unwrap_or_else(|| panic!("{program}: {said}"));
-        let lines: Vec<&str> = said.lines().collect();
-        let is_said =
-            lines.len() == expected.len() && lines.iter().zip(expected).all(|(line, it)| line.starts_with(it));
-        assert!(is_said, "{program}: {said}");
+fn after_five_seconds_a_message_says_why() {
+    let all = CASES.map(|case| thread::spawn(move || must_end(move || said(case))));
+    for (case, (name, _, expected)) in all.into_iter().zip(CASES) {
+        let said = case.join().unwrap();
+        assert!(says(&said, expected), "{name}: {said}");
     }
 }

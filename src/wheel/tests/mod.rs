@@ -1,7 +1,7 @@
 //! Tests of `Wheel` as a user sees it, and a check of its internals. Issue numbers and commits name bugs that other
 //! timers had.
 
-mod model;
+mod operations;
 
 use std::rc::Rc;
 

@@ -1,6 +1,4 @@
-//! Manual clocks that begin at a tick of the fuzzer's choice, so that a seed says all; and wakers that count.
-//!
-//! Must not know: what they are for.
+//! Manual clocks that start at a chosen tick, and wakers that count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,16 +7,16 @@ use std::task::{Wake, Waker};
 use hairspring::test_util::ManualClock;
 use hairspring::{Duration, Instant, Timer};
 
-use crate::random::Random;
+use super::Random;
 
-/// The last tick that a clock shows. What is to fire at the one after it waits for ever.
+/// The last tick that a clock shows. What would fire later waits for ever.
 pub(crate) const LAST: u64 = u64::MAX - 1;
 
 /// A clock at a tick, and the instant of tick zero.
 pub(crate) fn clock_at(start: u64) -> (ManualClock, Instant) {
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(&clock).shards(1).build().expect("good settings");
-    // Instants before the first tick are taken for it.
+    // Earlier instants saturate at the first tick.
     let origin = timer.sleep_until(clock.now() - Duration::from_secs(100 * 365 * 86_400)).deadline();
     timer.shutdown();
     let now = u64::try_from((clock.now() - origin).as_nanos()).expect("there are 584 years");
@@ -26,19 +24,25 @@ pub(crate) fn clock_at(start: u64) -> (ManualClock, Instant) {
     (clock, origin)
 }
 
-/// A tick in this century or the next, most often just before a power of 64 has a multiple. No manual clock can show
-/// what has passed: the first is 50 years after tick zero, and 64^10 ns are some 36 years.
-pub(crate) fn far_start(random: &mut Random) -> u64 {
+/// A tick ahead of the present, which is 50 years after tick zero and the earliest that a manual clock shows; less than
+/// `spans` times 36 years ahead, which are 64^10 ns. Most are shortly before a multiple of a power of 64.
+pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     let from = 2_u64 << 60;
     let start = match random.below(8) {
-        0 | 1 => from + (random.below(4) << 60),
+        0 | 1 => from + (random.below(spans) << 60),
         2..=6 => from + ((1 + random.below(1 << 30)) << (6 * random.below(6))),
         _ => from + random.up_to_bits(61),
     };
     start - random.up_to_bits(40)
 }
 
-/// Somebody who polls.
+/// Whether a clock has stopped for the first of some entries: there, or earlier if they are many. Then a wheel knows
+/// only the slot that the first is in.
+pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize) -> bool {
+    reached == first || (entries > 16 && reached.is_some() && reached < first)
+}
+
+/// A task that counts how often it is woken.
 pub(crate) struct Poller {
     wakes: Arc<Wakes>,
     pub(crate) waker: Waker,
@@ -52,7 +56,6 @@ impl Poller {
         Poller { waker: Waker::from(wakes.clone()), wakes }
     }
 
-    /// How often.
     pub(crate) fn woken(&self) -> usize {
         self.wakes.0.load(SeqCst)
     }

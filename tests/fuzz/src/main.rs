@@ -1,54 +1,74 @@
-//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md.
+//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md. `tests/it/fuzz.rs` runs some
+//! rounds of each target with the tests.
 
 mod clock;
 mod map;
 mod queue;
+#[path = "../../common/random.rs"]
+#[allow(dead_code)]
 mod random;
 mod run;
 mod soak;
-mod target;
 mod timer;
 mod wheel;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use run::Settings;
+use random::Random;
+use run::Target;
 
 const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|all] [--seed N] [--operations N] [--threads N]
        hairspring-fuzz soak [--years N]";
 
-/// What `all` gives to each target, of a hundred operations: about the same time.
-const SHARES: [(&str, u64); 4] = [("wheel", 55), ("timer", 15), ("queue", 15), ("map", 15)];
+/// The percentage of the operations that `all` gives to each target: about equal time.
+const SHARES: [(&str, u64); 4] = [("wheel", 40), ("timer", 15), ("queue", 25), ("map", 20)];
+
+/// A round that takes longer hangs. Hundreds of times what one takes.
+const HUNG: Duration = Duration::from_secs(60);
+
+struct Settings {
+    seed: u64,
+    operations: u64,
+    threads: u64,
+}
 
 fn main() -> ExitCode {
     let mut settings = Settings { seed: 1, operations: 10_000_000, threads: 1 };
-    let mut years = 10;
-    let mut what = String::from("all");
+    let (mut years, mut command) = (10, String::from("all"));
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let place = match argument.as_str() {
+        let option = match argument.as_str() {
             "--seed" => &mut settings.seed,
             "--operations" => &mut settings.operations,
             "--threads" => &mut settings.threads,
             "--years" => &mut years,
             _ => {
-                what = argument;
+                command = argument;
                 continue;
             }
         };
         match arguments.next().map(|value| value.replace('_', "").parse()) {
-            Some(Ok(value)) => *place = value,
+            Some(Ok(value)) => *option = value,
             _ => return wrong(),
         }
     }
-    run::keep_panics();
-    let passed = match what.as_str() {
+    // Failures are reported, and some panics are expected.
+    std::panic::set_hook(Box::new(|_| ()));
+    let passed = match command.as_str() {
         "soak" => soak::run(years),
-        "all" => SHARES.iter().all(|(name, share)| {
-            let operations = settings.operations.div_ceil(100) * share;
-            fuzz(name, Settings { operations, ..settings }) == Some(true)
-        }),
-        name => match fuzz(name, settings) {
+        "all" => {
+            let per_cent = settings.operations.div_ceil(100);
+            SHARES.iter().all(|(name, share)| {
+                settings.operations = per_cent * share;
+                fuzz(name, &settings) == Some(true)
+            })
+        }
+        name => match fuzz(name, &settings) {
             Some(passed) => passed,
             None => return wrong(),
         },
@@ -56,18 +76,63 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// `None` if there is no target of that name.
-fn fuzz(name: &str, settings: Settings) -> Option<bool> {
+fn wrong() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::FAILURE
+}
+
+/// Returns `None` if there is no target of that name.
+fn fuzz(name: &str, settings: &Settings) -> Option<bool> {
     match name {
-        "wheel" => Some(run::run::<wheel::Pair>(settings)),
-        "timer" => Some(run::run::<timer::World>(settings)),
-        "queue" => Some(run::run::<queue::Pair>(settings)),
-        "map" => Some(run::run::<map::Pair>(settings)),
+        "wheel" => Some(rounds::<wheel::Pair>(settings)),
+        "timer" => Some(rounds::<timer::World>(settings)),
+        "queue" => Some(rounds::<queue::Pair>(settings)),
+        "map" => Some(rounds::<map::Pair>(settings)),
         _ => None,
     }
 }
 
-fn wrong() -> ExitCode {
-    eprintln!("{USAGE}");
-    ExitCode::FAILURE
+/// Runs rounds with at least so many operations. Returns `false` if one fails.
+fn rounds<T: Target>(settings: &Settings) -> bool {
+    let (start, next, done) = (Instant::now(), AtomicU64::new(settings.seed), AtomicU64::new(0));
+    let (running, failure) = (Mutex::new(BTreeMap::new()), Mutex::new(None));
+    let lock = || running.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while done.load(SeqCst) < settings.operations {
+            let seed = next.fetch_add(1, SeqCst);
+            lock().insert(seed, Instant::now());
+            let result = run::round::<T>(seed);
+            lock().remove(&seed);
+            match result {
+                Ok(operations) => _ = done.fetch_add(operations as u64, SeqCst),
+                Err(report) => {
+                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(report);
+                    return done.store(u64::MAX >> 1, SeqCst);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..settings.threads).map(|_| scope.spawn(work)).collect();
+        while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(20));
+            if let Some((seed, _)) = lock().iter().find(|(_, since)| since.elapsed() > HUNG) {
+                println!("{}: the round with seed {seed} hangs", T::NAME);
+                std::process::exit(1);
+            }
+        }
+    });
+    if let Some(report) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{report}");
+        return false;
+    }
+    let (operations, last, took) = (done.load(SeqCst), next.load(SeqCst) - 1, start.elapsed());
+    println!(
+        "{:<6} {operations:>13} operations, seeds {} to {last}, {:>8.1} s, {:>9} a second",
+        T::NAME,
+        settings.seed,
+        took.as_secs_f64(),
+        u128::from(operations) * 1_000 / took.as_millis().max(1),
+    );
+    true
 }

@@ -1,11 +1,9 @@
-//! `DeadlineMap` on a manual clock, against a plain map: what is found, what expires, in which order, and that the
-//! consumer is woken in time; with one handle and more, none, and no consumer any more.
+//! `DeadlineMap` on a manual clock against a plain map: what is found, what expires, in which order, and that the
+//! consumer is woken in time; with one handle, with several or none, and without the consumer.
 //!
-//! The map hashes with a seed of its own, so entries that are due at one tick come in an order of their own in each run.
-//!
-//! Must not know: the map's inside.
+//! The map hashes with a random seed, so entries that are due at one tick come in a different order in each run.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,26 +11,28 @@ use futures_core::Stream;
 use hairspring::test_util::ManualClock;
 use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
 
-use crate::clock::{Poller, clock_at, far_start};
-use crate::random::Random;
-use crate::target::Target;
+use super::Random;
+use super::clock::{Poller, clock_at, far_start, in_time};
+use super::run::{Round, Target};
 
-/// How long "for ever" is in a map.
-const LONGEST: Duration = Duration::from_secs(500 * 365 * 86_400);
-
-/// How many expired entries an insert may throw away if nobody takes them.
-const THROWN_AWAY: usize = 2;
+/// The most expired entries that an insert drops if there is no consumer.
+const DROPPED: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     Insert(usize, Duration),
+    InsertAt(usize, Duration),
     Touch(usize, Duration),
+    TouchAt(usize, Duration),
+    TouchWith(usize, Duration),
     Remove(usize),
-    Remaining(usize),
+    /// Reads one entry in every way.
+    Read(usize),
+    /// Reads all entries, then removes those whose key is a multiple.
+    Retain(usize),
     Clear,
-    /// Another handle takes the place of the one in use; the old one stays, or goes.
+    /// Replaces the handle in use by a clone, and keeps or drops it.
     Handle(bool),
-    /// The last handle, after which there are none.
     DropHandles,
     DropConsumer,
     Poll,
@@ -41,87 +41,101 @@ pub(crate) enum Op {
     AdvanceToNext,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    value: u64,
+    deadline: Instant,
+    /// No touch moves the deadline beyond it.
+    end: Option<Instant>,
+}
+
 pub(crate) struct Pair {
     clock: ManualClock,
     handles: Vec<DeadlineMap<usize, u64>>,
     expirations: Option<Expirations<usize, u64>>,
-    /// By key: the value and the deadline.
-    entries: Vec<Option<(u64, Instant)>>,
-    /// By key: when the life of the entry ends at the latest.
-    ends: Vec<Instant>,
-    max_lifetime: Option<Duration>,
-    count: usize,
-    order: BTreeSet<(Instant, usize)>,
-    /// What had expired when its key was inserted anew. Without a consumer, all that has expired: some of it is thrown
-    /// away, and nobody can tell which.
+    model: BTreeMap<usize, Life>,
+    /// Expired entries whose keys were inserted again. Without a consumer, all expired entries, because nobody can tell
+    /// which of them were dropped.
     displaced: VecDeque<(usize, u64)>,
-    inserted: u64,
+    /// How many entries were inserted, have expired, and were refused.
+    counts: [u64; 3],
+    values: u64,
     poller: Poller,
     /// How often the consumer had been woken when it was told to wait.
     waits: Option<usize>,
+    keys: usize,
     reach: u64,
-    /// Whether all handles, or the consumer, may go in this round.
+    max_lifetime: Option<Duration>,
+    capacity: Option<usize>,
+    /// Whether the handles or the consumer may be dropped in this round.
     loses: bool,
-    described: String,
+    /// Whether entries become many, because time rarely passes.
+    grows: bool,
 }
 
 impl Target for Pair {
     const NAME: &'static str = "map";
     type Op = Op;
 
-    fn new(random: &mut Random) -> Pair {
-        let start = far_start(random);
+    fn new(random: &mut Random) -> Round<Pair> {
+        let start = far_start(random, 4);
         let (clock, _) = clock_at(start);
         let timer = Timer::builder().clock(&clock).build().expect("good settings");
-        let shards = random.pick(&[1, 1, 8, 64]);
-        let keys = random.pick(&[1, 3, 20, 20, 300]);
+        let shards = random.pick(&[1, 1, 2, 8, 64]);
+        let keys = random.pick(&[1, 3, 20, 40, 300]);
         let reach = random.pick(&[3, 8, 14, 32, 45, 55]);
         let max_lifetime = random.one_in(2).then(|| Duration::from_nanos(random.up_to_bits(reach + 1).max(1)));
+        let loses = random.one_in(4);
+        let capacity = (!loses && random.one_in(3)).then(|| 1 + random.index(keys));
         let mut builder = DeadlineMap::builder().shards(shards).timer(&timer);
         if let Some(lifetime) = max_lifetime {
             builder = builder.max_lifetime(lifetime);
         }
+        if let Some(capacity) = capacity {
+            builder = builder.capacity(capacity);
+        }
         let (map, expirations) = builder.build().expect("good settings");
-        Pair {
-            ends: vec![clock.now(); keys],
-            max_lifetime,
+        let target = Pair {
             clock,
             handles: vec![map],
             expirations: Some(expirations),
-            entries: vec![None; keys],
-            count: 0,
-            order: BTreeSet::new(),
+            model: BTreeMap::new(),
             displaced: VecDeque::new(),
-            inserted: 0,
+            counts: [0; 3],
+            values: 0,
             poller: Poller::new(),
             waits: None,
+            keys,
             reach,
-            loses: random.one_in(4),
-            described: format!(
-                "{keys} keys in {shards} shards, starting at tick {start}, distances of {reach} bits, lives of {max_lifetime:?}"
-            ),
-        }
-    }
-
-    fn describe(&self) -> String {
-        self.described.clone()
-    }
-
-    fn length(&self, random: &mut Random) -> usize {
-        random.pick(&[100, 1_000, 4_000])
+            max_lifetime,
+            capacity,
+            loses,
+            grows: random.one_in(2),
+        };
+        let set_up = format!(
+            "{keys} keys, {shards} shards, capacity {capacity:?}, lives of {max_lifetime:?}, tick {start}, distances \
+             of {reach} bits"
+        );
+        Round { target, length: random.pick(&[100, 1_000, 4_000]), set_up }
     }
 
     fn generate(&mut self, random: &mut Random) -> Op {
-        let key = random.index(self.entries.len());
-        match random.below(64) {
-            0..=13 => Op::Insert(key, self.duration(random)),
-            14..=29 => Op::Touch(key, self.duration(random)),
+        let key = random.index(self.keys);
+        let passes = !self.grows || random.one_in(10);
+        match random.below(if passes { 64 } else { 40 }) {
+            0..=9 => Op::Insert(key, self.duration(random)),
+            10..=13 => Op::InsertAt(key, self.duration(random)),
+            14..=21 => Op::Touch(key, self.duration(random)),
+            22..=25 => Op::TouchAt(key, self.duration(random)),
+            26..=29 => Op::TouchWith(key, self.duration(random)),
             30..=35 => Op::Remove(key),
-            36..=38 => Op::Remaining(key),
+            36..=38 => Op::Read(key),
             39 if self.loses && random.one_in(20) => Op::DropHandles,
             39 if self.loses && random.one_in(20) => Op::DropConsumer,
-            39 => match random.below(4) {
-                0 if random.one_in(8) => Op::Clear,
+            39 => match random.below(32) {
+                0 => Op::Clear,
+                1 => Op::Retain(1 + random.index(7)),
+                2 => Op::Retain(1_000),
                 _ => Op::Handle(random.one_in(2)),
             },
             40..=49 => Op::Poll,
@@ -135,141 +149,142 @@ impl Target for Pair {
     fn apply(&mut self, op: &Op) {
         let now = self.clock.now();
         match *op {
-            Op::Insert(key, after) => self.insert(key, after),
-            Op::Touch(key, after) => {
-                let Some(map) = self.handles.first() else { return };
-                let alive = self.alive(key);
-                assert_eq!(map.touch(&key, after), alive.is_some(), "what is there can be touched");
-                if let Some((value, deadline)) = alive {
-                    self.order.remove(&(deadline, key));
-                    let deadline = now + after.min(LONGEST);
-                    let end = self.max_lifetime.map_or(deadline, |_| self.ends[key]);
-                    self.put(key, value, deadline.min(end));
-                }
+            Op::Insert(key, after) => self.insert(key, after, |map, value| map.try_insert(key, value, after).ok()),
+            Op::InsertAt(key, after) => {
+                self.insert(key, after, |map, value| map.try_insert_at(key, value, now + after).ok());
+            }
+            Op::Touch(key, after) => self.touch(key, after, |map| map.touch(&key, after)),
+            Op::TouchAt(key, after) => self.touch(key, after, |map| map.touch_at(&key, now + after)),
+            Op::TouchWith(key, after) => {
+                self.touch(key, after, |map| map.touch_with(&key, after, |value| *value).is_some());
             }
             Op::Remove(key) => {
                 let Some(map) = self.handles.first() else { return };
-                let removed = map.remove(&key);
-                assert_eq!(removed, self.alive(key).map(|(value, _)| value));
-                if removed.is_some() {
-                    self.forget(key);
+                let alive = self.alive(key);
+                assert_eq!(map.remove(&key), alive.map(|life| life.value), "removed");
+                if alive.is_some() {
+                    self.model.remove(&key);
                 }
             }
-            Op::Remaining(key) => self.compare_one(key),
+            Op::Read(key) => self.read(key),
+            Op::Retain(multiple) => self.retain(multiple),
             Op::Clear => {
-                if let Some(map) = self.handles.first() {
-                    map.clear();
-                    self.entries.fill(None);
-                    self.order.clear();
-                    self.displaced.clear();
-                    self.count = 0;
-                }
+                let Some(map) = self.handles.first() else { return };
+                map.clear();
+                self.model.clear();
+                self.displaced.clear();
             }
             Op::Handle(keep) => {
-                if let Some(map) = self.handles.first().cloned() {
-                    let before = std::mem::replace(&mut self.handles[0], map);
-                    if keep && self.handles.len() < 4 {
-                        self.handles.push(before);
-                    }
+                let Some(map) = self.handles.first().cloned() else { return };
+                let before = std::mem::replace(&mut self.handles[0], map);
+                if keep && self.handles.len() < 4 {
+                    self.handles.push(before);
                 }
             }
             Op::DropHandles => self.handles.clear(),
-            Op::DropConsumer => {
-                self.expirations = None;
-                self.waits = None;
-            }
-            Op::Poll => {
-                self.poll();
-            }
+            Op::DropConsumer => (self.expirations, self.waits) = (None, None),
+            Op::Poll => _ = self.poll(),
             Op::PollAll => while self.poll() {},
             Op::Advance(nanos) => self.clock.advance(Duration::from_nanos(nanos)),
-            Op::AdvanceToNext => self.advance_to_next(now),
+            Op::AdvanceToNext => self.advance_to_next(),
         }
         self.compare();
     }
 
     fn finish(&mut self) {
-        for key in 0..self.entries.len() {
-            self.compare_one(key);
-        }
+        (0..self.keys).for_each(|key| self.read(key));
         self.handles.clear();
         self.compare();
-        if self.expirations.is_none() {
-            assert_eq!(self.clock.pending(), 0, "a consumer that has gone leaves nothing with its timer");
-            return;
-        }
-        while self.len() > 0 {
+        while self.expirations.is_some() && self.len() > 0 {
             while self.poll() {}
-            let first = self.first();
-            if first.is_some() {
+            if let Some(first) = self.first() {
                 let reached = self.clock.advance_to_next();
-                assert!(reached.is_some() && reached <= first, "it waits for what is left");
+                assert!(reached.is_some_and(|reached| reached <= first), "the consumer waits for what is left");
             }
         }
-        assert!(!self.poll());
+        assert!(!self.poll(), "the stream has ended");
         self.expirations = None;
-        assert_eq!(self.clock.pending(), 0, "a consumer that has gone leaves nothing with its timer");
+        assert_eq!(self.clock.pending(), 0, "a dropped consumer keeps no timer");
     }
 }
 
 impl Pair {
-    fn insert(&mut self, key: usize, after: Duration) {
+    fn insert(
+        &mut self,
+        key: usize,
+        after: Duration,
+        insert: impl Fn(&DeadlineMap<usize, u64>, u64) -> Option<Option<u64>>,
+    ) {
         let Some(map) = self.handles.first() else { return };
-        let now = self.clock.now();
-        self.inserted += 1;
-        let replaced = map.insert(key, self.inserted, after);
-        let len = map.len();
-        let alive = self.alive(key).map(|(value, _)| value);
-        assert_eq!(replaced, alive, "what was there before");
-        if alive.is_none() {
-            self.displace(key);
-        }
-        self.forget(key);
-        let deadline = now + after.min(LONGEST);
-        self.ends[key] = self.max_lifetime.map_or(deadline, |lifetime| now + lifetime);
-        self.put(key, self.inserted, deadline.min(self.ends[key]));
-        self.count += 1;
-        if self.expirations.is_some() {
+        let (now, alive) = (self.clock.now(), self.alive(key));
+        let is_full = alive.is_none() && Some(self.len()) == self.capacity;
+        self.values += 1;
+        let (inserted, len) = (insert(map, self.values), map.len());
+        assert_eq!(inserted, (!is_full).then_some(alive.map(|life| life.value)), "inserted");
+        if is_full {
+            self.counts[2] += 1;
             return;
         }
-        // Some of what has expired is thrown away: no more than two, and nothing else.
-        let expired: Vec<_> = self.order.iter().take_while(|&&(deadline, _)| deadline <= now).copied().collect();
-        for (_, key) in expired {
-            self.displace(key);
-            self.forget(key);
+        let end = self.max_lifetime.map(|lifetime| now + lifetime);
+        let deadline = (now + after).min(end.unwrap_or(now + after));
+        let before = self.model.insert(key, Life { value: self.values, deadline, end });
+        if alive.is_none() {
+            self.counts[0] += 1;
+            self.displaced.extend(before.map(|life| (key, life.value)));
         }
-        let thrown_away = self.len() - len;
-        assert!(thrown_away <= THROWN_AWAY.min(self.displaced.len()), "an insert throws {thrown_away} entries away");
-        self.displaced.truncate(self.displaced.len() - thrown_away);
+        if self.expirations.is_none() {
+            let expired: Vec<_> =
+                self.model.iter().filter(|(_, life)| life.deadline <= now).map(|(&key, _)| key).collect();
+            self.displaced.extend(expired.into_iter().filter_map(|key| Some((key, self.model.remove(&key)?.value))));
+            let dropped = self.len() - len;
+            assert!(dropped <= DROPPED.min(self.displaced.len()), "an insert drops {dropped} entries");
+            self.displaced.truncate(self.displaced.len() - dropped);
+            self.counts[1] += dropped as u64;
+        }
     }
 
-    /// The value and the deadline of an entry that has not expired.
-    fn alive(&self, key: usize) -> Option<(u64, Instant)> {
-        self.entries[key].filter(|&(_, deadline)| deadline > self.clock.now())
+    fn touch(&mut self, key: usize, after: Duration, touch: impl Fn(&DeadlineMap<usize, u64>) -> bool) {
+        let Some(map) = self.handles.first() else { return };
+        let alive = self.alive(key);
+        assert_eq!(touch(map), alive.is_some(), "touched");
+        if let Some(life) = alive {
+            let deadline = self.clock.now() + after;
+            self.model.insert(key, Life { deadline: deadline.min(life.end.unwrap_or(deadline)), ..life });
+        }
     }
 
-    fn displace(&mut self, key: usize) {
-        self.displaced.extend(self.entries[key].map(|(value, _)| (key, value)));
+    fn read(&self, key: usize) {
+        let Some(map) = self.handles.first() else { return };
+        let alive = self.alive(key);
+        let (value, remaining) = (alive.map(|life| life.value), alive.map(|life| life.deadline - self.clock.now()));
+        let both = map.get_with_remaining(&key, |value, remaining| (*value, remaining));
+        assert_eq!((map.remaining(&key), both), (remaining, value.zip(remaining)), "the time that remains");
+        let values = [map.get(&key), map.get_with(&key, |value| *value), map.update(&key, |value| *value)];
+        assert_eq!((values, map.contains_key(&key)), ([value; 3], value.is_some()), "the value");
+    }
+
+    fn retain(&mut self, multiple: usize) {
+        let Some(map) = self.handles.first() else { return };
+        let now = self.clock.now();
+        let mut all = BTreeMap::new();
+        map.for_each(|&key, &value, remaining| assert!(all.insert(key, (value, remaining)).is_none(), "seen twice"));
+        let alive = self.model.iter().filter(|(_, life)| life.deadline > now);
+        assert!(all.into_iter().eq(alive.map(|(&key, life)| (key, (life.value, life.deadline - now)))), "all entries");
+        map.retain(|key, _| key % multiple > 0);
+        self.model.retain(|key, life| key % multiple > 0 || life.deadline <= now);
+    }
+
+    /// An entry that has not expired.
+    fn alive(&self, key: usize) -> Option<Life> {
+        self.model.get(&key).copied().filter(|life| life.deadline > self.clock.now())
     }
 
     fn len(&self) -> usize {
-        self.count + self.displaced.len()
-    }
-
-    fn put(&mut self, key: usize, value: u64, deadline: Instant) {
-        self.entries[key] = Some((value, deadline));
-        self.order.insert((deadline, key));
-    }
-
-    fn forget(&mut self, key: usize) {
-        if let Some((_, deadline)) = self.entries[key].take() {
-            self.order.remove(&(deadline, key));
-            self.count -= 1;
-        }
+        self.model.len() + self.displaced.len()
     }
 
     fn first(&self) -> Option<Instant> {
-        self.order.first().map(|&(deadline, _)| deadline)
+        self.model.values().map(|life| life.deadline).min()
     }
 
     fn is_due(&self) -> bool {
@@ -280,62 +295,47 @@ impl Pair {
         self.handles.is_empty() && self.len() == 0
     }
 
-    /// Whether it was handed something.
+    /// Whether it returned an entry.
     fn poll(&mut self) -> bool {
         let Some(expirations) = &mut self.expirations else { return false };
-        let (before, now) = (self.poller.woken(), self.clock.now());
+        let before = self.poller.woken();
         let polled = Pin::new(expirations).poll_next(&mut Context::from_waker(&self.poller.waker));
-        self.waits = None;
+        self.waits = polled.is_pending().then_some(before);
         match polled {
-            Poll::Ready(Some((key, value))) if !self.displaced.is_empty() => {
-                // In their order if they are in one shard, as those of one key are.
-                let of_key = self.displaced.iter().position(|&(other, _)| other == key);
+            Poll::Pending => assert!(!self.is_due() && !self.has_ended(), "it waits though there is something"),
+            Poll::Ready(None) => assert!(self.has_ended(), "it ends though there is more"),
+            Poll::Ready(Some(entry)) if !self.displaced.is_empty() => {
+                // The entries of one key come in their order.
+                let of_key = self.displaced.iter().position(|&(key, _)| key == entry.0);
                 let expected = of_key.and_then(|at| self.displaced.remove(at));
-                assert_eq!(Some((key, value)), expected, "what was displaced comes first");
-                true
+                assert_eq!(Some(entry), expected, "displaced entries come first");
             }
             Poll::Ready(Some((key, value))) => {
-                let (expected, deadline) = self.entries[key].expect("each entry comes once");
-                assert_eq!(value, expected);
-                assert!(deadline <= now, "early");
-                assert_eq!(self.first(), Some(deadline), "the earliest comes first");
-                self.forget(key);
-                true
-            }
-            Poll::Ready(None) => {
-                assert!(self.has_ended(), "it ends though there is more");
-                false
-            }
-            Poll::Pending => {
-                assert!(!self.is_due() && !self.has_ended(), "it waits though there is something");
-                self.waits = Some(before);
-                false
+                let first = self.first();
+                let life = self.model.remove(&key).expect("each entry comes once");
+                assert_eq!((value, Some(life.deadline)), (life.value, first), "the earliest comes first");
+                assert!(life.deadline <= self.clock.now(), "early");
             }
         }
+        self.counts[1] += u64::from(matches!(polled, Poll::Ready(Some(_))));
+        matches!(polled, Poll::Ready(Some(_)))
     }
 
-    fn advance_to_next(&mut self, now: Instant) {
+    fn advance_to_next(&mut self) {
         let asleep = self.waits.is_some_and(|wakes| self.poller.woken() == wakes);
         let first = self.first();
-        if first.is_some_and(|first| first > now + Duration::from_nanos(1 << self.reach)) {
+        if first.is_some_and(|first| first > self.clock.now() + Duration::from_nanos(1 << self.reach)) {
             return;
         }
         let reached = self.clock.advance_to_next();
-        if asleep && first.is_some() {
-            assert!(reached.is_some() && reached <= first, "whoever waits is woken in time");
-        }
-    }
-
-    fn compare_one(&self, key: usize) {
-        if let Some(map) = self.handles.first() {
-            let remaining = self.alive(key).map(|(_, deadline)| deadline - self.clock.now());
-            assert_eq!(map.remaining(&key), remaining, "how long is left");
-        }
+        assert!(!asleep || in_time(reached, first, self.model.len()), "at {reached:?} instead of {first:?}");
     }
 
     fn compare(&self) {
         if let Some(map) = self.handles.first() {
-            assert_eq!((map.len(), map.is_empty()), (self.len(), self.len() == 0));
+            let (len, metrics) = (self.len(), map.metrics());
+            assert_eq!((map.len(), map.is_empty(), metrics.pending()), (len, len == 0, len as u64), "the length");
+            assert_eq!([metrics.inserted(), metrics.expired(), metrics.refused()], self.counts, "the counts");
         }
         let would_answer = self.is_due() || self.has_ended();
         if let Some(wakes) = self.waits.filter(|_| would_answer) {
@@ -347,11 +347,10 @@ impl Pair {
         match random.below(24) {
             0 => Duration::ZERO,
             1 if self.reach > 50 => Duration::from_nanos(1 << 58),
-            2..=4 if self.count > 0 => {
-                // That of another, so that several are due at one tick.
-                let from = random.index(self.entries.len());
-                let other = self.entries[from..].iter().flatten().next();
-                other.map_or(Duration::ZERO, |&(_, deadline)| deadline - self.clock.now())
+            2..=4 => {
+                // Several entries are due at one tick.
+                let other = self.model.range(random.index(self.keys)..).next();
+                other.map_or(Duration::ZERO, |(_, life)| life.deadline - self.clock.now())
             }
             _ => Duration::from_nanos(random.up_to_bits(self.reach)),
         }

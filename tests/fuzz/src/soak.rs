@@ -56,7 +56,6 @@ trait Rig {
 pub(crate) fn run(years: u64) -> bool {
     let span = years.saturating_mul(TICKS_A_YEAR).min(LAST);
     let before = |power: u32| (1_u64 << power) - (1 << 20).min(1 << (power - 1));
-    crate::run::be_quiet();
     let mut passed = soak("wheel", "tick 0", 0, span, 36, on_wheel::OnWheel::new);
     for (name, start) in [("2^36", before(36)), ("2^42", before(42)), ("2^60", before(60))] {
         passed &= soak("wheel", name, start, start.saturating_add(span), 42, on_wheel::OnWheel::new);

@@ -1,71 +1,99 @@
-//! What the sleeps of a timer are to be doing, each in its slot.
+//! What each sleep of a timer must do. Each has a slot.
 //!
 //! Invariants
-//! 1. While a slot's sleep is operated on it is not in its slot, so nothing that comes back in can touch it.
-//! 2. A slot's state is what it will be after the operation that is on, if nothing interferes.
-//!
-//! Must not know: who operates on them.
+//! 1. A sleep is out of its slot while it is operated on, so wakers do not reach it.
+//! 2. A slot's state is what it will be after the current operation if no waker interferes.
 
 use std::cell::RefCell;
 
 use hairspring::test_util::ManualClock;
-use hairspring::{Duration, Instant, Timer};
+use hairspring::{Duration, Instant, Timer, TrySleep};
 
-use super::armed::{Answer, Armed};
-use super::counts::Counts;
-use super::setup::Setup;
+use super::super::Random;
+use super::super::clock::{LAST, clock_at};
 use super::wakers::Caught;
-use super::{Kept, Slot, When};
-use crate::clock::{LAST, clock_at};
-use crate::random::Random;
+use super::{Answer, Kept, Slot, When};
 
 thread_local! {
     static MODEL: RefCell<Option<Model>> = const { RefCell::new(None) };
 }
 
 pub(super) fn start(model: Model) {
-    MODEL.with(|place| place.replace(Some(model)));
+    MODEL.set(Some(model));
 }
 
 /// From here on wakers do nothing.
 pub(super) fn end() {
-    drop(MODEL.with(RefCell::take));
+    drop(MODEL.take());
 }
 
 pub(super) fn is_there() -> bool {
     MODEL.with(|place| place.try_borrow().is_ok_and(|model| model.is_some()))
 }
 
-/// Nothing that may wake or drop a waker is to be done within.
-pub(super) fn with<R>(look: impl FnOnce(&mut Model) -> R) -> R {
-    MODEL.with(|place| look(place.borrow_mut().as_mut().expect("there is a model")))
+/// `code` must neither wake nor drop a waker.
+pub(super) fn with<R>(code: impl FnOnce(&mut Model) -> R) -> R {
+    MODEL.with(|place| code(place.borrow_mut().as_mut().expect("there is a model")))
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setup {
+    /// In nanoseconds; 1 for none.
+    resolution: u64,
+    pub(super) capacity: Option<usize>,
+}
+
+impl Setup {
+    pub(super) fn random(random: &mut Random, slots: usize) -> Setup {
+        let resolution = random.pick(&[1, 1, 1, 1_000, 1_024, 700_000, 1_000_000, 1 << 29, 1_000_000_000]);
+        // Fewer than slots, so some sleeps find the timer full.
+        let bits = u64::from(slots.ilog2());
+        let capacity = random.one_in(2).then(|| usize::try_from(random.up_to_bits(bits)).expect("few").max(1));
+        Setup { resolution, capacity }
+    }
+
+    fn build(self, clock: &ManualClock) -> Timer {
+        let mut builder = Timer::builder().clock(clock).shards(1);
+        if self.resolution > 1 {
+            builder = builder.resolution(Duration::from_nanos(self.resolution));
+        }
+        if let Some(capacity) = self.capacity {
+            builder = builder.capacity(capacity);
+        }
+        builder.build().expect("good settings")
+    }
+
+    /// The tick at which a sleep fires: its deadline, rounded up to the resolution.
+    fn expiry(self, deadline: u64) -> u64 {
+        deadline.checked_next_multiple_of(self.resolution).unwrap_or(u64::MAX)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Empty,
     Idle,
-    /// It is to fire at that tick and wake the waker of that token.
+    /// Fires at that tick and wakes the waker of that token.
     Waiting {
         expiry: u64,
         token: u64,
     },
     /// Woken, and not polled since.
     Fired,
-    /// Woken as its timer was shut down, and not polled since.
+    /// Woken when its timer was shut down, and not polled since.
     Lost,
     Done,
 }
 
 struct Place {
-    sleep: Option<Armed>,
+    sleep: Option<TrySleep>,
     kept: Kept,
     state: State,
     deadline: u64,
     era: u64,
 }
 
-/// What was taken out of the timer, or not, while what is due at a tick was being fired: it may have been on its way.
+/// A sleep that was cancelled or polled in the middle of the turn that fires it: its waker may be woken, or not.
 pub(super) struct Limbo {
     token: u64,
     expiry: u64,
@@ -75,57 +103,47 @@ pub(super) struct Limbo {
 pub(super) struct Model {
     pub(super) clock: ManualClock,
     pub(super) timer: Timer,
-    /// Whether the clock is being moved, so that timers fire.
-    pub(super) firing: bool,
-    /// Whether a waker has moved it meanwhile.
+    /// Whether the clock is being moved, which fires timers.
+    firing: bool,
+    /// Whether a waker has moved it at the same time.
     pub(super) jumped: bool,
     pub(super) closing: bool,
     pub(super) depth: u32,
     pub(super) tokens: u64,
     origin: Instant,
-    /// A clock that is at the end of time.
+    /// A clock at the end of time.
     ahead: ManualClock,
     pub(super) setup: Setup,
-    /// Counts the timers: which one a sleep is on.
+    /// Which of the timers a sleep is on.
     era: u64,
     places: Vec<Place>,
     limbo: Vec<Limbo>,
-    /// The wakers of sleeps that are being reset into the past, and whether they were woken.
+    /// The wakers of sleeps that are being reset to the past, and whether they were woken.
     resetting: Vec<(u64, bool)>,
-    counts: Counts,
+    registered: u64,
+    fired: u64,
     lost: u64,
     compared: u64,
-    failure: Option<String>,
-}
-
-#[derive(Debug)]
-pub(super) enum ToPoll {
-    Ready,
-    Pending,
-    /// Its timer was shut down: it says so, and may be ready if its deadline has passed.
-    Refused,
-    /// Its timer has as many as it may.
-    Full,
+    pub(super) failure: Option<String>,
 }
 
 pub(super) enum ToReset {
     /// Nothing waits, or nothing changes.
     Nothing,
     Waits,
-    /// It is past: the waker is woken at once.
-    AtOnce,
-    /// It may be on its way to be fired.
+    /// The new deadline is past: the waker is woken immediately.
+    Wakes,
+    /// It may already be about to fire.
     Unsure(Limbo),
 }
 
 impl Model {
     pub(super) fn new(start: u64, slots: usize, setup: Setup) -> Model {
         let (clock, origin) = clock_at(start);
-        let timer = setup.build(&clock);
         let place = |_| Place { sleep: None, kept: None, state: State::Empty, deadline: 0, era: 0 };
         Model {
+            timer: setup.build(&clock),
             clock,
-            timer,
             firing: false,
             jumped: false,
             closing: false,
@@ -138,15 +156,12 @@ impl Model {
             places: (0..slots).map(place).collect(),
             limbo: Vec::new(),
             resetting: Vec::new(),
-            counts: Counts::default(),
+            registered: 0,
+            fired: 0,
             lost: 0,
             compared: 0,
             failure: None,
         }
-    }
-
-    pub(super) fn failed(&mut self, said: String) {
-        self.failure.get_or_insert(said);
     }
 
     pub(super) fn tick_at(&self, instant: Instant) -> u64 {
@@ -191,39 +206,37 @@ impl Model {
         self.places[random.index(self.places.len())].deadline
     }
 
-    /// How long it is to one of the deadlines, or to a tick beside it.
+    /// The distance to one of the deadlines, or to a tick next to it.
     pub(super) fn until_any(&self, random: &mut Random) -> u64 {
         let deadline = self.any_deadline(random);
-        // The last tick is left for the few rounds that end there.
+        // The last tick is left to the few rounds that end there.
         if deadline == u64::MAX {
             return 1;
         }
         deadline.saturating_add(random.below(3)).saturating_sub(self.now() + 1)
     }
 
-    /// Takes a sleep out of its slot; `None` if there is none.
-    pub(super) fn take(&mut self, slot: Slot) -> Option<(Armed, Kept)> {
+    /// Takes the sleep out of a slot.
+    pub(super) fn take(&mut self, slot: Slot) -> Option<(TrySleep, Kept)> {
         let place = &mut self.places[slot];
         Some((place.sleep.take()?, place.kept.take()))
     }
 
-    /// What to make a sleep for a slot from; `None` if there is one, or it is operated on.
-    pub(super) fn make(&mut self, slot: Slot, when: When) -> Option<(Timer, u64)> {
-        if self.places[slot].state != State::Empty {
+    pub(super) fn put(&mut self, slot: Slot, sleep: TrySleep, kept: Kept, state: State) {
+        let place = &mut self.places[slot];
+        (place.sleep, place.kept, place.state) = (Some(sleep), kept, state);
+    }
+
+    /// The timer and the deadline for a new sleep. `None` if the slot has one, or a waker operates on it.
+    pub(super) fn before_create(&mut self, slot: Slot, when: When) -> Option<(Timer, u64)> {
+        let (deadline, place) = (self.tick_of(when), &mut self.places[slot]);
+        if place.state != State::Empty {
             return None;
         }
-        let deadline = self.tick_of(when);
-        self.places[slot].deadline = deadline;
-        self.places[slot].era = self.era;
+        (place.deadline, place.era) = (deadline, self.era);
         Some((self.timer.clone(), deadline))
     }
 
-    pub(super) fn put(&mut self, slot: Slot, sleep: Armed, state: State) {
-        self.places[slot].sleep = Some(sleep);
-        self.places[slot].state = state;
-    }
-
-    /// Where an entry that is taken out may be on its way already.
     fn limbo_of(&self, slot: Slot) -> Option<Limbo> {
         match self.places[slot].state {
             State::Waiting { expiry, token } if self.firing && expiry <= self.now() => {
@@ -233,7 +246,6 @@ impl Model {
         }
     }
 
-    /// Whether the timer takes one more.
     fn has_room(&self) -> bool {
         let Some(capacity) = self.setup.capacity else { return true };
         let (waiting, now) = (self.waiting().count(), self.now());
@@ -241,57 +253,56 @@ impl Model {
         if due == 0 {
             return waiting < capacity;
         }
-        // What is due may have been taken out by the firing that is on, and its room is free then: the timer knows.
+        // The current turn may have taken out what is due, which frees its room: only the timer knows.
         let pending = usize::try_from(self.timer.metrics().pending()).expect("few");
         assert!(
             waiting - due <= pending && pending <= waiting.min(capacity),
-            "{pending} are pending, of {waiting} of which {due} are due, and {capacity} may be"
+            "{pending} are pending of {waiting}, {due} of which are due, with a capacity of {capacity}"
         );
         pending < capacity
     }
 
-    pub(super) fn before_poll(&mut self, slot: Slot, token: u64) -> ToPoll {
-        let (now, deadline, state) = (self.now(), self.places[slot].deadline, self.places[slot].state);
-        let expiry = self.setup.expiry(deadline);
-        let (to_poll, after) = match state {
+    /// What the poll must answer.
+    pub(super) fn before_poll(&mut self, slot: Slot, token: u64) -> Answer {
+        let expiry = self.setup.expiry(self.places[slot].deadline);
+        let (answer, after) = match self.places[slot].state {
             State::Empty => unreachable!("there is a sleep"),
-            State::Done => (ToPoll::Ready, State::Done),
-            State::Idle | State::Fired | State::Lost if self.places[slot].era != self.era => (ToPoll::Refused, state),
-            State::Waiting { .. } | State::Idle | State::Fired | State::Lost if now >= expiry => {
+            State::Done => (Answer::Ready, State::Done),
+            state @ (State::Idle | State::Fired | State::Lost) if self.places[slot].era != self.era => {
+                (Answer::Shutdown, state)
+            }
+            _ if self.now() >= expiry => {
                 let limbo = self.limbo_of(slot);
                 self.limbo.extend(limbo);
-                (ToPoll::Ready, State::Done)
+                (Answer::Ready, State::Done)
             }
-            State::Waiting { expiry, .. } => (ToPoll::Pending, State::Waiting { expiry, token }),
-            State::Idle | State::Fired | State::Lost if !self.has_room() => (ToPoll::Full, State::Idle),
-            State::Idle | State::Fired | State::Lost => {
-                self.counts.registered += 1;
-                (ToPoll::Pending, State::Waiting { expiry, token })
+            State::Waiting { expiry, .. } => (Answer::Pending, State::Waiting { expiry, token }),
+            _ if !self.has_room() => (Answer::Full, State::Idle),
+            _ => {
+                self.registered += 1;
+                (Answer::Pending, State::Waiting { expiry, token })
             }
         };
         self.places[slot].state = after;
-        to_poll
+        answer
     }
 
-    pub(super) fn after_poll(&mut self, slot: Slot, sleep: Armed, to_poll: &ToPoll, answer: Answer, kept: Kept) {
-        let (now, place) = (self.now(), &mut self.places[slot]);
-        let deadline = place.deadline;
-        match (to_poll, answer) {
-            (ToPoll::Ready, Answer::Ready) | (ToPoll::Pending, Answer::Pending | Answer::Thrown) => {}
-            // Another waker, dropped, has thrown: its sleep is out of the timer, and has not said so.
-            (ToPoll::Ready, Answer::Thrown) => place.state = State::Fired,
-            (ToPoll::Refused, Answer::Shutdown) => place.state = State::Idle,
-            (ToPoll::Refused, Answer::Ready) if now >= deadline => place.state = State::Done,
-            (ToPoll::Full, Answer::Full(pending)) => {
-                assert_eq!(Some(pending), self.setup.capacity, "as many are pending as may be");
+    pub(super) fn after_poll(&mut self, slot: Slot, sleep: TrySleep, expected: Answer, answer: Answer, kept: Kept) {
+        let (now, deadline) = (self.now(), self.places[slot].deadline);
+        let state = match (expected, answer) {
+            (Answer::Ready, Answer::Ready) | (Answer::Pending, Answer::Pending | Answer::Thrown) => {
+                self.places[slot].state
             }
-            (ToPoll::Refused | ToPoll::Full, Answer::Thrown) => panic!("a poll that is refused wakes or drops a waker"),
-            _ => panic!("{answer:?} at {now}, with a deadline of {deadline}, but it was to be {to_poll:?}"),
-        }
-        // One that was taken out, and then thrown past, may say either.
-        assert!(sleep.is_elapsed() == (place.state == State::Done) || place.state == State::Fired, "has it elapsed?");
-        place.sleep = Some(sleep);
-        place.kept = kept;
+            // The drop of another waker has panicked: the sleep is out of the timer, and has not said so.
+            (Answer::Ready, Answer::Thrown) => State::Fired,
+            (Answer::Shutdown, Answer::Shutdown) | (Answer::Full, Answer::Full) => State::Idle,
+            // After a shutdown, a sleep may still be ready if its deadline has passed.
+            (Answer::Shutdown, Answer::Ready) if now >= deadline => State::Done,
+            _ => panic!("a poll at {now}, with a deadline of {deadline}, is {answer:?} instead of {expected:?}"),
+        };
+        // A sleep whose poll has panicked may say either.
+        assert!(sleep.is_elapsed() == (state == State::Done) || state == State::Fired, "is_elapsed");
+        self.put(slot, sleep, kept, state);
     }
 
     pub(super) fn before_reset(&mut self, slot: Slot, deadline: u64) -> ToReset {
@@ -303,7 +314,7 @@ impl Model {
             State::Waiting { token, .. } if limbo.is_some() || expiry <= now => {
                 self.resetting.push((token, false));
                 place.state = State::Idle;
-                limbo.map_or(ToReset::AtOnce, ToReset::Unsure)
+                limbo.map_or(ToReset::Wakes, ToReset::Unsure)
             }
             State::Waiting { token, .. } => {
                 place.state = State::Waiting { expiry, token };
@@ -319,34 +330,33 @@ impl Model {
     pub(super) fn after_reset(
         &mut self,
         slot: Slot,
-        sleep: Armed,
-        to_reset: ToReset,
+        sleep: TrySleep,
+        expected: ToReset,
         done: Result<(), Caught>,
         kept: Kept,
     ) {
-        if let Err(Caught::Saying(said)) = done {
-            panic!("a reset panics: {said}");
-        }
         let expiry = self.setup.expiry(self.places[slot].deadline);
-        match to_reset {
+        let is_done = match done {
+            Err(Caught::Message(message)) => panic!("a reset panics: {message}"),
+            done => done.is_ok(),
+        };
+        match expected {
             ToReset::Nothing | ToReset::Waits => {}
-            ToReset::AtOnce => {
+            ToReset::Wakes => {
                 let (_, woken) = self.resetting.pop().expect("it was put there");
-                assert!(woken, "a sleep that was reset into the past wakes at once");
+                assert!(woken, "a sleep that is reset to the past wakes immediately");
             }
             ToReset::Unsure(limbo) => {
                 let (token, woken) = self.resetting.pop().expect("it was put there");
-                if format!("{sleep:?}").contains("waiting") && done.is_ok() {
+                if is_done && format!("{sleep:?}").contains("waiting") {
                     self.places[slot].state = State::Waiting { expiry, token };
                 } else if !woken {
                     self.limbo.push(limbo);
                 }
             }
         }
-        assert_eq!(self.tick_at(sleep.deadline()), self.places[slot].deadline, "the deadline that it was reset to");
-        let place = &mut self.places[slot];
-        place.sleep = Some(sleep);
-        place.kept = kept;
+        assert_eq!(self.tick_at(sleep.deadline()), self.places[slot].deadline, "the deadline after a reset");
+        self.put(slot, sleep, kept, self.places[slot].state);
     }
 
     pub(super) fn before_drop(&mut self, slot: Slot) {
@@ -355,19 +365,17 @@ impl Model {
         self.places[slot].state = State::Empty;
     }
 
-    /// A waker is woken: by whom, and whether it should be.
+    /// A waker was woken, which must be expected.
     pub(super) fn woken(&mut self, slot: Slot, token: u64) {
         let now = self.now();
         if let Some(resetting) = self.resetting.last_mut().filter(|resetting| **resetting == (token, false)) {
             resetting.1 = true;
             return;
         }
-        let on_its_way = self
-            .limbo
-            .iter()
-            .position(|limbo| limbo.token == token && (limbo.expiry == now || (self.jumped && limbo.expiry < now)));
-        if let Some(at) = on_its_way.filter(|_| self.firing && !self.closing) {
-            self.counts.fired += u64::from(self.limbo.swap_remove(at).era == self.era);
+        let is_late = self.jumped;
+        let in_limbo = |limbo: &Limbo| limbo.token == token && (limbo.expiry == now || (is_late && limbo.expiry < now));
+        if let Some(at) = self.limbo.iter().position(in_limbo).filter(|_| self.firing && !self.closing) {
+            self.fired += u64::from(self.limbo.swap_remove(at).era == self.era);
             return;
         }
         let place = &mut self.places[slot];
@@ -378,77 +386,81 @@ impl Model {
             }
             State::Waiting { expiry, token: last } if last == token => {
                 assert!(self.firing, "woken while the clock does not move");
-                assert!(expiry <= now, "early: at {now}, and was to fire at {expiry}");
-                assert!(expiry == now || self.jumped, "late: at {now}, and was to fire at {expiry}");
-                assert!(
-                    place.sleep.as_ref().is_none_or(Armed::is_elapsed),
-                    "woken, and does not say that it has elapsed"
-                );
+                assert!(expiry <= now, "early: at {now} instead of {expiry}");
+                assert!(expiry == now || self.jumped, "late: at {now} instead of {expiry}");
+                assert!(place.sleep.as_ref().is_none_or(|sleep| sleep.is_elapsed()), "woken, but not elapsed");
                 place.state = State::Fired;
-                self.counts.fired += u64::from(place.era == self.era);
+                self.fired += u64::from(place.era == self.era);
             }
             state => panic!("waker {token} of slot {slot} is woken, which is {state:?}"),
         }
     }
 
-    /// Whether this comes from a waker, as the clock is being moved.
+    /// Returns whether a waker does this, while the clock is being moved.
     pub(super) fn before_advance(&mut self) -> bool {
         self.jumped |= self.firing;
         std::mem::replace(&mut self.firing, true)
     }
 
-    /// The clock was moved to a tick. `within` is what `before_advance` said.
+    /// The clock was moved to a tick. `within` is the result of `before_advance`.
     pub(super) fn after_advance(&mut self, target: u64, within: bool) {
         let now = self.now();
-        assert!(now == target || (self.jumped && now > target), "at {now}, but the clock was moved to {target}");
-        if within {
-            // What is on its way has not arrived.
-            return;
-        }
-        (self.firing, self.jumped) = (false, false);
-        self.limbo.clear();
-        if let Some(earliest) = self.places.iter().find_map(|place| match place.state {
-            State::Waiting { expiry, .. } if expiry <= now => Some(expiry),
-            _ => None,
-        }) {
-            panic!("at {now}, what was to fire at {earliest} has not");
+        assert!(now == target || (self.jumped && now > target), "the clock moved to {now} instead of {target}");
+        if !within {
+            (self.firing, self.jumped) = (false, false);
+            self.limbo.clear();
+            let lost = self.places.iter().find_map(|place| match place.state {
+                State::Waiting { expiry, .. } if expiry <= now => Some(expiry),
+                _ => None,
+            });
+            assert_eq!(lost, None, "what should have fired has not at {now}");
         }
     }
 
-    /// The timer to shut down; `None` if that is being done.
+    /// The timer to shut down. `None` if a shutdown is going on.
     pub(super) fn before_shutdown(&mut self) -> Option<Timer> {
         self.lost = 0;
         (!std::mem::replace(&mut self.closing, true)).then(|| self.timer.clone())
     }
 
-    /// Has another timer in the place of one that was shut down.
+    /// Replaces the timer, which was shut down.
     pub(super) fn after_shutdown(&mut self, pending: usize) {
         self.closing = false;
-        assert_eq!(pending as u64, self.lost, "as many were pending as were woken");
+        assert_eq!(pending as u64, self.lost, "a shutdown wakes each pending sleep");
         let now = self.now();
         let left = self.waiting().find(|&expiry| !self.firing || expiry > now);
-        assert!(left.is_none(), "what was to fire at {left:?} is neither fired nor cancelled");
+        assert_eq!(left, None, "a sleep is neither fired nor cancelled");
         if !self.firing {
-            self.counts.compare(&self.timer, 0);
+            self.compare_counts(0);
         }
-        self.counts = Counts::default();
+        (self.registered, self.fired) = (0, 0);
         self.era += 1;
-        // Takes the place of the one that has ended, and its time must not be taken for that one's.
+        // Takes the place of the old timer, and its time must not be mistaken for the new one's.
         self.setup.build(&self.ahead);
         self.timer = self.setup.build(&self.clock);
     }
 
-    /// What can be seen from outside at any moment when no operation is on.
+    /// Compares what is visible between operations.
     pub(super) fn compare(&mut self) {
-        if let Some(said) = self.failure.take() {
-            panic!("{said}");
+        if let Some(message) = self.failure.take() {
+            panic!("{message}");
         }
         let pending = self.waiting().count() as u64;
-        self.counts.compare(&self.timer, pending);
+        self.compare_counts(pending);
         self.compared += 1;
         if self.compared % 16 == 0 {
-            assert_eq!(self.clock.pending() as u64, pending);
-            assert_eq!(self.tick_at(self.timer.now()), self.now(), "the timer's time is its clock's");
+            assert_eq!(self.clock.pending() as u64, pending, "pending on the clock");
+            assert_eq!(self.tick_at(self.timer.now()), self.now(), "the timer shows its clock's time");
         }
+    }
+
+    fn compare_counts(&self, pending: u64) {
+        let metrics = self.timer.metrics();
+        let counts = [metrics.registered(), metrics.fired(), metrics.pending(), metrics.cancelled()];
+        let cancelled = self.registered - self.fired - pending;
+        assert_eq!(counts, [self.registered, self.fired, pending, cancelled], "registered, fired, pending, cancelled");
+        // A manual clock stops at each deadline. If a waker moves it, wakes may be late, but no turn is.
+        let lateness = metrics.lateness();
+        assert_eq!((lateness.count(), lateness.max()), (self.fired, Duration::ZERO), "the lateness");
     }
 }

@@ -1,45 +1,40 @@
-//! Wakers that tell the model of each wake, and do what they were made to do.
+//! Wakers that tell the model of each wake-up, and then perform an operation.
 //!
-//! A panic of a waker's own is thrown without a message. One with a message is a check that has failed: the timer
-//! contains panics of wakers, so it is noted down and found after the operation.
-//!
-//! Must not know: what is expected.
+//! A waker that is to panic does so without a message. A panic with a message is a failed check; because the timer
+//! contains panics of wakers, it is noted and found after the operation.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread;
 
+use super::super::run::message;
 use super::{Do, Slot, act, model};
-use crate::run;
 
 /// How deep operations within operations go.
 const DEEPEST: u32 = 6;
 
-/// What a waker throws that is made to panic.
 struct Thrown;
 
-/// A panic.
 pub(super) enum Caught {
-    /// A waker's, on purpose.
-    OnPurpose,
-    /// With what it said.
-    Saying(String),
+    /// A waker panicked as it was to.
+    Thrown,
+    Message(String),
 }
 
 pub(super) fn throw() {
-    // Past the panic hook, which has nothing to say about it.
+    // Skips the panic hook.
     panic::resume_unwind(Box::new(Thrown));
 }
 
 pub(super) fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Caught> {
     panic::catch_unwind(AssertUnwindSafe(code))
-        .map_err(|payload| if payload.is::<Thrown>() { Caught::OnPurpose } else { Caught::Saying(run::said()) })
+        .map_err(|payload| if payload.is::<Thrown>() { Caught::Thrown } else { Caught::Message(message(&*payload)) })
 }
 
 pub(super) struct Probe {
     slot: Slot,
-    /// Which waker this is.
+    /// Identifies the waker.
     token: u64,
     on_wake: Option<Do>,
     on_drop: Option<Do>,
@@ -57,12 +52,12 @@ impl Probe {
 
 impl Wake for Probe {
     fn wake(self: Arc<Self>) {
-        noting(|| {
-            if model::is_there() {
+        if model::is_there() {
+            noting(|| {
                 model::with(|model| model.woken(self.slot, self.token));
                 react(self.on_wake);
-            }
-        });
+            });
+        }
     }
 }
 
@@ -74,12 +69,12 @@ impl Drop for Probe {
     }
 }
 
-/// Notes a failed check down, and lets through what is thrown on purpose.
+/// Notes a failed check, and lets a waker's own panic through.
 fn noting(code: impl FnOnce()) {
     match caught(code) {
         Ok(()) => {}
-        Err(Caught::OnPurpose) => throw(),
-        Err(Caught::Saying(said)) => model::with(|model| model.failed(said)),
+        Err(Caught::Thrown) => throw(),
+        Err(Caught::Message(message)) => model::with(|model| _ = model.failure.get_or_insert(message)),
     }
 }
 
@@ -91,12 +86,8 @@ fn react(what: Option<Do>) {
         enter
     });
     if enter {
-        let acted = caught(|| act(what));
+        let acted = panic::catch_unwind(|| act(what));
         model::with(|model| model.depth -= 1);
-        match acted {
-            Ok(()) => {}
-            Err(Caught::OnPurpose) => throw(),
-            Err(Caught::Saying(said)) => panic!("{said}"),
-        }
+        acted.unwrap_or_else(|payload| panic::resume_unwind(payload));
     }
 }

@@ -1,6 +1,8 @@
-//! Random numbers that one seed gives again. Must not know: what they are for.
+//! Random numbers that a seed repeats.
 
-/// `SplitMix64`: the whole generator is one number.
+use std::time::Duration;
+
+/// `SplitMix64`, whose state is one number.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -16,19 +18,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From zero to less than `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        // The high half of a product of 64 bits each; dividing takes longer.
-        let product = u128::from(self.next()) * u128::from(end);
-        u64::try_from(product >> 64).expect("the high half")
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
     }
 
-    pub(crate) fn index(&mut self, end: usize) -> usize {
-        usize::try_from(self.below(end as u64)).expect("less than a usize")
+    pub(crate) fn index(&mut self, bound: usize) -> usize {
+        usize::try_from(self.below(bound as u64)).expect("less than a usize")
     }
 
-    /// Any of the numbers that an operation picks something by.
-    pub(crate) fn which(&mut self) -> u32 {
+    /// A number to pick something by.
+    pub(crate) fn any(&mut self) -> u32 {
         u32::try_from(self.next() >> 32).expect("32 bits")
     }
 
@@ -36,7 +35,7 @@ impl Random {
         self.below(count) == 0
     }
 
-    /// A number of at most `bits` bits, small ones as often as large ones.
+    /// A number of at most `bits` bits; small numbers are as frequent as large ones.
     pub(crate) fn up_to_bits(&mut self, bits: u64) -> u64 {
         let bits = 1 + self.below(bits);
         self.next() >> (64 - bits)
@@ -44,5 +43,10 @@ impl Random {
 
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
+    }
+
+    /// A duration from zero to nearly `bound`, to the nanosecond.
+    pub(crate) fn duration(&mut self, bound: Duration) -> Duration {
+        Duration::from_nanos(self.below(u64::try_from(bound.as_nanos()).expect("less than 584 years")))
     }
 }

@@ -1,0 +1,302 @@
+//! Code of users that a `DeadlineMap` runs: that of keys and values, closures and wakers. All of it may panic, and what
+//! runs outside the map's locks may use the map.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+
+use super::{poll, poll_with};
+use crate::common::{HOUR, OnDrop, ms, must_end, on_wake, panic_message};
+use hairspring::{DeadlineMap, Duration, Expirations, Instant};
+
+/// Calls its code with "hash", "eq" or "drop" when that happens to it.
+struct Key(u32, Box<dyn Fn(&str) + Send>);
+
+impl Key {
+    fn calm(number: u32) -> Key {
+        Key(number, Box::new(|_| ()))
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.1)("hash");
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        (self.1)("eq");
+        (other.1)("eq");
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        (self.1)("drop");
+    }
+}
+
+/// Entries 0 to 99, each with its key as the value, in several shards.
+fn hundred() -> (DeadlineMap<u32, u32>, Expirations<u32, u32>) {
+    let halves = DeadlineMap::builder().shards(8).build().unwrap();
+    for key in 0..100 {
+        halves.0.insert(key, key, HOUR);
+    }
+    halves
+}
+
+fn contents(map: &DeadlineMap<u32, u32>) -> HashMap<u32, u32> {
+    let mut contents = HashMap::new();
+    map.for_each(|key, value, _| assert!(contents.insert(*key, *value).is_none(), "each once"));
+    contents
+}
+
+// Keys and values
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_panics_changes_nothing() {
+    let (map, mut expirations) = DeadlineMap::builder().capacity(51).build().unwrap();
+    for number in 0..50 {
+        map.insert(Key::calm(number), number, ms(number.into()));
+    }
+    for number in 0..50 {
+        let wrong = if number % 2 == 0 { "hash" } else { "eq" };
+        let bad = || Key(number, Box::new(move |what| assert!(what != wrong, "on purpose")));
+        let calls: [&dyn Fn(); 12] = [
+            &|| _ = map.get(&bad()),
+            &|| _ = map.contains_key(&bad()),
+            &|| _ = map.remaining(&bad()),
+            &|| _ = map.update(&bad(), |_| panic!("not called")),
+            &|| _ = map.touch(&bad(), HOUR),
+            &|| _ = map.touch_at(&bad(), Instant::now()),
+            &|| _ = map.touch_with(&bad(), HOUR, |_| panic!("not called")),
+            &|| _ = map.remove(&bad()),
+            &|| _ = map.insert(bad(), 0, HOUR),
+            &|| _ = map.insert_at(bad(), 0, Instant::now()),
+            &|| _ = map.try_insert(bad(), 0, HOUR),
+            &|| _ = map.try_insert_at(bad(), 0, Instant::now()),
+        ];
+        for call in calls {
+            assert_eq!(panic_message(call), "on purpose");
+        }
+    }
+    assert!(map.try_insert(Key::calm(50), 50, HOUR).is_ok(), "none of them took room");
+    assert!(map.try_insert(Key::calm(51), 51, HOUR).is_err());
+    for number in 0..=50 {
+        assert_eq!(expirations.recv().await.map(|(key, value)| (key.0, value)), Some((number, number)));
+    }
+}
+
+/// Even if the consumer is late, a map with one key does not become slow.
+#[test]
+fn a_key_that_expires_often_is_compared_once_per_insert() {
+    let (map, mut expirations) = DeadlineMap::new();
+    let compared = Arc::new(AtomicUsize::new(0));
+    for life in 0..10_000 {
+        let compared = Arc::clone(&compared);
+        let count = move |what: &str| _ = compared.fetch_add(usize::from(what == "eq"), SeqCst);
+        assert_eq!(map.insert(Key(1, Box::new(count)), life, Duration::ZERO), None);
+    }
+    // Both sides of a comparison count.
+    assert!(compared.load(SeqCst) <= 20_000, "compared {} times", compared.load(SeqCst));
+    for life in 0..10_000 {
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((_, taken))) if taken == life), "in their order");
+    }
+}
+
+#[test]
+fn drops_of_keys_and_values_may_use_the_map() {
+    type Map = DeadlineMap<Key, OnDrop<Box<dyn FnMut() + Send>>>;
+    fn uses(map: &Map) -> impl Fn() + Send + 'static {
+        let map = map.clone();
+        move || {
+            (0..50).for_each(|number| _ = map.touch(&Key::calm(number), HOUR));
+            assert!(map.len() <= 50);
+        }
+    }
+    fn insert(map: &Map, number: u32, after: Duration) {
+        let of_key = uses(map);
+        let key = Key(
+            number,
+            Box::new(move |what| {
+                if what == "drop" {
+                    of_key();
+                }
+            }),
+        );
+        drop(map.insert(key, OnDrop(Box::new(uses(map))), after));
+    }
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        (0..50).for_each(|number| insert(&map, number, HOUR));
+        insert(&map, 1, HOUR);
+        drop(map.remove(&Key::calm(2)));
+        insert(&map, 3, Duration::ZERO);
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((Key(3, _), _)))));
+        map.retain(|key, _| key.0 % 2 == 0);
+        assert_eq!(map.len(), 24);
+        map.clear();
+        // And where inserts drop what has expired.
+        drop(expirations);
+        (0..50).for_each(|number| insert(&map, number, Duration::ZERO));
+        map.clear();
+    });
+}
+
+#[test]
+fn a_drop_that_panics_leaves_the_other_entries() {
+    let (map, mut expirations) = DeadlineMap::new();
+    for key in 0..100 {
+        map.insert(key, Some(OnDrop(|| panic!("on purpose"))), HOUR);
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.insert(1, None, HOUR)))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map.remove(&2)))).is_err());
+    assert_eq!(map.len(), 99);
+    let kept: Vec<_> = (2..100).filter_map(|key| map.remove(&key)).flatten().collect();
+    assert_eq!((kept.len(), map.len()), (97, 2));
+    std::mem::forget(kept);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.clear())).is_err());
+    assert!(map.is_empty());
+    map.insert(5, None, Duration::ZERO);
+    assert!(matches!(poll(&mut expirations), Poll::Ready(Some((5, None)))));
+}
+
+#[test]
+fn wakers_may_use_the_map_and_panic() {
+    must_end(|| {
+        let (map, mut expirations) = DeadlineMap::new();
+        let inside = map.clone();
+        let waker = on_wake(move || {
+            for key in 0..100_u64 {
+                inside.insert(key, (), HOUR);
+                inside.remove(&key);
+            }
+            panic!("on purpose");
+        });
+        assert!(poll_with(&mut expirations, &waker).is_pending());
+        map.insert(7, (), HOUR);
+        map.insert(8, (), Duration::ZERO);
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some((8, ()))));
+    });
+}
+
+// Closures
+
+#[test]
+fn a_closure_that_panics_leaves_the_map_whole() {
+    let (map, mut expirations) = hundred();
+    for key in 0..100 {
+        panic_message(|| map.get_with(&key, |_| panic!("on purpose")));
+        panic_message(|| {
+            map.update(&key, |value| {
+                *value += 1_000;
+                panic!("on purpose");
+            })
+        });
+        panic_message(|| map.touch_with(&key, Duration::ZERO, |_| panic!("on purpose")));
+    }
+    panic_message(|| map.for_each(|_, _, _| panic!("on purpose")));
+    let mut left = 50;
+    panic_message(|| {
+        map.retain(|_, _| {
+            left -= 1;
+            assert!(left > 0, "on purpose");
+            false
+        });
+    });
+    let rest = contents(&map);
+    assert_eq!((map.len(), rest.len()), (51, 51), "49 were removed before");
+    assert!(rest.iter().all(|(key, value)| *value == key + 1_000 && map.remaining(key) > Some(HOUR / 2)));
+    assert!(poll(&mut expirations).is_pending());
+    for key in rest.keys() {
+        assert!(map.touch(key, Duration::ZERO));
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some((*key, key + 1_000))));
+    }
+    assert!(map.is_empty());
+}
+
+#[test]
+fn a_closure_that_uses_its_own_map_panics() {
+    must_end(|| {
+        let (map, _expirations) = hundred();
+        // Keys from 100 on are not in the map, and may belong to a shard without entries.
+        for other in 0..200 {
+            let uses: [&dyn Fn(); 8] = [
+                &|| _ = map.get(&other),
+                &|| _ = map.insert(other, 0, HOUR),
+                &|| _ = map.touch(&other, HOUR),
+                &|| _ = map.remove(&other),
+                &|| _ = map.remaining(&other),
+                &|| _ = map.update(&other, |value| *value = 0),
+                &|| _ = map.len(),
+                &|| map.clear(),
+            ];
+            let again = uses[other as usize % uses.len()];
+            let calls: [(&str, &dyn Fn()); 6] = [
+                ("get_with", &|| map.get_with(&5, |_| again()).unwrap()),
+                ("get_with_remaining", &|| map.get_with_remaining(&5, |_, _| again()).unwrap()),
+                ("update", &|| map.update(&5, |_| again()).unwrap()),
+                ("touch_with", &|| map.touch_with(&5, HOUR, |_| again()).unwrap()),
+                ("for_each", &|| map.for_each(|_, _, _| again())),
+                ("retain", &|| {
+                    map.retain(|_, _| {
+                        again();
+                        false
+                    });
+                }),
+            ];
+            for (method, call) in calls {
+                let whose = format!("the closure given to `DeadlineMap::{method}`");
+                assert_eq!(panic_message(call), format!("{whose} used the same map, which is locked while it runs"));
+            }
+        }
+        assert_eq!(contents(&map), (0..100).map(|key| (key, key)).collect());
+    });
+}
+
+#[test]
+fn a_clone_that_uses_the_map_or_panics_leaves_it_whole() {
+    struct Value(Option<DeadlineMap<u32, Value>>);
+    impl Clone for Value {
+        fn clone(&self) -> Value {
+            let _ = self.0.as_ref().expect("on purpose").contains_key(&2);
+            Value(None)
+        }
+    }
+    let (map, _expirations) = DeadlineMap::new();
+    map.insert(1, Value(Some(map.clone())), HOUR);
+    map.insert(2, Value(None), HOUR);
+    let message = panic_message(|| drop(map.get(&1)));
+    assert_eq!(message, "`Clone` of a value in `DeadlineMap::get` used the same map, which is locked while it runs");
+    assert_eq!(panic_message(|| drop(map.get(&2))), "on purpose");
+    assert!(map.remove(&1).is_some() && map.remove(&2).is_some());
+}
+
+#[test]
+fn a_closure_may_use_another_map() {
+    must_end(|| {
+        let ((map, _one), (other, _two), (third, _three)) = (hundred(), hundred(), hundred());
+        let seen = map.get_with(&1, |_| {
+            let inner = other.update(&2, |_| {
+                // The message names the method that locked the map in question.
+                let message = panic_message(|| map.get(&3));
+                assert!(message.contains("`DeadlineMap::get_with` used"), "{message}");
+                let message = panic_message(|| other.remove(&3));
+                assert!(message.contains("`DeadlineMap::update` used"), "{message}");
+                third.get(&3)
+            });
+            (inner, other.remove(&2), panic_message(|| map.get(&3)))
+        });
+        assert!(matches!(seen, Some((Some(Some(3)), Some(2), _))));
+        // Both can be used again.
+        assert_eq!((map.remove(&1), other.get(&2), third.remove(&1)), (Some(1), None, Some(1)));
+    });
+}

@@ -1,0 +1,359 @@
+//! Blocking work keeps a paused clock from moving. In a bubble all blocking work does, on every system. In other runtimes
+//! only the work that `test_util::spawn_blocking` starts does.
+
+#[cfg(unix)]
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use crate::common::{HOUR, OnDrop, both_flavours, ms, multi_thread, must_end, panic_message, rounds};
+use crate::kinds::{
+    BUBBLES, Kind, MICRO, TOKIOS, WORKERS, computes_for, maybe_in_a_task, no_time_passes_during, on_each,
+    on_each_and_in_a_task,
+};
+use hairspring::test_util::{self, Bubble};
+use hairspring::{Duration, Instant, pause, sleep, timeout};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, block_in_place, spawn_blocking, yield_now};
+
+/// Starts blocking work.
+type Start = fn(Box<dyn FnOnce() + Send>) -> JoinHandle<()>;
+
+/// Runs `test` on each kind of runtime, with each way to start work that its clock sees.
+fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) -> F) {
+    on_each_and_in_a_task(&BUBBLES, move || test(|work| spawn_blocking(work)));
+    let all = [TOKIOS.as_slice(), &WORKERS, &BUBBLES].concat();
+    on_each(&all, move || test(|work| test_util::spawn_blocking(work)));
+    on_each(&[Kind::Workers(1)], move || maybe_in_a_task(true, move || test(|work| test_util::spawn_blocking(work))));
+}
+
+#[test]
+fn work_holds_time_whatever_it_does() {
+    on_each_that_sees(|start| async move {
+        for length in [0, 1, 5, 30] {
+            no_time_passes_during(start(Box::new(move || thread::sleep(ms(length))))).await.unwrap();
+        }
+        no_time_passes_during(start(Box::new(|| computes_for(ms(30))))).await.unwrap();
+        let panics = || {
+            thread::sleep(ms(2));
+            panic!("on purpose");
+        };
+        assert!(no_time_passes_during(start(Box::new(panics))).await.unwrap_err().is_panic());
+
+        // It waits for another thread.
+        let (lock, (locks, is_locked)) = (Arc::new(Mutex::new(())), mpsc::channel());
+        let held = lock.clone();
+        thread::spawn(move || {
+            let _held = held.lock().unwrap();
+            locks.send(()).unwrap();
+            thread::sleep(ms(30));
+        });
+        is_locked.recv().unwrap();
+        no_time_passes_during(start(Box::new(move || drop(lock.lock().unwrap())))).await.unwrap();
+
+        // It waits for a task.
+        let (sender, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            sender.send(()).unwrap();
+        });
+        no_time_passes_during(start(Box::new(|| answer.blocking_recv().unwrap()))).await.unwrap();
+        let blocks_on = || Handle::current().block_on(async { tokio::spawn(yield_now()).await.unwrap() });
+        no_time_passes_during(start(Box::new(blocks_on))).await.unwrap();
+
+        // It starts another.
+        let (sender, inner) = oneshot::channel();
+        let outer = move || {
+            thread::sleep(ms(2));
+            sender.send(start(Box::new(|| thread::sleep(ms(10))))).unwrap();
+        };
+        let both = async {
+            start(Box::new(outer)).await.unwrap();
+            inner.await.unwrap().await.unwrap();
+        };
+        no_time_passes_during(both).await;
+    });
+}
+
+/// Some of it is aborted, some wakes a task while it still runs.
+#[test]
+fn work_that_nobody_waits_for_holds_time() {
+    on_each_that_sees(|start| async move {
+        for round in 0..10 {
+            let (before, done) = (Instant::now(), Arc::<AtomicBool>::default());
+            let ((sender, answer), sets) = (oneshot::channel(), done.clone());
+            let work = start(Box::new(move || {
+                thread::sleep(ms(round % 3));
+                sender.send(()).unwrap();
+                thread::sleep(ms(3));
+                sets.store(true, SeqCst);
+            }));
+            answer.await.unwrap();
+            if round % 2 == 0 {
+                work.abort();
+            }
+            drop(work);
+            assert_eq!(before.elapsed(), Duration::ZERO);
+            sleep(if round % 4 < 2 { MICRO } else { HOUR }).await;
+            assert!(done.load(SeqCst), "time went on before the work ended");
+        }
+    });
+}
+
+/// The waiting task is woken before the thread is idle again.
+#[test]
+fn many_short_pieces_of_work_hold_time() {
+    on_each_that_sees(|start| async move {
+        for round in rounds(300) {
+            let (before, spins) = (Instant::now(), round % 50);
+            let work = start(Box::new(move || (0..spins).for_each(|_| thread::yield_now())));
+            timeout(MICRO, work).await.expect("time went on without it").unwrap();
+            assert_eq!(before.elapsed(), Duration::ZERO, "in round {round}");
+            sleep(if round % 2 == 0 { MICRO } else { HOUR }).await;
+        }
+    });
+}
+
+/// More work than the pool has threads.
+#[test]
+fn work_in_the_queue_holds_time() {
+    on_each(&[Kind::PausedLater, Kind::Workers(2), Kind::Bubble, Kind::BubbleOfWorkers(2)], || async {
+        let done = Arc::<AtomicUsize>::default();
+        let tasks: Vec<_> = (0..1_200)
+            .map(|_| {
+                let counts = done.clone();
+                test_util::spawn_blocking(move || {
+                    thread::sleep(ms(10));
+                    counts.fetch_add(1, SeqCst);
+                })
+            })
+            .collect();
+        sleep(MICRO).await;
+        assert_eq!(done.load(SeqCst), 1_200);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(10)))).await.unwrap();
+    });
+}
+
+/// Calls `test` with runtimes whose pool has one thread: other work waits in its queue.
+fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
+    for new in [Builder::new_current_thread as fn() -> Builder, Builder::new_multi_thread] {
+        must_end(move || test(new().max_blocking_threads(1).enable_all().build().unwrap()));
+    }
+}
+
+/// Work that is running. It waits in one place for longer than the clock believes that it works.
+fn begun_work() -> JoinHandle<u32> {
+    let (begins, begun) = mpsc::channel();
+    let work = test_util::spawn_blocking(move || {
+        begins.send(()).unwrap();
+        thread::sleep(ms(1_000));
+        5
+    });
+    begun.recv().unwrap();
+    work
+}
+
+#[test]
+fn aborted_work_in_the_queue_never_runs_nor_holds_time() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        runtime.block_on(async {
+            pause();
+            let start = Instant::now();
+            let (first, runs) = (begun_work(), Arc::<AtomicBool>::default());
+            let ran = runs.clone();
+            let queued = test_util::spawn_blocking(move || runs.store(true, SeqCst));
+            queued.abort();
+            assert!(timeout(HOUR, queued).await.expect("no time passes").unwrap_err().is_cancelled());
+            assert_eq!(first.await.unwrap(), 5);
+            test_util::spawn_blocking(|| ()).await.unwrap();
+            assert!(!ran.load(SeqCst));
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            sleep(HOUR).await;
+            assert_eq!(start.elapsed(), HOUR);
+        });
+    });
+}
+
+#[test]
+fn work_in_the_queue_ends_after_its_runtime() {
+    runtimes_with_one_blocking_thread(|runtime| {
+        let inside = runtime.enter();
+        pause();
+        drop(begun_work());
+        let queued = test_util::spawn_blocking(|| ());
+        drop(inside);
+        runtime.shutdown_background();
+        // Tokio runs it if the thread reaches it before the shutdown does.
+        let ended = futures::executor::block_on(queued);
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
+    });
+}
+
+/// The work takes longer than the bubble's patience, and longer than tokio's clock is kept from rounding up.
+#[test]
+fn long_work_holds_time_and_bubbles() {
+    for kind in BUBBLES {
+        let message = must_end(move || {
+            let ended = Arc::<AtomicBool>::default();
+            let sets = ended.clone();
+            let message = panic_message(|| {
+                kind.run_in(Bubble::new().patience(ms(500)), || async {
+                    no_time_passes_during(spawn_blocking(|| thread::sleep(ms(1_200)))).await.unwrap();
+                    let (_kept, never) = oneshot::channel::<()>();
+                    drop(spawn_blocking(move || {
+                        thread::sleep(ms(1_200));
+                        sets.store(true, SeqCst);
+                    }));
+                    let _ = never.await;
+                });
+            });
+            assert!(ended.load(SeqCst), "the bubble gave up early");
+            message
+        });
+        assert!(message.starts_with("deadlock: nothing is left to wake the bubble"), "{message}");
+    }
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let work = begun_work();
+                work.abort();
+                assert!(timeout(HOUR, work).await.expect("no time passes").unwrap_err().is_cancelled());
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                assert_eq!(no_time_passes_during(begun_work()).await.unwrap(), 5);
+            });
+        });
+    }
+}
+
+/// A bug in this crate: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host or ran
+/// a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
+#[test]
+fn files_and_names_hold_a_bubbles_time() {
+    let directory = std::env::temp_dir().join(format!("hairspring-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let _removed = OnDrop({
+        let directory = directory.clone();
+        move || drop(std::fs::remove_dir_all(&directory))
+    });
+    let path = directory.join("file");
+    on_each_and_in_a_task(&BUBBLES, move || {
+        let path = path.clone();
+        async move {
+            for length in [0, 100_000, 2_000_000] {
+                let written = vec![7; length];
+                no_time_passes_during(tokio::fs::write(&path, &written)).await.unwrap();
+                assert_eq!(no_time_passes_during(tokio::fs::read(&path)).await.unwrap(), written);
+            }
+            let edits = async {
+                let mut file = tokio::fs::OpenOptions::new().read(true).write(true).open(&path).await.unwrap();
+                file.write_all(b"word").await.unwrap();
+                file.sync_all().await.unwrap();
+                file.rewind().await.unwrap();
+                let mut word = [0; 4];
+                file.read_exact(&mut word).await.unwrap();
+                word
+            };
+            assert_eq!(&no_time_passes_during(edits).await, b"word");
+            let lists = async {
+                let mut entries = tokio::fs::read_dir(path.parent().unwrap()).await.unwrap();
+                entries.next_entry().await.unwrap().unwrap().file_name()
+            };
+            assert_eq!(no_time_passes_during(lists).await, "file");
+            #[cfg(unix)]
+            {
+                // Reading from a pipe takes real time.
+                let pipe = path.with_file_name(format!("pipe {:?}", tokio::task::try_id()));
+                assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+                let end = pipe.clone();
+                let writer = thread::spawn(move || {
+                    thread::sleep(ms(50));
+                    std::fs::write(end, "word").unwrap();
+                });
+                assert_eq!(no_time_passes_during(tokio::fs::read(&pipe)).await.unwrap(), b"word");
+                writer.join().unwrap();
+                std::fs::remove_file(pipe).unwrap();
+            }
+            let addresses = no_time_passes_during(tokio::net::lookup_host("localhost:80")).await;
+            assert!(addresses.is_ok_and(|mut all| all.next().is_some()));
+        }
+    });
+}
+
+/// Nothing else can run, so time must pass, or this would wait forever.
+#[test]
+fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
+    on_each_and_in_a_task(&WORKERS, || async {
+        let start = Instant::now();
+        for n in 1..=20 {
+            spawn_blocking(|| Handle::current().block_on(sleep(HOUR))).await.unwrap();
+            assert_eq!(start.elapsed(), n * HOUR);
+        }
+        let ((sender, answer), (other_sender, other)) = (oneshot::channel(), mpsc::channel());
+        let work = [spawn_blocking(|| answer.blocking_recv().unwrap()), spawn_blocking(move || other.recv().unwrap())];
+        sleep(HOUR).await;
+        sender.send(()).unwrap();
+        other_sender.send(()).unwrap();
+        for work in work {
+            work.await.unwrap();
+        }
+        assert_eq!(start.elapsed(), 21 * HOUR);
+    });
+}
+
+/// Another thread takes over its worker.
+#[test]
+fn a_worker_that_blocks_in_place_lets_time_pass() {
+    for workers in [1, 2, 4] {
+        must_end(move || {
+            multi_thread(workers).block_on(async {
+                pause();
+                let start = Instant::now();
+                let nests = async move {
+                    for _ in 0..20 {
+                        block_in_place(|| Handle::current().block_on(sleep(HOUR)));
+                        no_time_passes_during(test_util::spawn_blocking(|| thread::sleep(ms(2)))).await.unwrap();
+                    }
+                };
+                tokio::spawn(nests).await.unwrap();
+                assert_eq!(start.elapsed(), 40 * HOUR);
+            });
+        });
+    }
+}
+
+/// Runs some tests again on a system that shows a program nothing about its threads.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bubble_does_not_read_proc() {
+    const WITHIN: &str = "HAIRSPRING_WITHOUT_PROC";
+    if std::env::var_os(WITHIN).is_some() {
+        assert_eq!(std::fs::read_dir("/proc").unwrap().count(), 0);
+        return;
+    }
+    let without_proc = |then: &str| {
+        let script = format!("mount -t tmpfs none /proc && {then}");
+        let mut run = Command::new("unshare");
+        run.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(std::env::current_exe().unwrap());
+        run.env(WITHIN, "yes");
+        run
+    };
+    if !without_proc("true").output().is_ok_and(|output| output.status.success()) {
+        println!("this system does not let a program hide /proc from another");
+        return;
+    }
+    let output = without_proc("exec \"$0\" bubbles_time whatever_it_does code_blocks_between does_not_read_proc")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("4 passed"), "{output:?}");
+}

@@ -1,0 +1,292 @@
+//! A hold and a rate take effect before their call returns, whatever another thread is doing to the clock.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use crate::common::{HOUR, Random, ms, must_end, on_wake, poll_with, rounds, step};
+use crate::kinds::{EACH, Kind, MICRO, TOKIOS, computes_for, on_each};
+use hairspring::test_util::{self, ManualClock, settle};
+use hairspring::{Duration, Instant, Sleep, Timer, sleep};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+const TRIES: u32 = 100;
+/// A thousand times as long as a clock takes to move.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Waits a moment. The thread that moves the clock may then be anywhere in its code.
+fn moment(random: &mut Random) {
+    let length = Duration::from_nanos(random.up_to_bits(21));
+    if random.below(2) == 0 { thread::sleep(length) } else { computes_for(length) }
+}
+
+/// A fast clock, with timers that make each of its steps take longer.
+struct Runs {
+    clock: ManualClock,
+    timer: Timer,
+    sleeps: Vec<Sleep>,
+    random: Random,
+}
+
+impl Runs {
+    fn new() -> Runs {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(&clock).build().unwrap();
+        Runs { clock, timer, sleeps: Vec::new(), random: Random::new(1) }
+    }
+
+    /// Runs for a moment.
+    fn run_at(&mut self, rate: f64) {
+        self.sleeps.clear();
+        for _ in 0..100 {
+            let mut sleep = self.timer.sleep(self.random.duration(ms(3)).mul_f64(rate));
+            let _ = poll_with(&mut sleep, std::task::Waker::noop());
+            self.sleeps.push(sleep);
+        }
+        self.clock.rate(rate);
+        moment(&mut self.random);
+    }
+
+    /// How far it moves in a moment.
+    fn moves(&mut self) -> Duration {
+        let before = self.clock.now();
+        moment(&mut self.random);
+        self.clock.now() - before
+    }
+
+    fn waits_until_it_moves(&self) {
+        let before = self.clock.now();
+        while self.clock.now() == before {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Tries something at a rate, and returns whether it worked.
+type Check = fn(&mut Runs, f64) -> bool;
+
+/// A bug in this crate: a hold or a new rate did not stop a step that was in progress, and a clock moved by up to 555 s
+/// after `hold` returned.
+const CHECKS: [(&str, Check); 4] = [
+    ("a hold stops the clock", |runs, rate| {
+        runs.run_at(rate);
+        let hold = runs.clock.hold();
+        let is_still = runs.moves().is_zero();
+        drop(hold);
+        runs.waits_until_it_moves();
+        is_still
+    }),
+    ("a rate of zero stops the clock", |runs, rate| {
+        runs.run_at(rate);
+        runs.clock.rate(0.0);
+        runs.moves().is_zero()
+    }),
+    ("a lower rate slows the clock down, once it is not held", |runs, rate| {
+        runs.run_at(rate);
+        let hold = (runs.random.below(2) == 0).then(|| runs.clock.hold());
+        let real = std::time::Instant::now();
+        runs.clock.rate(1.0);
+        let is_still = hold.is_none() || runs.moves().is_zero();
+        drop(hold);
+        let moved = runs.moves();
+        is_still && moved <= real.elapsed()
+    }),
+    ("the time during a hold does not count", |runs, rate| {
+        runs.clock.rate(0.0);
+        let (start, real) = (runs.clock.now(), std::time::Instant::now());
+        runs.run_at(rate);
+        let hold = runs.clock.hold();
+        let begun = std::time::Instant::now();
+        moment(&mut runs.random);
+        let length = begun.elapsed();
+        drop(hold);
+        moment(&mut runs.random);
+        // `f64` has 53 bits, so the product is rounded.
+        runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(length).mul_f64(rate)
+    }),
+];
+
+#[test]
+fn a_clock_that_runs_obeys_immediately() {
+    for (name, check) in CHECKS {
+        for rate in [1_000.0, 1e6] {
+            let failed = must_end(move || {
+                let mut runs = Runs::new();
+                (0..TRIES).inspect(|_| step()).filter(|_| !check(&mut runs, rate)).count()
+            });
+            assert_eq!(failed, 0, "{name}: of {TRIES} tries at rate {rate}");
+        }
+    }
+}
+
+/// The thread that moves the clock calls the waker in the middle of a step.
+#[test]
+fn a_clock_that_runs_obeys_a_waker() {
+    for asks_for_rate in [false, true] {
+        must_end(move || {
+            for _ in 0..TRIES {
+                step();
+                let clock = ManualClock::new();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                let (after, stops, held) = (Arc::new(Mutex::new(None)), clock.clone(), Mutex::new(None));
+                let seen = after.clone();
+                let waker = on_wake(move || {
+                    if asks_for_rate {
+                        stops.rate(0.0);
+                    } else {
+                        *held.lock().unwrap() = Some(stops.hold());
+                    }
+                    *seen.lock().unwrap() = Some(stops.now());
+                });
+                let mut sleep = timer.sleep(ms(1));
+                assert!(poll_with(&mut sleep, &waker).is_pending());
+                clock.rate(1_000.0);
+                while after.lock().unwrap().is_none() {
+                    thread::yield_now();
+                }
+                thread::sleep(ms(3));
+                assert_eq!(after.lock().unwrap().take(), Some(clock.now()));
+                assert_eq!(clock.now(), sleep.deadline());
+            }
+        });
+    }
+}
+
+/// Holds a moving clock many times. It must not move during a hold, and must move after it.
+fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() -> H) {
+    let mut random = Random::new(2);
+    let goes_on = || {
+        let (real, before) = (std::time::Instant::now(), now());
+        while now() == before {
+            assert!(real.elapsed() < SOON, "{what}: the clock does not move");
+            thread::yield_now();
+        }
+    };
+    goes_on();
+    let fails = |_: &u32| {
+        step();
+        moment(&mut random);
+        let guard = hold();
+        let before = now();
+        moment(&mut random);
+        let is_still = now() == before;
+        drop(guard);
+        goes_on();
+        !is_still
+    };
+    let failed = (0..TRIES).filter(fails).count();
+    assert_eq!(failed, 0, "{what}: of {TRIES} tries");
+}
+
+/// Runs `test` while a task sleeps again and again, by the runtime's clock or by one that follows it.
+fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: impl FnOnce(Handle) + Send + 'static) {
+    must_end(move || {
+        let (runtime, (stop, stopped), (begins, begun)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
+        let handle = runtime.handle().clone();
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                let timer = if let Some(clock) = &clock {
+                    clock.auto_advance();
+                    Timer::builder().clock(clock).build().unwrap()
+                } else {
+                    kind.pause();
+                    Timer::current()
+                };
+                begins.send(()).unwrap();
+                tokio::spawn(async move {
+                    loop {
+                        timer.sleep(nap).await;
+                    }
+                });
+                let _ = stopped.await;
+            });
+        });
+        begun.recv().unwrap();
+        test(handle);
+        drop(stop);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_hold_from_outside_stops_a_runtimes_clock() {
+    let kinds = [Kind::StartPaused, Kind::PausedLater, Kind::PausedByTokio, Kind::Workers(1), Kind::Workers(4)];
+    for (kind, nap) in kinds.map(|kind| [(kind, ms(1)), (kind, 7 * MICRO)]).concat() {
+        beside_sleeps(kind, nap, None, move |handle| {
+            let _inside = handle.enter();
+            stops_while_held(&format!("{kind:?}, with sleeps of {nap:?}"), Instant::now, test_util::hold);
+        });
+    }
+}
+
+#[test]
+fn a_hold_stops_a_clock_that_follows_a_runtime() {
+    for kind in [Kind::PausedLater, Kind::Workers(2)] {
+        let clock = ManualClock::new();
+        beside_sleeps(kind, ms(1), Some(clock.clone()), move |_| {
+            stops_while_held(&format!("{kind:?}"), || clock.now(), || clock.hold());
+        });
+    }
+}
+
+#[test]
+fn brief_holds_do_not_keep_a_clock_from_moving() {
+    for kind in [Kind::PausedLater, Kind::StartPaused] {
+        must_end(move || {
+            let runtime = kind.make();
+            let (handle, (_ends, ended)) = (runtime.handle().clone(), mpsc::channel::<()>());
+            thread::spawn(move || {
+                let _inside = handle.enter();
+                while ended.recv_timeout(ms(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    drop(test_util::hold());
+                }
+            });
+            runtime.block_on(async {
+                let clock = ManualClock::new();
+                clock.auto_advance();
+                let timer = Timer::builder().clock(&clock).build().unwrap();
+                for _ in rounds(50) {
+                    settle().await;
+                    timer.sleep(HOUR).await;
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn a_clock_is_held_until_the_last_hold_is_dropped() {
+    on_each(&[TOKIOS.as_slice(), &EACH].concat(), || async {
+        for nap in [MICRO, ms(1), HOUR] {
+            let start = Instant::now();
+            let (holds, dropped) = ([test_util::hold(), test_util::hold()], Arc::<AtomicUsize>::default());
+            let count = dropped.clone();
+            thread::spawn(move || {
+                for hold in holds {
+                    thread::sleep(ms(15));
+                    count.fetch_add(1, SeqCst);
+                    drop(hold);
+                }
+            });
+            sleep(nap).await;
+            assert_eq!((dropped.load(SeqCst), start.elapsed()), (2, nap));
+        }
+    });
+}
+
+/// A bug in this crate: a hold is a blocking task, and the runtime waited for it.
+#[test]
+fn a_kept_hold_does_not_keep_its_runtime_from_ending() {
+    for grace in [Duration::ZERO, ms(1)] {
+        must_end(move || {
+            let runtime = Kind::PausedLater.make();
+            let holds = runtime.block_on(async {
+                test_util::pause_with_grace(grace);
+                [test_util::hold(), test_util::hold()]
+            });
+            drop(runtime); // Waits for blocking tasks.
+            drop(holds);
+        });
+    }
+}

@@ -1,0 +1,169 @@
+//! The kinds of runtime whose clock a test can pause, and how to run a test on each.
+
+use std::future::Future;
+
+use crate::common::{current_thread, multi_thread, must_end, paused, step, threads_are_seen};
+use hairspring::test_util::Bubble;
+use hairspring::{Duration, Instant, sleep, timeout};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+
+pub(crate) const NANO: Duration = Duration::from_nanos(1);
+pub(crate) const MICRO: Duration = Duration::from_micros(1);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
+
+/// A kind of runtime, and how its clock is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A current-thread runtime, paused from the start.
+    StartPaused,
+    /// The same without `enable_io`.
+    NoSockets,
+    /// A current-thread runtime, paused by `pause`.
+    PausedLater,
+    /// A current-thread runtime, paused by tokio's `pause`.
+    PausedByTokio,
+    /// A multi-thread runtime.
+    Workers(usize),
+    /// A current-thread runtime whose tasks are in a `LocalSet`.
+    Local,
+    /// A multi-thread runtime whose tasks are in a `LocalSet`.
+    LocalOfWorkers,
+    Bubble,
+    BubbleOfWorkers(usize),
+    /// A bubble on a runtime that the test builds.
+    BubbleOn(&'static Kind),
+}
+
+/// Current-thread runtimes share tokio's clock.
+pub(crate) const TOKIOS: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::PausedByTokio];
+pub(crate) const WORKERS: [Kind; 3] = [Kind::Workers(1), Kind::Workers(2), Kind::Workers(4)];
+/// Bubbles that build their own runtime.
+pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
+/// One of each.
+pub(crate) const EACH: [Kind; 5] =
+    [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2), Kind::Bubble, Kind::BubbleOfWorkers(2)];
+
+impl Kind {
+    pub(crate) fn make(self) -> Runtime {
+        match self {
+            Kind::StartPaused | Kind::Local => paused(),
+            Kind::NoSockets => Builder::new_current_thread().enable_time().start_paused(true).build().unwrap(),
+            Kind::PausedLater | Kind::PausedByTokio | Kind::Bubble => current_thread(),
+            Kind::Workers(workers) | Kind::BubbleOfWorkers(workers) => multi_thread(workers),
+            Kind::LocalOfWorkers => multi_thread(2),
+            Kind::BubbleOn(kind) => kind.make(),
+        }
+    }
+
+    /// Pauses the current runtime's clock, unless it has been from the start.
+    pub(crate) fn pause(self) {
+        match self {
+            Kind::StartPaused | Kind::NoSockets | Kind::Local => {}
+            Kind::PausedByTokio => tokio::time::pause(),
+            _ => hairspring::pause(),
+        }
+    }
+
+    /// Runs code on a paused runtime of this kind.
+    pub(crate) fn run<F: Future>(self, code: impl FnOnce() -> F) -> F::Output {
+        self.run_in(Bubble::new(), code)
+    }
+
+    /// Runs code in this bubble, or on another kind of runtime.
+    pub(crate) fn run_in<F: Future>(self, bubble: Bubble, code: impl FnOnce() -> F) -> F::Output {
+        match self {
+            Kind::Bubble => bubble.run(code),
+            Kind::BubbleOfWorkers(workers) => bubble.workers(workers).run(code),
+            Kind::BubbleOn(kind) => bubble.run_on(kind.make(), code),
+            _ => self.run_on(&self.make(), || {
+                self.pause();
+                code()
+            }),
+        }
+    }
+
+    /// Runs code on a runtime of this kind. Not for bubbles.
+    pub(crate) fn run_on<F: Future>(self, runtime: &Runtime, code: impl FnOnce() -> F) -> F::Output {
+        let run = async { code().await };
+        if self.is_local() { LocalSet::new().block_on(runtime, run) } else { runtime.block_on(run) }
+    }
+
+    pub(crate) fn is_bubble(self) -> bool {
+        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_) | Kind::BubbleOn(_))
+    }
+
+    pub(crate) fn is_local(self) -> bool {
+        matches!(self, Kind::Local | Kind::LocalOfWorkers)
+    }
+
+    /// Whether files and plain blocking work hold the clock.
+    pub(crate) fn sees_blocking_work(self) -> bool {
+        matches!(self, Kind::Bubble | Kind::BubbleOfWorkers(_))
+    }
+
+    /// Whether the clock sees the future in `block_on`.
+    pub(crate) fn sees_the_root(self) -> bool {
+        match self {
+            Kind::Workers(_) | Kind::LocalOfWorkers => threads_are_seen(),
+            Kind::BubbleOn(kind) => kind.sees_the_root(),
+            _ => true,
+        }
+    }
+}
+
+/// Awaits what `test` returns, in a task if asked to.
+pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_task: bool, test: impl Fn() -> F) {
+    if in_task {
+        tokio::spawn(test()).await.unwrap();
+    } else {
+        test().await;
+    }
+}
+
+/// Runs `test` on a paused runtime of each kind, and fails if it hangs. If the clock does not see the future in
+/// `block_on`, the test is a task.
+pub(crate) fn on_each<F: Future<Output = ()> + Send + 'static>(
+    kinds: &[Kind],
+    test: impl Fn() -> F + Send + Clone + 'static,
+) {
+    for &kind in kinds {
+        let test = test.clone();
+        println!("on {kind:?}");
+        must_end(move || kind.run(|| maybe_in_a_task(!kind.sees_the_root(), test)));
+    }
+}
+
+/// Runs `test` on each kind of runtime, both in `block_on` and in a task.
+pub(crate) fn on_each_and_in_a_task<F: Future<Output = ()> + Send + 'static>(
+    kinds: &[Kind],
+    test: impl Fn() -> F + Send + Clone + 'static,
+) {
+    on_each(kinds, test.clone());
+    on_each(kinds, move || maybe_in_a_task(true, test.clone()));
+}
+
+/// Waits for `work` while other timers are due soon. No time may pass until it ends, and an hour must pass after that.
+pub(crate) async fn no_time_passes_during<T>(work: impl Future<Output = T>) -> T {
+    let before = Instant::now();
+    let others = [NANO, MICRO, Duration::from_millis(1)].map(|soon| tokio::spawn(sleep(soon)));
+    let done = timeout(MICRO, work).await.expect("time passed during the work");
+    assert_eq!(before.elapsed(), Duration::ZERO, "time passed during the work");
+    assert!(others.iter().all(|other| !other.is_finished()), "a timer fired during the work");
+    sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(before.elapsed(), Duration::from_secs(3_600));
+    for other in others {
+        other.await.unwrap();
+    }
+    step();
+    done
+}
+
+/// Keeps its thread busy.
+pub(crate) fn computes_for(length: Duration) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}

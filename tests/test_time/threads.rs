@@ -1,0 +1,427 @@
+//! Threads and a paused multi-thread runtime: a thread in `block_on` holds time, and one that has left does not.
+
+use std::net::{TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(unix)]
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+
+use crate::common::{
+    HOUR, HUNG, bare, current_thread, ms, multi_thread, must_end, paused, rounds, step, threads_are_seen,
+};
+use crate::kinds::{MICRO, computes_for};
+use hairspring::test_util::settle;
+use hairspring::{Duration, Instant, pause, sleep};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+/// How much real time a few moves of a clock may take: a thousand times as much as they need.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Enters a runtime, calls a function there, and leaves.
+type Way = (&'static str, fn(&Runtime, &dyn Fn()));
+
+const RETURNED: Way = ("block_on returned", |runtime, inside| runtime.block_on(async { inside() }));
+const LET_GO: Way = ("a guard was dropped", |runtime, inside| {
+    let _guard = runtime.enter();
+    inside();
+});
+
+const WAYS: [Way; 6] = [
+    RETURNED,
+    LET_GO,
+    ("block_on returned after a sleep", |runtime, inside| {
+        runtime.block_on(async {
+            inside();
+            sleep(HOUR).await;
+        });
+    }),
+    ("block_on panicked", |runtime, inside| {
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                inside();
+                panic!("on purpose");
+            })
+        }));
+        assert!(left.is_err());
+    }),
+    ("a guard was dropped after that of another runtime", |runtime, inside| {
+        let _guard = runtime.enter();
+        inside();
+        let other = current_thread();
+        let _other = other.enter();
+        assert!(Instant::now() <= Instant::now());
+    }),
+    ("another executor ended inside", |runtime, inside| {
+        let _guard = runtime.enter();
+        futures::executor::block_on(async {
+            inside();
+            sleep(HOUR).await;
+        });
+    }),
+];
+
+/// What a thread does after it has left: it is busy until it is released.
+struct Then {
+    blocks: Box<dyn FnOnce() + Send>,
+    release: Box<dyn FnOnce() + Send>,
+}
+
+impl Then {
+    fn new(blocks: impl FnOnce() + Send + 'static, release: impl FnOnce() + Send + 'static) -> Then {
+        Then { blocks: Box::new(blocks), release: Box::new(release) }
+    }
+
+    /// Calls `step` again and again until it is released.
+    fn repeats(mut step: impl FnMut() + Send + 'static) -> Then {
+        let over = Arc::<AtomicBool>::default();
+        let ends = over.clone();
+        let blocks = move || {
+            while !over.load(SeqCst) {
+                step();
+            }
+        };
+        Then::new(blocks, move || ends.store(true, SeqCst))
+    }
+
+    /// Waits for a message from tokio's channel.
+    fn waits(wait: impl FnOnce(oneshot::Receiver<()>) + Send + 'static) -> Then {
+        let (sender, answer) = oneshot::channel();
+        Then::new(move || wait(answer), move || sender.send(()).unwrap())
+    }
+
+    fn waits_in(other: impl FnOnce() -> Runtime + Send + 'static) -> Then {
+        Then::waits(|answer| other().block_on(answer).unwrap())
+    }
+
+    fn receives() -> Then {
+        let (sender, receiver) = mpsc::channel();
+        Then::new(move || receiver.recv().unwrap(), move || sender.send(()).unwrap())
+    }
+
+    fn sleeps() -> Then {
+        Then::repeats(|| thread::sleep(ms(100)))
+    }
+}
+
+/// Runs pieces of code one after the other on one thread.
+#[derive(Clone, Copy)]
+enum Host {
+    OwnThread,
+    /// The only thread of another runtime's pool.
+    PoolOfAnother,
+    /// The only worker of another runtime.
+    WorkerOfAnother,
+}
+
+impl Host {
+    fn run(self, first: impl FnOnce() + Send + 'static, second: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+        thread::spawn(move || match self {
+            Host::OwnThread => {
+                first();
+                second();
+            }
+            Host::PoolOfAnother => {
+                let mut builder = Builder::new_current_thread();
+                let other = builder.max_blocking_threads(1).enable_all().build().unwrap();
+                let (first, second) = (other.spawn_blocking(first), other.spawn_blocking(second));
+                other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
+            }
+            Host::WorkerOfAnother => {
+                let other = multi_thread(1);
+                let (first, second) = (other.spawn(async { first() }), other.spawn(async { second() }));
+                other.block_on(async { (first.await.unwrap(), second.await.unwrap()) });
+            }
+        })
+    }
+}
+
+/// Fails unless the clock of a runtime moves, and `settle` returns, while a thread that has left it blocks.
+fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
+    let runtime = Arc::new(multi_thread(2));
+    let ((go, may_begin), (ends, ended)) = (oneshot::channel(), mpsc::channel());
+    let task = Mutex::new(Some(async move {
+        may_begin.await.unwrap();
+        let start = Instant::now();
+        for _ in 0..5 {
+            sleep(HOUR).await;
+            settle().await;
+        }
+        ends.send(start.elapsed()).unwrap();
+    }));
+    let (leaves, has_left) = mpsc::channel();
+    let entered = runtime.clone();
+    let first = move || {
+        way(&entered, &|| {
+            pause();
+            assert!(Instant::now() <= Instant::now());
+            let _spawned = tokio::spawn(task.lock().unwrap().take().unwrap());
+        });
+        drop(entered);
+        leaves.send(()).unwrap();
+    };
+    let thread = host.run(first, then.blocks);
+    has_left.recv_timeout(HUNG).unwrap();
+    // By now it most probably blocks.
+    thread::sleep(ms(30));
+    go.send(()).unwrap();
+    let passed = ended.recv_timeout(SOON);
+    (then.release)();
+    thread.join().unwrap();
+    if let Some(runtime) = Arc::into_inner(runtime) {
+        runtime.shutdown_background();
+    }
+    match passed {
+        Ok(passed) if passed == 5 * HOUR => Ok(()),
+        Ok(passed) => Err(format!("{name}: {passed:?} have passed, not five hours")),
+        Err(_) => Err(format!("{name}: the clock does not move")),
+    }
+}
+
+fn goes_on_after(ways: &[(Host, Way)], (does, then): NamedThen) {
+    let failures: Vec<String> = thread::scope(|scope| {
+        let checks = ways.iter().map(|&(host, way)| (host, way, then()));
+        let threads: Vec<_> = checks.map(|(host, way, then)| scope.spawn(move || goes_on(host, way, then))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().unwrap().err()).collect()
+    });
+    assert!(failures.is_empty(), "it {does}: {failures:#?}");
+}
+
+type NamedThen = (&'static str, fn() -> Then);
+
+/// Waits and work that look different to the system.
+const THENS: &[NamedThen] = &[
+    ("ends", || Then::new(|| (), || ())),
+    ("sleeps", Then::sleeps),
+    ("receives a message", Then::receives),
+    ("receives messages here and there", receives_here_and_there),
+    ("accepts a connection", || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        Then::new(move || drop(listener.accept().unwrap()), move || drop(TcpStream::connect(address).unwrap()))
+    }),
+    #[cfg(unix)]
+    ("waits for a process", || {
+        let mut cat = child();
+        let input = cat.stdin.take().unwrap();
+        Then::new(move || assert!(cat.wait().unwrap().success()), move || drop(input))
+    }),
+    ("is parked by another executor", || Then::waits(|answer| futures::executor::block_on(answer).unwrap())),
+    ("waits for a task", || Then::waits(|answer| answer.blocking_recv().unwrap())),
+    ("waits in a current-thread runtime", || Then::waits_in(current_thread)),
+    ("waits in a multi-thread runtime", || Then::waits_in(|| multi_thread(2))),
+    ("waits in a current-thread runtime without drivers", || Then::waits_in(|| bare().into_iter().next().unwrap())),
+    ("waits in a multi-thread runtime without drivers", || Then::waits_in(|| bare().into_iter().last().unwrap())),
+    ("waits in a paused runtime", || Then::waits_in(paused)),
+    ("waits in a paused multi-thread runtime", || {
+        Then::waits(|answer| {
+            multi_thread(1).block_on(async {
+                pause();
+                answer.await.unwrap();
+            });
+        })
+    }),
+    ("sleeps in another runtime", || Then::repeats(|| current_thread().block_on(sleep(ms(20))))),
+    ("sleeps by tokio's timer in another runtime", || {
+        Then::repeats(|| multi_thread(1).block_on(async { tokio::time::sleep(ms(20)).await }))
+    }),
+    ("blocks in a current-thread runtime", || {
+        Then::repeats(|| current_thread().block_on(async { thread::sleep(ms(300)) }))
+    }),
+];
+
+#[cfg(unix)]
+fn child() -> std::process::Child {
+    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Each time at another depth of the stack, above and below where it was in the runtime.
+fn receives_here_and_there() -> Then {
+    fn deeper(depth: u32, receiver: &mpsc::Receiver<()>) -> Result<(), mpsc::RecvError> {
+        let frame = std::hint::black_box([depth; 64]);
+        if frame[63] == 0 { receiver.recv() } else { deeper(depth - 1, receiver) }
+    }
+    let (sender, receiver) = mpsc::channel();
+    let sends = Then::repeats(move || {
+        let _ = sender.send(());
+        thread::sleep(ms(50));
+    });
+    let blocks = move || {
+        let mut depths = (0..1_000).cycle();
+        while deeper(depths.next().unwrap(), &receiver).is_ok() {}
+    };
+    // Its end drops the sender.
+    thread::spawn(sends.blocks);
+    Then { blocks: Box::new(blocks), release: sends.release }
+}
+
+/// A bug in this crate: a thread that had left a paused multi-thread runtime stopped its clock unless it waited on a
+/// futex.
+#[test]
+fn a_thread_that_has_left_holds_no_time() {
+    for &then in THENS {
+        goes_on_after(&WAYS.map(|way| (Host::OwnThread, way)), then);
+    }
+}
+
+#[test]
+fn a_thread_of_another_runtime_that_has_left_holds_no_time() {
+    let (sleeps, receives) = (THENS[1], THENS[2]);
+    for then in [sleeps, receives, ("waits in a runtime", || Then::waits_in(current_thread))] {
+        goes_on_after(&WAYS.map(|way| (Host::PoolOfAnother, way)), then);
+    }
+    // A worker cannot be in two runtimes.
+    for then in [sleeps, receives] {
+        goes_on_after(&[(Host::WorkerOfAnother, LET_GO)], then);
+    }
+}
+
+/// Several threads enter the runtime and leave it again and again.
+#[test]
+fn threads_that_come_and_go_let_time_pass() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        runtime.block_on(async { pause() });
+        let moves = runtime.spawn(async {
+            for _ in 0..20 {
+                sleep(HOUR).await;
+                settle().await;
+                step();
+            }
+        });
+        thread::scope(|scope| {
+            for naps in [false, true, false, true] {
+                let (runtime, moves) = (&runtime, &moves);
+                scope.spawn(move || {
+                    while !moves.is_finished() {
+                        runtime.block_on(async {
+                            let start = Instant::now();
+                            sleep(HOUR).await;
+                            assert_eq!(start.elapsed(), HOUR);
+                        });
+                        if naps {
+                            thread::sleep(ms(1));
+                        }
+                    }
+                });
+            }
+        });
+        runtime.block_on(moves).unwrap();
+    });
+}
+
+/// A thread in `block_on` holds time unless it waits to be woken.
+pub(crate) mod inside {
+    use super::*;
+
+    /// Long and short, waiting and computing.
+    const BLOCKS: [fn(); 4] =
+        [|| thread::sleep(ms(20)), || computes_for(ms(20)), || thread::sleep(ms(1)), || computes_for(100 * MICRO)];
+
+    /// A task wakes this future, and then waits for a timer that is due soon, while this future blocks its thread.
+    pub(crate) async fn holds_time() {
+        for blocks in BLOCKS {
+            for round in rounds(8) {
+                let start = Instant::now();
+                let (sender, answer) = oneshot::channel();
+                let nap = if round % 2 == 0 { MICRO } else { HOUR };
+                let naps = tokio::spawn(async move {
+                    sleep(HOUR).await;
+                    sender.send(()).unwrap();
+                    sleep(nap).await;
+                });
+                answer.await.unwrap();
+                blocks();
+                assert_eq!(start.elapsed(), HOUR, "in round {round}");
+                assert!(!naps.is_finished(), "in round {round}");
+                naps.await.unwrap();
+                assert_eq!(start.elapsed(), HOUR + nap, "in round {round}");
+            }
+        }
+    }
+
+    /// Calls `test` with runtimes of several workers.
+    fn on_workers(test: impl Fn(&Runtime) + Send + Clone + 'static) {
+        if !threads_are_seen() {
+            return;
+        }
+        for workers in [1, 2, 4] {
+            let test = test.clone();
+            must_end(move || test(&multi_thread(workers)));
+        }
+    }
+
+    #[test]
+    fn it_blocks_between_awaits() {
+        on_workers(|runtime| {
+            LocalSet::new().block_on(runtime, async {
+                pause();
+                tokio::task::spawn_local(holds_time()).await.unwrap();
+            });
+            thread::scope(|scope| scope.spawn(|| runtime.handle().block_on(holds_time())).join().unwrap());
+        });
+    }
+
+    /// At any depth of the stack.
+    #[test]
+    fn it_blocks_after_it_has_left_and_come_back() {
+        fn deeper(depth: u32, runtime: &Runtime) {
+            let frame = std::hint::black_box([depth; 64]);
+            if frame[63] > 0 {
+                deeper(depth - 1, runtime);
+            } else {
+                runtime.block_on(holds_time());
+            }
+        }
+        on_workers(|runtime| {
+            runtime.block_on(async { pause() });
+            for depth in [0, 500, 1] {
+                thread::sleep(ms(5));
+                current_thread().block_on(sleep(ms(5)));
+                deeper(depth, runtime);
+            }
+        });
+    }
+
+    /// Computes for longer than any grace while a task sleeps.
+    fn no_time_passes_here() {
+        pause();
+        let start = Instant::now();
+        let sleeps = tokio::spawn(sleep(HOUR));
+        computes_for(ms(100));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleeps.abort();
+    }
+
+    #[test]
+    fn it_pauses_in_a_task_or_in_blocking_work() {
+        on_workers(|runtime| {
+            LocalSet::new().block_on(runtime, async {
+                tokio::task::spawn_local(async { no_time_passes_here() }).await.unwrap();
+            });
+        });
+        on_workers(|runtime| {
+            let inner = || multi_thread(2).block_on(async { no_time_passes_here() });
+            runtime.block_on(runtime.spawn_blocking(inner)).unwrap();
+            runtime.block_on(runtime.spawn(async move { tokio::task::block_in_place(inner) })).unwrap();
+        });
+    }
+
+    /// Before it has waited in `block_on` for the first time.
+    #[test]
+    fn it_waits_for_a_thread() {
+        on_workers(|runtime| {
+            runtime.block_on(async {
+                pause();
+                let start = Instant::now();
+                let sleeps = tokio::spawn(sleep(HOUR));
+                thread::spawn(|| thread::sleep(ms(60))).join().unwrap();
+                assert_eq!(start.elapsed(), Duration::ZERO);
+                sleeps.await.unwrap();
+            });
+        });
+    }
+}
