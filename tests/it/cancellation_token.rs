@@ -1,4 +1,4 @@
-//! Futures that end when a token is cancelled: the methods that tokio-util's `FutureExt` has.
+//! Futures that end when a token is cancelled, as with tokio-util's `FutureExt`.
 
 use std::future::{pending, poll_fn, ready};
 use std::task::Poll;
@@ -40,7 +40,7 @@ fn the_owned_form_can_be_spawned() {
 
 /// As with tokio-util's.
 #[tokio::test]
-async fn a_token_that_was_cancelled_before_wins_and_one_cancelled_by_the_last_poll_loses() {
+async fn only_a_token_cancelled_before_the_poll_wins() {
     let token = CancellationToken::new();
     token.cancel();
     assert_eq!(ready(7).with_cancellation_token(&token).await, None);

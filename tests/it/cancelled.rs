@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{HOUR, current_thread, ms, must_end, paused, poll};
+use crate::common::{HOUR, World, current_thread, ms, must_end, paused, poll};
 use futures::StreamExt;
 use hairspring::delay_queue::Key;
 use hairspring::timer::Alarm;
-use hairspring::{DeadlineMap, DelayQueue, Instant, Timer, interval_at, sleep, timeout};
+use hairspring::{DeadlineMap, DelayQueue, Expirations, Instant, Timer, interval_at, sleep, timeout};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -17,64 +17,31 @@ use tokio::task::yield_now;
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
-/// How the clock of a runtime is paused.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Pause {
-    FromTheStart,
-    ByTokio,
-    /// After a timer has already run on that runtime by the system's clock.
-    ByTokioLater,
+/// Ways to pause a clock: from the start, and by tokio or by us. Later means that a timer has fired before.
+const WORLDS: &[World] = &[
+    (paused, || ()),
+    (current_thread, tokio::time::pause),
+    (later, tokio::time::pause),
     #[cfg(feature = "test-util")]
-    ByUs,
+    (current_thread, hairspring::pause),
     #[cfg(feature = "test-util")]
-    OnWorkers,
-}
-
-const PAUSES: &[Pause] = &[
-    Pause::FromTheStart,
-    Pause::ByTokio,
-    Pause::ByTokioLater,
-    #[cfg(feature = "test-util")]
-    Pause::ByUs,
-    #[cfg(feature = "test-util")]
-    Pause::OnWorkers,
+    (|| crate::common::multi_thread(2), hairspring::pause),
 ];
 
-impl Pause {
-    fn runtime(self) -> Runtime {
-        match self {
-            Pause::FromTheStart => paused(),
-            #[cfg(feature = "test-util")]
-            Pause::OnWorkers => crate::common::multi_thread(2),
-            _ => current_thread(),
-        }
-    }
-
-    async fn pause(self) {
-        match self {
-            Pause::FromTheStart => {}
-            Pause::ByTokio => tokio::time::pause(),
-            Pause::ByTokioLater => {
-                sleep(ms(1)).await;
-                tokio::time::pause();
-            }
-            #[cfg(feature = "test-util")]
-            Pause::ByUs | Pause::OnWorkers => hairspring::pause(),
-        }
-    }
+fn later() -> Runtime {
+    let runtime = current_thread();
+    runtime.block_on(sleep(ms(1)));
+    runtime
 }
 
-/// Runs `test` with each way of pausing a clock, and fails if it hangs.
+/// Runs `test` in each world, and fails if it hangs.
 fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
-    for &pause in PAUSES {
-        // The test is the future of `block_on`, which the clock of such a runtime does not see everywhere.
-        #[cfg(feature = "test-util")]
-        if pause == Pause::OnWorkers && !crate::common::threads_are_seen() {
-            continue;
-        }
+    // Not every system shows the clock of workers what the thread in `block_on` does.
+    let worlds = if crate::common::threads_are_seen() { WORLDS } else { &WORLDS[..WORLDS.len().min(4)] };
+    for &(make, pause) in worlds {
         must_end(move || {
-            pause.runtime().block_on(async {
-                pause.pause().await;
+            make().block_on(async {
+                pause();
                 test().await;
             });
         });
@@ -82,10 +49,10 @@ fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
 }
 
 /// Nothing that `cancels` leaves behind may move the clock while the runtime waits for another thread.
-fn moves_no_clock(cancels: impl AsyncFn() + Send + Copy + 'static) {
+fn moves_no_clock<T>(cancels: impl AsyncFn() -> T + Send + Copy + 'static) {
     on_paused_clocks(async move || {
         let start = Instant::now();
-        cancels().await;
+        let _kept = cancels().await;
         assert_eq!(start.elapsed(), Duration::ZERO, "it was not to wait");
         word_from_another_thread().await;
         assert_eq!(start.elapsed(), Duration::ZERO, "time went on");
@@ -101,130 +68,16 @@ async fn word_from_another_thread() {
     word.await.unwrap();
 }
 
-/// Lets the timer's driver, and tokio's, see what was registered.
-async fn let_it_be_seen() {
-    for _ in 0..4 {
+/// Lets the timer's driver, and tokio's, see what was registered, if `yields`.
+async fn seen(yields: bool) {
+    for _ in 0..if yields { 4 } else { 0 } {
         yield_now().await;
     }
 }
 
-/// A bug that this crate had: a cancelled timer moved a paused clock: tokio's sleep for it stayed registered.
-#[test]
-fn a_timeout_that_was_in_time() {
-    moves_no_clock(async || timeout(LONG, yield_now()).await.unwrap());
-    moves_no_clock(async || timeout(LONG, let_it_be_seen()).await.unwrap());
-    moves_no_clock(async || timeout(LONG, word_from_a_task()).await.unwrap());
-}
-
-async fn word_from_a_task() {
-    tokio::spawn(let_it_be_seen()).await.unwrap();
-}
-
-#[test]
-fn a_sleep_that_was_dropped() {
-    moves_no_clock(async || assert!(poll(&mut sleep(LONG)).is_pending()));
-    moves_no_clock(async || {
-        let mut sleep = sleep(LONG);
-        assert!(poll(&mut sleep).is_pending());
-        let_it_be_seen().await;
-    });
-    moves_no_clock(async || {
-        let task = tokio::spawn(sleep(LONG));
-        let_it_be_seen().await;
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-    });
-}
-
-/// Cancels from a thread outside any runtime.
-#[test]
-fn a_sleep_that_was_dropped_elsewhere() {
-    moves_no_clock(async || {
-        let mut sleep = sleep(LONG);
-        assert!(poll(&mut sleep).is_pending());
-        let_it_be_seen().await;
-        thread::spawn(move || drop(sleep)).join().unwrap();
-    });
-}
-
-#[test]
-fn an_interval_that_was_dropped() {
-    moves_no_clock(async || {
-        let mut ticks = interval_at(Instant::now() + LONG, LONG);
-        assert!(poll(&mut ticks.next()).is_pending());
-        let_it_be_seen().await;
-    });
-}
-
-#[test]
-fn a_timer_that_was_built_or_was_shut_down() {
-    moves_no_clock(async || {
-        for alarm in [Alarm::Thread, Alarm::Tokio] {
-            let timers = [1, 3].map(|shards| Timer::builder().alarm(alarm).shards(shards).build().unwrap());
-            let mut sleep = timers[0].sleep(LONG);
-            assert!(poll(&mut sleep).is_pending());
-            timers[1].timeout(LONG, let_it_be_seen()).await.unwrap();
-            timers[0].shutdown();
-            word_from_another_thread().await;
-        }
-    });
-}
-
-#[test]
-fn a_delay_queue_that_was_emptied() {
-    let ways: [fn(&mut DelayQueue<u32>); 5] = [
-        |queue| assert!(queue.try_remove(&queue.peek().unwrap()).is_some()),
-        |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 1),
-        DelayQueue::clear,
-        |queue| drop(queue.drain()),
-        |queue| *queue = DelayQueue::new(),
-    ];
-    for way in ways {
-        for yields in [false, true] {
-            moves_no_clock(async move || {
-                let mut queue = DelayQueue::new();
-                queue.insert(1, LONG);
-                assert!(poll(&mut queue.next()).is_pending());
-                if yields {
-                    let_it_be_seen().await;
-                }
-                way(&mut queue);
-                word_from_another_thread().await;
-            });
-        }
-    }
-}
-
-#[test]
-fn a_deadline_map_that_was_emptied() {
-    let ways: [fn(&DeadlineMap<u32, ()>); 2] = [|map| map.remove(&1).unwrap(), DeadlineMap::clear];
-    for way in ways {
-        for yields in [false, true] {
-            moves_no_clock(async move || {
-                let (map, mut expirations) = DeadlineMap::new();
-                map.insert(1, (), LONG);
-                assert!(poll(&mut expirations.next()).is_pending());
-                if yields {
-                    let_it_be_seen().await;
-                }
-                way(&map);
-                word_from_another_thread().await;
-            });
-        }
-    }
-    moves_no_clock(async || {
-        let (map, mut expirations) = DeadlineMap::new();
-        map.insert(1, (), LONG);
-        assert!(poll(&mut expirations.next()).is_pending());
-        let_it_be_seen().await;
-        drop(expirations);
-        word_from_another_thread().await;
-        assert_eq!(map.len(), 1);
-    });
-}
-
-/// A runtime on tokio's paused clock that records the time whenever it has nothing to do: there its clock has stopped.
-fn noting() -> (Runtime, Arc<Mutex<Vec<Instant>>>) {
+/// Where the clock of a runtime stops on its way to [`LONG`] after `before` has run, counted from the start. Whatever
+/// `before` returns lives until then.
+fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     let stops = Arc::new(Mutex::new(Vec::new()));
     let noted = stops.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -233,13 +86,6 @@ fn noting() -> (Runtime, Arc<Mutex<Vec<Instant>>>) {
         .on_thread_park(move || noted.lock().unwrap().push(Instant::now()))
         .build()
         .unwrap();
-    (runtime, stops)
-}
-
-/// Where the clock stops, counted from the start, on its way to [`LONG`], after `before` has run. Keeps what `before`
-/// returns until then.
-fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
-    let (runtime, stops) = noting();
     let start = runtime.block_on(async {
         let start = Instant::now();
         let last = tokio::spawn(sleep(LONG));
@@ -253,17 +99,51 @@ fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     stops
 }
 
-/// Whatever `cancels` postpones or cancels at [`SHORT`], time moves to [`LONG`] as if that timer had never existed.
-fn goes_past<T>(cancels: impl AsyncFn() -> T + Send + Copy + 'static) {
-    must_end(move || assert_eq!(stops_after(cancels), stops_after(async || ())));
+/// Checks a way to postpone a timer that would be due at [`SHORT`], with and without time for drivers to see it first.
+/// Time then moves to [`LONG`] as if that timer had never existed.
+fn postpones<T>(way: impl AsyncFn(bool) -> T + Send + Copy + 'static) {
+    for yields in [false, true] {
+        must_end(move || assert_eq!(stops_after(async || way(yields).await), stops_after(async || ())));
+    }
+}
+
+/// Checks a way to cancel one: no clock moves for it either.
+fn cancels<T>(way: impl AsyncFn(bool) -> T + Send + Copy + 'static) {
+    postpones(way);
+    for yields in [false, true] {
+        moves_no_clock(async move || way(yields).await);
+    }
+}
+
+/// A bug that this crate had: a cancelled timer moved a paused clock, because tokio's sleep for it stayed registered.
+#[test]
+fn a_timeout_that_ended_in_time() {
+    cancels(async |yields| {
+        let inner = async {
+            yield_now().await;
+            seen(yields).await;
+        };
+        timeout(SHORT, inner).await.unwrap();
+        timeout(SHORT, tokio::spawn(seen(yields))).await.unwrap().unwrap();
+    });
 }
 
 #[test]
-fn time_goes_on_to_what_is_left() {
-    goes_past(async || timeout(SHORT, let_it_be_seen()).await.unwrap());
-    goes_past(async || {
+fn a_dropped_sleep_or_interval() {
+    cancels(async |yields| {
+        let (mut sleep, mut ticks) = (sleep(SHORT), interval_at(Instant::now() + SHORT, LONG));
+        assert!(poll(&mut sleep).is_pending() && poll(&mut ticks.next()).is_pending());
+        seen(yields).await;
+    });
+    cancels(async |yields| {
+        let mut sleep = sleep(SHORT);
+        assert!(poll(&mut sleep).is_pending());
+        seen(yields).await;
+        thread::spawn(move || drop(sleep)).join().unwrap();
+    });
+    cancels(async |yields| {
         let many: Vec<_> = (0..40).map(|n| tokio::spawn(sleep(SHORT + ms(n * 7_919 % 40)))).collect();
-        let_it_be_seen().await;
+        seen(yields).await;
         for task in many {
             task.abort();
             assert!(task.await.unwrap_err().is_cancelled());
@@ -272,112 +152,132 @@ fn time_goes_on_to_what_is_left() {
 }
 
 #[test]
-fn time_goes_past_where_a_sleep_was_put_off_from() {
-    for yields in [false, true] {
-        goes_past(async move || {
-            let mut sleep = sleep(SHORT);
-            assert!(poll(&mut sleep).is_pending());
-            if yields {
-                let_it_be_seen().await;
-            }
-            sleep.reset_at(Instant::now() + HOUR);
-            Some(sleep)
-        });
-    }
-    // Put off, as what it was armed for, for a third.
-    goes_past(async || {
+fn a_reset_sleep() {
+    postpones(async |yields| {
         let mut sleep = sleep(SHORT);
         for _ in 0..3 {
             assert!(poll(&mut sleep).is_pending());
-            let_it_be_seen().await;
+            seen(yields).await;
             sleep.reset_at(sleep.deadline() + HOUR);
         }
-        Some(sleep)
+        [sleep]
     });
 }
 
-/// A queue that was polled once, so that it waits, and is not polled again.
-fn waiting_queue(entries: &[Duration]) -> (DelayQueue<usize>, Vec<Key>) {
+#[test]
+fn a_timer_that_was_shut_down() {
+    moves_no_clock(async || {
+        for alarm in [Alarm::Thread, Alarm::Tokio] {
+            let timers = [1, 3].map(|shards| Timer::builder().alarm(alarm).shards(shards).build().unwrap());
+            let mut sleep = timers[0].sleep(LONG);
+            assert!(poll(&mut sleep).is_pending());
+            timers[1].timeout(LONG, seen(true)).await.unwrap();
+            timers[0].shutdown();
+            word_from_another_thread().await;
+        }
+    });
+}
+
+/// A queue that was polled once, so it waits, and is not polled again.
+async fn waiting_queue(yields: bool, entries: &[Duration]) -> (DelayQueue<usize>, Vec<Key>) {
     let mut queue = DelayQueue::new();
     let keys = entries.iter().enumerate().map(|(n, &after)| queue.insert(n, after)).collect();
     assert!(poll(&mut queue.next()).is_pending());
+    seen(yields).await;
     (queue, keys)
 }
 
 #[test]
-fn time_goes_past_what_was_removed_from_a_delay_queue_or_put_off() {
-    for yields in [false, true] {
-        let seen = move || async move {
-            if yields {
-                let_it_be_seen().await;
-            }
-        };
-        goes_past(async move || {
-            let (mut queue, keys) = waiting_queue(&[SHORT, HOUR]);
-            seen().await;
-            queue.remove(&keys[0]);
-            queue
-        });
-        goes_past(async move || {
-            let (mut queue, keys) = waiting_queue(&[SHORT]);
-            seen().await;
-            queue.reset(&keys[0], HOUR);
-            queue
-        });
-        goes_past(async move || {
-            let (mut queue, keys) = waiting_queue(&[SHORT, HOUR]);
-            seen().await;
-            queue.reset(&keys[0], 2 * HOUR);
-            queue
-        });
-        // Near each other and in no order, so that the wheel knows no more than where they begin.
-        goes_past(async move || {
-            let near: Vec<Duration> = (0..40).map(|n| SHORT + ms(n * 7_919 % 40)).collect();
-            let (mut queue, keys) = waiting_queue(&near);
-            seen().await;
-            queue.insert(40, HOUR);
-            for key in keys {
-                queue.remove(&key);
-            }
-            queue
-        });
-        // What it waited for was handed out in the place of what came first.
-        goes_past(async move || {
-            let (mut queue, keys) = waiting_queue(&[SHORT, HOUR]);
-            seen().await;
-            queue.insert(2, Duration::ZERO);
-            assert!(poll(&mut queue.next()).is_ready());
-            queue.remove(&keys[0]);
+fn an_emptied_delay_queue() {
+    let ways: [fn(&mut DelayQueue<usize>); 5] = [
+        |queue| assert!(queue.try_remove(&queue.peek().unwrap()).is_some()),
+        |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 0),
+        DelayQueue::clear,
+        |queue| drop(queue.drain()),
+        |queue| *queue = DelayQueue::new(),
+    ];
+    for way in ways {
+        cancels(async move |yields| {
+            let (mut queue, _) = waiting_queue(yields, &[SHORT]).await;
+            way(&mut queue);
             queue
         });
     }
 }
 
 #[test]
-fn time_goes_past_what_was_removed_from_a_deadline_map_or_put_off() {
-    let ways: [fn(&DeadlineMap<u32, ()>); 4] = [
-        |map| map.remove(&1).unwrap(),
-        |map| assert!(map.touch(&1, HOUR)),
-        |map| assert!(map.insert(1, (), HOUR).is_some()),
+fn an_entry_removed_from_a_delay_queue_or_reset() {
+    let ways: [fn(&mut DelayQueue<usize>, &Key); 4] = [
+        |queue, key| assert_eq!(queue.remove(key).into_inner(), 0),
+        |queue, key| queue.reset(key, HOUR),
+        |queue, key| queue.reset(key, 2 * HOUR),
+        // The queue handed out another entry while it waited for this one.
+        |queue, key| {
+            queue.insert(2, Duration::ZERO);
+            assert!(poll(&mut queue.next()).is_ready());
+            queue.remove(key);
+        },
+    ];
+    for way in ways {
+        postpones(async move |yields| {
+            let (mut queue, keys) = waiting_queue(yields, &[SHORT, HOUR]).await;
+            way(&mut queue, &keys[0]);
+            queue
+        });
+    }
+    // The wheel knows only where unsorted neighbours begin.
+    postpones(async |yields| {
+        let near: Vec<Duration> = (0..40).map(|n| SHORT + ms(n * 7_919 % 40)).collect();
+        let (mut queue, keys) = waiting_queue(yields, &near).await;
+        queue.insert(40, HOUR);
+        for key in keys {
+            queue.remove(&key);
+        }
+        queue
+    });
+}
+
+/// A map whose consumer was polled once, so it waits.
+async fn waiting_map(yields: bool, entries: &[Duration]) -> (DeadlineMap<usize, ()>, Expirations<usize, ()>) {
+    let (map, mut expirations) = DeadlineMap::new();
+    for (n, &after) in entries.iter().enumerate() {
+        map.insert(n, (), after);
+    }
+    assert!(poll(&mut expirations.next()).is_pending());
+    seen(yields).await;
+    (map, expirations)
+}
+
+#[test]
+fn an_emptied_deadline_map() {
+    let ways: [fn(&DeadlineMap<usize, ()>); 2] = [|map| map.remove(&0).unwrap(), DeadlineMap::clear];
+    for way in ways {
+        cancels(async move |yields| {
+            let (map, expirations) = waiting_map(yields, &[SHORT]).await;
+            way(&map);
+            (map, expirations)
+        });
+    }
+    cancels(async |yields| waiting_map(yields, &[SHORT]).await.0); // without its consumer
+}
+
+#[test]
+fn an_entry_removed_from_a_deadline_map_or_touched() {
+    let ways: [fn(&DeadlineMap<usize, ()>); 4] = [
+        |map| map.remove(&0).unwrap(),
+        |map| assert!(map.touch(&0, HOUR)),
+        |map| assert!(map.insert(0, (), HOUR).is_some()),
         |map| {
             map.clear();
             map.insert(3, (), HOUR);
         },
     ];
     for way in ways {
-        for yields in [false, true] {
-            goes_past(async move || {
-                let (map, mut expirations) = DeadlineMap::new();
-                map.insert(1, (), SHORT);
-                map.insert(2, (), HOUR);
-                assert!(poll(&mut expirations.next()).is_pending());
-                if yields {
-                    let_it_be_seen().await;
-                }
-                way(&map);
-                (map, expirations)
-            });
-        }
+        postpones(async move |yields| {
+            let (map, expirations) = waiting_map(yields, &[SHORT, HOUR]).await;
+            way(&map);
+            (map, expirations)
+        });
     }
 }
 
@@ -386,14 +286,14 @@ fn time_goes_past_what_was_removed_from_a_deadline_map_or_put_off() {
 fn a_clock_that_was_resumed_and_paused_again() {
     must_end(|| {
         paused().block_on(async {
-            let [mut later, mut sooner] = [LONG, SHORT].map(sleep);
+            let [mut later, mut earlier] = [LONG, SHORT].map(sleep);
             assert!(poll(&mut later).is_pending());
-            let_it_be_seen().await;
+            seen(true).await;
             tokio::time::resume();
-            assert!(poll(&mut sooner).is_pending());
-            let_it_be_seen().await;
-            drop((later, sooner));
-            let_it_be_seen().await;
+            assert!(poll(&mut earlier).is_pending());
+            seen(true).await;
+            drop((later, earlier));
+            seen(true).await;
             tokio::time::pause();
             let start = Instant::now();
             word_from_another_thread().await;
@@ -402,9 +302,8 @@ fn a_clock_that_was_resumed_and_paused_again() {
     });
 }
 
-/// Timers that are still waited for must move the clock: only cancelled ones do not.
 #[test]
-fn what_is_waited_for_still_moves_the_clock() {
+fn timers_that_are_not_cancelled_move_the_clock() {
     on_paused_clocks(async || {
         let start = Instant::now();
         timeout(SHORT, ready(())).await.unwrap();
@@ -421,43 +320,39 @@ mod manual_clocks {
     use hairspring::test_util::ManualClock;
 
     #[test]
-    fn one_on_which_everything_was_cancelled_does_not_move() {
+    fn a_manual_clock_with_nothing_left_does_not_move() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
         let start = clock.now();
         let mut queue = DelayQueue::with_timer(&timer);
         let (map, mut expirations) = DeadlineMap::with_timer(&timer);
-        let mut sleep = timer.sleep(LONG);
         let key = queue.insert(1, LONG);
         map.insert(1, (), LONG);
         assert!(poll(&mut queue.next()).is_pending() && poll(&mut expirations.next()).is_pending());
-        assert!(poll(&mut sleep).is_pending());
-        assert_eq!(clock.pending(), 3);
-        queue.remove(&key);
         assert_eq!(clock.pending(), 2);
-        map.remove(&1);
+        queue.remove(&key);
         assert_eq!(clock.pending(), 1);
-        drop(sleep);
+        map.remove(&1);
         assert_eq!((clock.pending(), clock.advance_to_next(), clock.now()), (0, None, start));
     }
 
     #[test]
-    fn one_goes_to_what_was_put_off_and_shows_no_time_in_between() {
+    fn a_manual_clock_shows_no_time_on_its_way_to_a_postponed_timer() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
         let start = clock.now();
         let (watched, done) = (clock.clone(), Arc::new(AtomicBool::new(false)));
         let ends = done.clone();
-        let looks = thread::spawn(move || {
+        let checks = thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
                 let shown = watched.now() - start;
                 assert_eq!(shown.as_nanos() % SHORT.as_nanos(), 0, "it shows {shown:?}");
             }
         });
-        for round in crate::common::rounds(2_000) {
+        for round in crate::common::rounds(300) {
             let mut queue = DelayQueue::with_timer(&timer);
             let key = queue.insert(1, SHORT / 4);
-            // In no order, so that the wheel knows no more than where they begin.
+            // The wheel knows only where unsorted neighbours begin.
             let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
             assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
             for sleep in &mut sleeps {
@@ -467,6 +362,6 @@ mod manual_clocks {
             assert_eq!(clock.advance_to_next(), Some(start + (round + 1) * SHORT));
         }
         done.store(true, Ordering::Relaxed);
-        looks.join().unwrap();
+        checks.join().unwrap();
     }
 }

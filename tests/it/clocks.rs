@@ -1,4 +1,4 @@
-//! `boot` and `wall` on the system's clocks. None of these sets one.
+//! `boot` and `wall` on the system's clocks, which no test sets.
 
 use std::time::SystemTime;
 
@@ -24,7 +24,7 @@ async fn nothing_is_early() {
 }
 
 #[test]
-fn they_need_nothing_from_a_runtime_and_are_never_early() {
+fn they_are_never_early_and_need_no_runtime() {
     must_end(|| {
         for runtime in both_flavours().into_iter().chain(bare()) {
             runtime.block_on(nothing_is_early());
@@ -33,9 +33,9 @@ fn they_need_nothing_from_a_runtime_and_are_never_early() {
     });
 }
 
-/// The alarm thread waits in another way once something waits for a clock that jumps.
+/// The alarm thread waits in another way if a timer waits on a clock that can jump.
 #[test]
-fn ordinary_timers_go_on_while_something_waits_on_other_clocks() {
+fn ordinary_timers_run_beside_those_on_other_clocks() {
     must_end(|| {
         let (woken, waker) = Wakes::new();
         let mut waits = (boot::sleep(HOUR), wall::sleep_until(wall::now() + HOUR));
@@ -50,7 +50,7 @@ fn ordinary_timers_go_on_while_something_waits_on_other_clocks() {
 }
 
 #[test]
-fn times_that_have_passed_are_ready_at_once_and_those_out_of_reach_wait() {
+fn past_times_are_ready_and_far_ones_wait() {
     let (_, waker) = Wakes::new();
     let now = boot::Instant::now();
     assert!(poll_with(&mut boot::sleep_until(now - Duration::MAX), &waker).is_ready());
@@ -64,7 +64,7 @@ fn times_that_have_passed_are_ready_at_once_and_those_out_of_reach_wait() {
 /// In a time namespace the boot clock may be far ahead of the monotonic one, as after a long suspension.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_boot_clock_is_another_than_the_monotonic_one() {
+fn boot_uses_the_boot_clock() {
     use rustix::time::{ClockId, clock_gettime};
 
     const INSIDE: &str = "HAIRSPRING_IN_A_TIME_NAMESPACE";
@@ -82,11 +82,11 @@ fn the_boot_clock_is_another_than_the_monotonic_one() {
     let mut test = std::process::Command::new("unshare");
     test.args(["--user", "--map-root-user", "--time", "--boottime", &AHEAD.to_string(), "--fork", "--"]);
     test.arg(std::env::current_exe().unwrap()).env(INSIDE, "1");
-    test.args(["--exact", "clocks::the_boot_clock_is_another_than_the_monotonic_one", "--nocapture"]);
+    test.args(["--exact", "clocks::boot_uses_the_boot_clock", "--nocapture"]);
     match test.output() {
         Ok(output) if String::from_utf8_lossy(&output.stdout).contains("running 1 test") => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
-        refused => eprintln!("skipped: this system makes no time namespace here: {refused:?}"),
+        refused => eprintln!("skipped: no time namespace can be created here: {refused:?}"),
     }
 }

@@ -11,7 +11,6 @@ mod capacity;
 mod clocks;
 mod deadline;
 mod deadline_map;
-mod debug;
 mod delay_queue;
 mod drop_in;
 mod fuzz;
@@ -19,10 +18,10 @@ mod fuzz;
 mod hyper;
 mod interval;
 mod lifecycles;
+mod longest;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
-mod names;
 mod no_runtime;
 mod regressions;
 mod regressions_shutdown;
@@ -43,7 +42,6 @@ mod tower;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod traits;
-mod try_futures;
 
 /// `cargo test` lists what it leaves out.
 macro_rules! needs_all_features {

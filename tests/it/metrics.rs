@@ -1,10 +1,15 @@
-//! What `Timer::metrics` shows an operator, and that it is correct at any moment.
+//! What an operator sees of a timer: its counts, which are right at any moment, and its name. Names of maps are in
+//! `deadline_map*`, and names in spans in `tracing`.
 
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use crate::common::{HOUR, Random, current_thread, ms, multi_thread, must_end, poll};
-use hairspring::{Duration, Instant, Timer};
+use crate::common::{HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll};
+use hairspring::error::Error;
+use hairspring::timer::Driver;
+use hairspring::{DelayQueue, Duration, Instant, Timer, TrySleep};
 
 #[test]
 fn the_counts_balance_at_every_moment_that_they_are_read() {
@@ -25,8 +30,8 @@ fn the_counts_balance_at_every_moment_that_they_are_read() {
                 move || {
                     let mut random = Random::new(seed);
                     let mut sleeps = std::collections::VecDeque::new();
-                    // However slow the machine is, it comes to firing some.
-                    while sleeps.len() < 20_000 || timer.metrics().fired() == 0 {
+                    // However slow the machine is, some fire.
+                    while sleeps.len() < 5_000 || timer.metrics().fired() == 0 {
                         let mut sleep = timer.sleep(random.duration(ms(2)));
                         let _ = poll(&mut sleep);
                         sleeps.push_back(sleep);
@@ -47,18 +52,16 @@ fn the_counts_balance_at_every_moment_that_they_are_read() {
     });
 }
 
-/// Lateness is the time from the deadline to the turn.
 #[test]
-fn lateness_is_how_long_after_its_deadline_a_timer_fires() {
+fn lateness_is_the_time_from_deadline_to_turn() {
     crate::common::paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
         let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(ms(10))).collect();
         assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-        // The driver sleeps until then, and the clock goes further in one leap.
+        // The driver waits until then, and the clock jumps further.
         tokio::task::yield_now().await;
         tokio::time::advance(ms(30)).await;
         assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
-
         let metrics = timer.metrics();
         let lateness = metrics.lateness();
         assert_eq!((lateness.count(), metrics.fired(), lateness.max()), (10, 10, ms(20)));
@@ -69,63 +72,67 @@ fn lateness_is_how_long_after_its_deadline_a_timer_fires() {
 }
 
 #[test]
-fn a_new_timer_in_the_place_of_another_begins_at_zero() {
+fn occupancy_shows_each_entry_in_its_slot() {
+    let (timer, _driver) = Timer::builder().shards(2).build_with_driver().unwrap();
+    let slots = || timer.metrics().occupancy().iter().map(|slots| slots.count_ones()).sum::<u32>();
+    assert_eq!(slots(), 0);
+    let mut sleeps = [1, 2, 3, 50].map(|hours| timer.sleep(hours * HOUR));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    assert!((1..=4).contains(&slots()), "several may share a slot");
+    // 64^6 ns are 69 s, so none is on a lower level than 6.
+    assert!(timer.metrics().occupancy()[..6].iter().all(|&slots| slots == 0), "{:?}", timer.metrics());
+    drop(sleeps);
+    assert_eq!(slots(), 0);
+}
+
+#[test]
+fn the_next_deadline_is_the_earliest_pending() {
+    let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    let next = || timer.metrics().next_deadline();
+    assert_eq!(next(), None);
+    let [mut late, mut early] = [5, 3].map(|hours| timer.sleep(hours * HOUR));
+    for sleep in [&mut late, &mut early] {
+        assert!(poll(sleep).is_pending());
+        assert_eq!(next(), Some(sleep.deadline()));
+    }
+    drop(early);
+    let bound = late.deadline();
+    assert!(next().is_some_and(|next| next <= bound && next > Instant::now()), "at most the earliest");
+    drop(late);
+    assert_eq!(next(), None);
+}
+
+/// Timers reuse memory.
+#[test]
+fn a_new_timer_takes_over_no_counts_and_no_name() {
     must_end(|| {
         current_thread().block_on(async {
-            for _ in 0..3 {
+            for name in ["one", "other"].into_iter().cycle().take(6) {
                 let timer = Timer::builder().shards(7).build().unwrap();
                 let metrics = timer.metrics();
-                assert_eq!((metrics.registered(), metrics.fired()), (0, 0));
-                // The alarm thread looks after a driver that does not come for a millisecond.
+                assert_eq!((metrics.registered(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
+                // The alarm thread checks on a driver that is a millisecond late.
                 assert!(metrics.turns() < 5, "{} turns of the timer before", metrics.turns());
                 assert_eq!((metrics.lateness().count(), metrics.lateness().max()), (0, Duration::ZERO));
-                assert_eq!(metrics.next_deadline(), None);
-                assert!(poll(&mut timer.sleep(HOUR)).is_pending());
-                assert_eq!(timer.metrics().registered(), 1);
                 while timer.metrics().turns() < 10 || timer.metrics().fired() == 0 {
                     timer.sleep(ms(1)).await;
                 }
+                drop(timer);
+                let (named, driver, mut late) = full(name);
+                drop((named, driver));
+                let (next, _driver) = Timer::builder().build_with_driver().unwrap();
+                assert_eq!(next.name(), None);
+                let message = error(&mut late).to_string();
+                let [unnamed, named] = ["the timer has ended".to_owned(), format!("the timer `{name}` has ended")];
+                assert!(message.starts_with(&unnamed) || message.starts_with(&named), "{message}");
             }
         });
     });
 }
 
-/// What dashboards show: which slots of each level are occupied.
+/// A handle may outlive its timer, whose memory the next timer uses.
 #[test]
-fn occupancy_shows_each_entry_in_the_slot_of_its_level() {
-    let (timer, _driver) = Timer::builder().shards(2).build_with_driver().unwrap();
-    assert!(timer.metrics().occupancy().iter().all(|&slots| slots == 0));
-    let mut sleeps: Vec<_> = [1, 2, 3, 50].map(|hours| timer.sleep(hours * HOUR)).into_iter().collect();
-    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    let slots = || timer.metrics().occupancy().iter().map(|slots| slots.count_ones()).sum::<u32>();
-    assert!((1..=4).contains(&slots()), "several may share a slot");
-    let occupied = timer.metrics().occupancy().to_vec();
-    // 64^6 ns are 69 s, so none is further down than level 6.
-    assert!(occupied[..6].iter().all(|&slots| slots == 0), "{occupied:?}");
-    sleeps.clear();
-    assert_eq!(slots(), 0);
-}
-
-#[test]
-fn the_next_deadline_is_the_earliest_that_waits() {
-    let (timer, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-    assert_eq!(timer.metrics().next_deadline(), None);
-    let mut late = timer.sleep(5 * HOUR);
-    assert!(poll(&mut late).is_pending());
-    assert_eq!(timer.metrics().next_deadline(), Some(late.deadline()));
-    let mut early = timer.sleep(3 * HOUR);
-    assert!(poll(&mut early).is_pending());
-    assert_eq!(timer.metrics().next_deadline(), Some(early.deadline()));
-    // After a cancellation it may lie before the earliest, never after it.
-    drop(early);
-    assert!(timer.metrics().next_deadline().is_some_and(|next| next <= late.deadline() && next > Instant::now()));
-    drop(late);
-    assert_eq!(timer.metrics().next_deadline(), None);
-}
-
-/// A handle on a runtime's timer outlives the timer, and the next timer reuses the memory of the counts.
-#[test]
-fn a_timer_that_has_gone_never_tells_anothers_counts() {
+fn an_old_handle_never_shows_anothers_counts() {
     must_end(|| {
         let sleeps = |count| async move {
             for _ in 0..count {
@@ -140,14 +147,71 @@ fn a_timer_that_has_gone_never_tells_anothers_counts() {
         };
         let (last, last_turns) = counts();
         for _ in 0..5 {
-            current_thread().block_on(async {
-                let new = sleeps(20).await;
-                assert_ne!(new, old);
-                let (now, turns) = counts();
-                assert!(now == last || now == [0; 3], "{last:?} became {now:?}");
-                // One of the alarm thread's may have been on.
-                assert!(turns < last_turns + 5, "{last_turns} turns became {turns}");
-            });
+            let new = current_thread().block_on(sleeps(20));
+            assert_ne!(new, old);
+            let (now, turns) = counts();
+            assert!(now == last || now == [0; 3], "{last:?} became {now:?}");
+            // The alarm thread's last turn may have been in progress.
+            assert!(turns < last_turns + 5, "{last_turns} turns became {turns}");
         }
     });
+}
+
+#[test]
+fn a_timer_has_any_name_or_none() {
+    let (unnamed, _driver) = Timer::builder().build_with_driver().unwrap();
+    assert_eq!(unnamed.name(), None);
+    assert_eq!(format!("{unnamed:?}"), "Timer { shards: 1, is_shutdown: false, .. }");
+    for name in ["requests", "", "`", "two words", "名前", "x".repeat(100_000).leak()] {
+        let (timer, _driver) = Timer::builder().name(name).build_with_driver().unwrap();
+        assert_eq!(timer.name(), Some(name));
+        assert_eq!(format!("{timer:?}"), format!("Timer {{ name: {name:?}, shards: 1, is_shutdown: false, .. }}"));
+        timer.shutdown();
+        assert_eq!(timer.name(), Some(name), "as long as there is a handle");
+    }
+    for runtime in both_flavours() {
+        runtime.block_on(async {
+            assert_eq!(Timer::current().name(), None);
+            Timer::builder().name("default").install().unwrap();
+            hairspring::sleep(ms(1)).await;
+            assert_eq!(Timer::current().name(), Some("default"));
+        });
+    }
+}
+
+/// A timer with room for one sleep, and that sleep.
+fn full(name: &'static str) -> (Timer, Driver, TrySleep) {
+    let (timer, driver) = Timer::builder().name(name).capacity(1).build_with_driver().unwrap();
+    let mut first = timer.try_sleep(HOUR);
+    assert!(poll(&mut first).is_pending());
+    (timer, driver, first)
+}
+
+fn error(sleep: &mut TrySleep) -> Error {
+    let Poll::Ready(Err(error)) = poll(sleep) else { panic!("it took the sleep") };
+    error
+}
+
+#[test]
+fn errors_and_panics_name_the_timer() {
+    let (timer, _driver, first) = full("requests");
+    let error = || error(&mut timer.try_sleep(HOUR));
+    let full = error();
+    assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
+    assert_eq!(full, error());
+    assert_ne!(full, Error::at_capacity(), "that has neither a name nor a count");
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert((), HOUR);
+    for message in [
+        panic_message(|| poll(&mut timer.sleep(HOUR))),
+        panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))),
+        panic_message(|| queue.poll_expired(&mut Context::from_waker(Waker::noop()))),
+    ] {
+        assert!(message.starts_with("the timer `requests` is at capacity: 1 pending; the "), "{message}");
+    }
+    timer.shutdown();
+    drop(first);
+    let ended = error();
+    assert!(ended.is_shutdown() && ended == error() && ended != Error::shutdown());
+    assert!(ended.to_string().starts_with("the timer `requests` has ended: "), "{ended}");
 }

@@ -1,19 +1,19 @@
-//! What a timer reports to the recorder of the crate `metrics`.
+//! What timers, maps and queues report to the recorder of the crate `metrics`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, paused, poll, settle};
+use crate::common::{HOUR, ms, panic_message, paused, poll, settle};
 use futures::StreamExt;
-use hairspring::delay_queue::Expired;
 use hairspring::test_util::ManualClock;
 use hairspring::timer::Reporter;
 use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// What was reported under each name since the last snapshot.
+/// What was reported under each name since the last snapshot, which takes it out.
 type Reported = HashMap<String, DebugValue>;
 
 /// Runs `code` with a recorder of its own, and passes it that recorder's snapshots.
@@ -47,14 +47,10 @@ fn count(reported: &Reported, name: &str) -> u64 {
     }
 }
 
-fn pending(reported: &Reported) -> f64 {
-    gauge(reported, "hairspring_pending")
-}
-
 fn gauge(reported: &Reported, name: &str) -> f64 {
     match reported[name] {
-        DebugValue::Gauge(pending) => pending.0,
-        ref other => panic!("{other:?}"),
+        DebugValue::Gauge(value) => value.0,
+        ref other => panic!("{name} is {other:?}"),
     }
 }
 
@@ -73,33 +69,37 @@ fn timer_by_hand() -> (ManualClock, Timer) {
 }
 
 #[test]
-fn counts_and_the_gauge_are_those_of_the_timer() {
+fn a_timer_reports_its_counts_under_its_name() {
     let (clock, timer) = timer_by_hand();
     let mut sleeps: Vec<_> = (1..=10).map(|n| timer.sleep(ms(n))).collect();
     assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
     sleeps.truncate(9);
     clock.advance(ms(3));
+    timer.reporter("unheard").publish(); // no recorder
     recorded(|recorder| {
         let mut reporter = timer.reporter("by hand");
-        reporter.publish();
-        let first = reported(recorder, "by hand");
-        let counts =
-            ["registered", "fired", "cancelled"].map(|what| count(&first, &format!("hairspring_{what}_total")));
-        assert_eq!(counts, [10, 3, 1]);
-        assert!((pending(&first) - 6.0).abs() < 1e-9);
-        assert_eq!(count(&first, "hairspring_turns_total"), timer.metrics().turns());
-        assert_eq!(count(&first, "hairspring_cascaded_total"), timer.metrics().cascaded());
-
+        let mut counts = || {
+            reporter.publish();
+            let all = reported(recorder, "by hand");
+            assert_eq!(count(&all, "hairspring_turns_total"), timer.metrics().turns());
+            assert_eq!(count(&all, "hairspring_cascaded_total"), timer.metrics().cascaded());
+            let names = ["registered", "fired", "cancelled"].map(|name| format!("hairspring_{name}_total"));
+            (names.map(|name| count(&all, &name)), gauge(&all, "hairspring_pending"))
+        };
+        assert_eq!(counts(), ([10, 3, 1], 6.0));
         clock.advance(ms(6));
-        reporter.publish();
-        let second = reported(recorder, "by hand");
-        assert_eq!(count(&second, "hairspring_fired_total"), 9, "a total, not what came on top");
-        assert!(pending(&second).abs() < 1e-9);
+        assert_eq!(counts(), ([10, 9, 1], 0.0), "totals");
+
+        let named = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
+        for (timer, name, label) in [(&named, "", "requests"), (&named, "other", "other"), (&timer, "", "")] {
+            timer.reporter(name).publish();
+            assert!(reported(recorder, label).contains_key("hairspring_registered_total"), "{label}");
+        }
     });
 }
 
 #[test]
-fn each_lateness_is_told_once_in_seconds() {
+fn each_lateness_is_reported_once_in_seconds() {
     let (clock, timer) = timer_by_hand();
     recorded(|recorder| {
         let mut reporter = timer.reporter("late");
@@ -108,17 +108,11 @@ fn each_lateness_is_told_once_in_seconds() {
             assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
             clock.advance(ms(1));
             reporter.publish();
-            assert_eq!(lateness(&reported(recorder, "late")), [0.0; 5], "round {round}: a clock by hand is never late");
+            assert_eq!(lateness(&reported(recorder, "late")), [0.0; 5], "round {round}: a manual clock is never late");
         }
         reporter.publish();
         assert_eq!(lateness(&reported(recorder, "late")), [0.0; 0]);
-    });
-}
 
-#[test]
-fn a_lateness_is_told_to_a_sixteenth() {
-    // Tokio's clock goes past all deadlines at once, so what fires is late.
-    recorded(|recorder| {
         paused().block_on(async {
             let timer = Timer::builder().build().unwrap();
             let mut sleeps: Vec<_> = (1..=4).map(|n| timer.sleep(ms(n * 100))).collect();
@@ -136,23 +130,9 @@ fn a_lateness_is_told_to_a_sixteenth() {
     });
 }
 
+/// An exporter that adds units to names would write `_seconds_seconds`.
 #[test]
-fn timers_are_told_apart_by_name() {
-    recorded(|recorder| {
-        let [(_left_clock, left), (_right_clock, right)] = [timer_by_hand(), timer_by_hand()];
-        let mut nap = right.sleep(HOUR);
-        assert!(poll(&mut nap).is_pending());
-        // A snapshot takes out what was reported.
-        left.reporter("left").publish();
-        assert_eq!(count(&reported(recorder, "left"), "hairspring_registered_total"), 0);
-        right.reporter("right").publish();
-        assert_eq!(count(&reported(recorder, "right"), "hairspring_registered_total"), 1);
-    });
-}
-
-/// The name already contains the unit, so an exporter that adds units to names would write `_seconds_seconds`.
-#[test]
-fn all_is_described_and_no_unit_is_told_that_the_name_says() {
+fn all_is_described_and_no_unit_is_repeated() {
     recorded(|recorder| {
         let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
         timer.reporter("described").publish();
@@ -166,19 +146,18 @@ fn all_is_described_and_no_unit_is_told_that_the_name_says() {
             let in_seconds = name.ends_with("_seconds");
             assert_eq!(unit, (!in_seconds).then_some(Unit::Count), "{name}");
             assert_eq!(description.contains("seconds"), in_seconds, "{name}: {description}");
+            let subject = if name.contains("entries") { "map" } else { "timer" };
             assert!(
-                description.ends_with('.')
-                    && description.to_lowercase().contains(if name.contains("entries") { "map" } else { "timer" }),
+                description.ends_with('.') && description.to_lowercase().contains(subject),
                 "{name}: {description}"
             );
         }
     });
 }
 
-/// A bug that this crate had: the lateness reached Prometheus as a summary, because this crate offered no bucket
-/// bounds.
+/// A bug that this crate had: without bucket bounds, the lateness reached Prometheus as a summary.
 #[test]
-fn buckets_for_the_lateness_reach_from_what_is_usual_to_what_is_wrong() {
+fn the_buckets_for_the_lateness_have_a_useful_range() {
     let bounds = Reporter::LATENESS_BUCKETS;
     assert!(bounds.is_sorted_by(|bound, next| bound < next), "{bounds:?}");
     assert!(bounds[0] <= 0.000_05 && bounds[bounds.len() - 1] >= 1.0, "in seconds: {bounds:?}");
@@ -189,64 +168,34 @@ fn buckets_for_the_lateness_reach_from_what_is_usual_to_what_is_wrong() {
 }
 
 #[test]
-fn reports_come_at_the_period_until_the_timer_has_ended() {
+fn periodic_reports_end_with_the_timer() {
     recorded(|recorder| {
         paused().block_on(async {
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("periodic").run(Duration::from_secs(10)));
             settle().await;
             let registered = || count(&reported(recorder, "periodic"), "hairspring_registered_total");
-            assert_eq!(registered(), 0, "the first at once");
+            assert_eq!(registered(), 0, "the first report, immediately");
             let mut nap = timer.sleep(HOUR);
             assert!(poll(&mut nap).is_pending());
-            advance(Duration::from_secs(9)).await;
-            settle().await;
-            assert_eq!(registered(), 0);
-            advance(Duration::from_secs(1)).await;
-            settle().await;
-            assert_eq!(registered(), 1);
+            for (after, expected) in [(9, 0), (1, 1)] {
+                advance(Duration::from_secs(after)).await;
+                settle().await;
+                assert_eq!(registered(), expected);
+            }
             assert_eq!(timer.shutdown(), 1);
             reports.await.unwrap();
             let last = reported(recorder, "periodic");
-            assert_eq!(count(&last, "hairspring_cancelled_total"), 1, "the last after the end");
-            assert!(pending(&last).abs() < 1e-9);
-        });
-    });
-}
+            assert_eq!(count(&last, "hairspring_cancelled_total"), 1, "the last report, after the end");
+            assert_eq!((count(&last, "hairspring_registered_total"), gauge(&last, "hairspring_pending")), (1, 0.0));
 
-#[test]
-fn a_reporter_does_not_keep_a_timer() {
-    recorded(|_| {
-        paused().block_on(async {
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
             drop(timer);
-            reports.await.unwrap();
+            reports.await.expect("a reporter does not keep a timer");
         });
-    });
-}
-
-#[test]
-#[should_panic(expected = "`period` must be non-zero.")]
-fn reports_without_end_are_refused() {
-    drop(timer_by_hand().1.reporter("x").run(Duration::ZERO));
-}
-
-#[test]
-fn without_a_recorder_nothing_happens() {
-    timer_by_hand().1.reporter("unheard").publish();
-}
-
-#[test]
-fn a_reporter_without_a_name_takes_the_timers() {
-    recorded(|recorder| {
-        let timer = Timer::builder().name("requests").clock(&ManualClock::new()).build().unwrap();
-        timer.reporter("").publish();
-        assert_eq!(count(&reported(recorder, "requests"), "hairspring_registered_total"), 0);
-        timer.reporter("another").publish();
-        assert!(reported(recorder, "another").contains_key("hairspring_registered_total"));
-        timer_by_hand().1.reporter("").publish();
-        assert!(reported(recorder, "").contains_key("hairspring_registered_total"), "it has none");
+        let message = panic_message(|| drop(timer_by_hand().1.reporter("x").run(Duration::ZERO)));
+        assert_eq!(message, "`period` must be non-zero.");
     });
 }
 
@@ -258,15 +207,15 @@ fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
             all.entry(label.value().to_owned()).or_default().insert(key.key().name().to_owned(), value);
         }
     }
-    let told = |reported: &Reported| {
-        let counts = ["inserted", "expired", "removed"].map(|what| format!("hairspring_entries_{what}_total"));
-        (counts.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
+    let counts = |reported: &Reported| {
+        let names = ["inserted", "expired", "removed"].map(|name| format!("hairspring_entries_{name}_total"));
+        (names.map(|name| count(reported, &name)), gauge(reported, "hairspring_entries"))
     };
-    all.iter().map(|(of, reported)| (of.clone(), told(reported))).collect()
+    all.iter().map(|(of, reported)| (of.clone(), counts(reported))).collect()
 }
 
 #[test]
-fn a_map_reports_what_became_of_its_entries() {
+fn a_map_reports_its_entries() {
     recorded(|recorder| {
         paused().block_on(async {
             let (map, mut expirations) = DeadlineMap::builder().name("sessions").build().unwrap();
@@ -280,48 +229,42 @@ fn a_map_reports_what_became_of_its_entries() {
             }
             reporter.publish();
             other.publish();
-            let told = entries(recorder);
-            assert_eq!((told["sessions"], told["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
+            let counts = entries(recorder);
+            assert_eq!((counts["sessions"], counts["other"]), (([10, 3, 1], 6.0), ([10, 3, 1], 6.0)));
         });
     });
 }
 
 #[test]
-fn a_queue_reports_what_it_had_counted_when_it_was_polled_drained_or_cleared() {
+fn a_queue_reports_when_polled_drained_or_cleared() {
     recorded(|recorder| {
         paused().block_on(async {
             let mut queue = DelayQueue::new();
             queue.insert(0, HOUR);
             let mut reporter = queue.reporter("retries");
-            let mut told = || {
+            let mut counts = || {
                 reporter.publish();
                 entries(recorder)["retries"]
             };
-            assert_eq!(told(), ([1, 0, 0], 1.0), "before it is polled");
+            assert_eq!(counts(), ([1, 0, 0], 1.0), "before any poll");
             for number in 1..10 {
                 queue.insert(number, ms(number));
             }
-            assert_eq!(told(), ([1, 0, 0], 1.0));
+            assert_eq!(counts(), ([1, 0, 0], 1.0));
             queue.next().await;
-            assert_eq!(told(), ([10, 1, 0], 9.0), "with what this poll has handed out");
+            assert_eq!(counts(), ([10, 1, 0], 9.0), "including this poll");
             queue.insert(0, HOUR);
             queue.clear();
-            assert_eq!(told(), ([11, 1, 10], 0.0), "it may never be polled again");
+            assert_eq!(counts(), ([11, 1, 10], 0.0), "it may never be polled again");
             queue.insert(0, HOUR);
             assert_eq!(queue.drain().len(), 1);
-            assert_eq!(told(), ([12, 1, 11], 0.0));
-            assert_eq!(queue.next().await.map(Expired::into_inner), None);
-            // A second reporter sees the same.
-            queue.insert(0, HOUR);
-            queue.reporter("again").publish();
-            assert_eq!(entries(recorder)["again"], ([13, 1, 11], 1.0));
-            assert_eq!(told(), ([13, 1, 11], 1.0));
+            assert_eq!(counts(), ([12, 1, 11], 0.0));
         });
     });
 }
 
 #[test]
-fn reports_on_a_map_or_a_queue_end_with_it_and_the_last_has_everything() {
+fn the_last_report_of_a_map_or_queue_has_everything() {
     recorded(|recorder| {
         paused().block_on(async {
             let value = Arc::new(());
@@ -354,27 +297,27 @@ fn reports_on_a_map_or_a_queue_end_with_it_and_the_last_has_everything() {
 }
 
 #[test]
-fn refusals_are_reported_and_a_capacity_only_if_there_is_one() {
+fn refusals_and_capacities_are_reported() {
     recorded(|recorder| {
         let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
         let mut sleeps = [(); 4].map(|()| timer.try_sleep(HOUR));
-        assert_eq!(sleeps.iter_mut().filter_map(|sleep| poll(sleep).is_ready().then_some(())).count(), 3);
+        assert_eq!(sleeps.iter_mut().map(poll).filter(Poll::is_ready).count(), 3);
         timer.reporter("full").publish();
-        let told = reported(recorder, "full");
-        assert_eq!((count(&told, "hairspring_refused_total"), gauge(&told, "hairspring_capacity")), (3, 1.0));
+        let full = reported(recorder, "full");
+        assert_eq!((count(&full, "hairspring_refused_total"), gauge(&full, "hairspring_capacity")), (3, 1.0));
 
         let (map, _expirations) = DeadlineMap::builder().capacity(2).build().unwrap();
         assert_eq!((0..7).filter(|key| map.try_insert(*key, (), HOUR).is_err()).count(), 5);
         map.reporter("full").publish();
-        let told = reported_of(recorder, ("of", "full"));
-        let refused = count(&told, "hairspring_entries_refused_total");
-        assert_eq!((refused, gauge(&told, "hairspring_entries_capacity")), (5, 2.0));
+        let full = reported_of(recorder, ("of", "full"));
+        let refused = count(&full, "hairspring_entries_refused_total");
+        assert_eq!((refused, gauge(&full, "hairspring_entries_capacity")), (5, 2.0));
 
         timer_by_hand().1.reporter("unlimited").publish();
         DeadlineMap::<u8, u8>::new().0.reporter("unlimited").publish();
         DelayQueue::<u8>::new().reporter("unlimited").publish();
-        let told = recorder.snapshot().into_vec();
-        let limits = told.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
+        let all = recorder.snapshot().into_vec();
+        let limits = all.iter().filter(|(key, ..)| key.key().name().contains("capacity"));
         assert!(limits.flat_map(|(key, ..)| key.key().labels()).all(|label| label.value() == "full"));
     });
 }

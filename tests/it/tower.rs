@@ -1,13 +1,12 @@
-//! `tower::Timeout` and `TimeoutLayer`, compared with tower's own wherever the two should agree. The clock is paused.
+//! `tower::Timeout` and `TimeoutLayer`, compared with tower's own where the two agree. The clock is paused.
 
 use std::convert::Infallible;
-use std::future::{Ready, pending, ready};
+use std::future::{Ready, ready};
 use std::io;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{ms, paused};
+use crate::common::{HOUR, ms, panic_message, paused, poll};
 use hairspring::error::Elapsed;
 use hairspring::tower::{Timeout, TimeoutLayer};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
@@ -20,88 +19,53 @@ async fn take(millis: u64) -> io::Result<u64> {
 }
 
 #[test]
-fn a_request_that_takes_longer_fails_at_the_limit_and_others_are_left_alone() {
+fn each_request_has_its_limit_from_the_call() {
     paused().block_on(async {
         let own = Timer::builder().build().unwrap();
         for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::with_timer(ms(100), &own)] {
             let mut service = ServiceBuilder::new().layer(layer).service(service_fn(take));
-            let start = Instant::now();
-            assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
-            assert_eq!(start.elapsed(), ms(99));
-
-            let start = Instant::now();
-            let error = service.ready().await.unwrap().call(101).await.unwrap_err();
-            assert_eq!(start.elapsed(), ms(100));
-            assert!(error.is::<Elapsed>());
-            // The limit is each request's.
-            assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
+            for _ in 0..2 {
+                let start = Instant::now();
+                assert_eq!(service.ready().await.unwrap().call(99).await.unwrap(), 99);
+                assert_eq!(start.elapsed(), ms(99));
+                let late = service.ready().await.unwrap().call(101);
+                sleep(ms(60)).await;
+                assert!(late.await.unwrap_err().is::<Elapsed>());
+                assert_eq!(start.elapsed(), ms(99 + 100));
+            }
+            let error = service.call(13).await.unwrap_err();
+            assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::InvalidData);
         }
+        assert_eq!(own.metrics().fired(), 2);
     });
 }
 
-/// A timer with no room: the panic names the line that made the layer, not one of this crate.
 #[test]
-fn a_panic_names_the_line_that_made_the_layer() {
+fn a_panic_names_the_layers_line() {
     paused().block_on(async {
         let timer = Timer::builder().capacity(1).build().unwrap();
-        let mut first = timer.sleep(crate::common::HOUR);
-        assert!(crate::common::poll(&mut first).is_pending());
-        let layer = TimeoutLayer::with_timer(ms(100), &timer);
-        let made = format!("{}:{}:", file!(), line!() - 1);
-        let mut service = layer.layer(service_fn(take));
-        let mut request = Box::pin(service.call(1));
-        let said = crate::common::panic_message(|| crate::common::poll(&mut request));
-        assert!(said.contains("at capacity: 1 pending") && said.contains(&made), "{said}");
+        let mut first = timer.sleep(HOUR);
+        assert!(poll(&mut first).is_pending());
+        let (layer, line) = (TimeoutLayer::with_timer(ms(100), &timer), line!());
+        let mut request = Box::pin(layer.layer(service_fn(take)).call(1));
+        let message = panic_message(|| poll(&mut request));
+        assert!(message.contains("at capacity: 1 pending"), "{message}");
+        assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
     });
 }
 
 #[test]
-fn an_error_of_the_service_is_handed_on() {
-    paused().block_on(async {
-        let error = Timeout::new(service_fn(take), ms(100)).oneshot(13).await.unwrap_err();
-        assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::InvalidData);
-    });
-}
-
-#[test]
-fn the_time_counts_from_the_call() {
-    paused().block_on(async {
-        let mut service = Timeout::new(service_fn(take), ms(100));
-        let response = service.call(99);
-        sleep(ms(150)).await;
-        let start = Instant::now();
-        assert!(response.await.unwrap_err().is::<Elapsed>());
-        assert_eq!(start.elapsed(), Duration::ZERO);
-    });
-}
-
-#[test]
-fn a_response_that_is_ready_is_taken_whatever_the_limit() {
-    // There is no runtime here: no timer is armed.
+fn a_ready_response_wins_without_a_timer() {
+    // There is no runtime here.
     let mut service = Timeout::new(service_fn(|()| ready(Ok::<_, Infallible>(1))), Duration::ZERO);
-    let mut response = service.call(());
-    assert!(matches!(crate::common::poll(&mut response), Poll::Ready(Ok(1))));
+    assert!(matches!(poll(&mut service.call(())), Poll::Ready(Ok(1))));
 }
 
-#[test]
-fn a_request_that_took_too_long_is_dropped() {
-    paused().block_on(async {
-        let request = Arc::new(());
-        let service = service_fn(|request: Arc<()>| async move {
-            pending::<()>().await;
-            Ok::<_, Infallible>(request)
-        });
-        let response = Timeout::new(service, ms(100)).oneshot(Arc::clone(&request)).await;
-        assert!(response.unwrap_err().is::<Elapsed>());
-        assert_eq!(Arc::strong_count(&request), 1);
-    });
-}
+/// How long it takes and how long it may take.
+type Request = (u64, Option<Deadline>);
 
-/// Each request says how long it takes, and how long it may take.
 #[test]
-fn each_request_may_have_a_deadline_of_its_own() {
-    type Request = (u64, Option<Deadline>);
-
+fn each_request_may_have_a_deadline() {
     paused().block_on(async {
         let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
         let mut service = layer.clone().layer(service_fn(|(takes, _): Request| take(takes)));
@@ -113,66 +77,35 @@ fn each_request_may_have_a_deadline_of_its_own() {
         let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
         assert_eq!(start.elapsed(), ms(100));
         assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
-        assert_eq!(
-            error.to_string(),
-            "the deadline `request` has passed",
-            "no line of the source: a client may read it"
-        );
+        assert_eq!(error.to_string(), "the deadline `request` has passed", "a client may read it");
         let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
         assert!(error.is::<io::Error>(), "the service's own");
     });
 }
 
-/// The service's error stays its own: no other is possible here.
+/// The error type remains the service's.
 #[test]
-fn a_request_that_takes_longer_may_be_answered_with_a_response() {
+fn a_late_request_may_have_a_response() {
     paused().block_on(async {
-        let own = Timer::builder().build().unwrap();
-        for layer in [TimeoutLayer::new(ms(100)), TimeoutLayer::with_timer(ms(100), &own)] {
-            let start = Instant::now();
-            let late = move |late: DeadlineExceeded| {
-                assert_eq!(late.deadline().instant(), Some(Instant::now()));
-                assert_eq!((late.name(), late.deadline().set_at().file()), (None, file!()));
-                0
-            };
-            let mut service = layer.respond_with(late).layer(service_fn(take));
-            let answers: [io::Result<u64>; 2] =
-                [service.ready().await.unwrap().call(99).await, service.ready().await.unwrap().call(101).await];
-            assert_eq!(answers.map(Result::unwrap), [99, 0]);
-            assert_eq!(start.elapsed(), ms(199));
-            assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
-        }
-        assert_eq!(own.metrics().fired(), 1);
-        let mut cx = Context::from_waker(Waker::noop());
-        let layer = TimeoutLayer::new(ms(100)).respond_with(|_late| ());
-        assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
-        let failed: Poll<io::Result<()>> =
-            layer.layer(Busy(Poll::Ready(Err(io::ErrorKind::Other)))).poll_ready(&mut cx);
-        assert!(matches!(failed, Poll::Ready(Err(_))));
-    });
-}
-
-#[test]
-fn the_answer_to_a_request_that_had_a_deadline_of_its_own_knows_which() {
-    paused().block_on(async {
-        let layer = TimeoutLayer::per_request(|deadline: &Option<Deadline>| *deadline);
-        let layer = layer.respond_with(|late: DeadlineExceeded| late.name().unwrap_or("unnamed"));
-        let slow = service_fn(|_: Option<Deadline>| async {
-            sleep(ms(200)).await;
-            Ok::<_, Infallible>("done")
-        });
-        let mut service = layer.layer(slow);
-        let named = Deadline::after(ms(100)).named("request");
         let start = Instant::now();
-        let Ok(answer) = service.ready().await.unwrap().call(Some(named)).await;
-        assert_eq!((answer, start.elapsed()), ("request", ms(100)));
-        for deadline in [None, Some(Deadline::NEVER)] {
-            let Ok(answer) = service.ready().await.unwrap().call(deadline).await;
-            assert_eq!(answer, "done");
+        let layer = TimeoutLayer::new(ms(100)).respond_with(move |late: DeadlineExceeded| {
+            assert_eq!((late.name(), late.deadline().set_at().file()), (None, file!()));
+            u64::try_from((late.deadline().instant().unwrap() - start).as_millis()).unwrap()
+        });
+        let mut service = layer.layer(service_fn(take));
+        for (takes, answer) in [(99, 99), (101, 199)] {
+            let answered: io::Result<u64> = service.ready().await.unwrap().call(takes).await;
+            assert_eq!((answered.unwrap(), start.elapsed()), (answer, ms(answer)));
         }
-        let mut cx = Context::from_waker(Waker::noop());
-        let layer = TimeoutLayer::per_request(|()| None).respond_with(|_late| ());
-        assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
+        assert_eq!(service.call(13).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+
+        let layer = TimeoutLayer::per_request(|(_, deadline): &Request| *deadline);
+        let layer = layer.respond_with(|late: DeadlineExceeded| if late.name() == Some("request") { 1 } else { 2 });
+        let mut service = layer.layer(service_fn(|(takes, _): Request| take(takes)));
+        let named = Deadline::after(ms(100)).named("request");
+        for (deadline, answer) in [(Some(named), 1), (None, 200), (Some(Deadline::NEVER), 200)] {
+            assert_eq!(service.ready().await.unwrap().call((200, deadline)).await.unwrap(), answer);
+        }
     });
 }
 
@@ -196,23 +129,25 @@ impl Service<()> for Busy {
 
 #[test]
 fn it_is_ready_when_the_service_is() {
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut service = Timeout::new(Busy(Poll::Pending), ms(100));
-    assert!(service.poll_ready(&mut cx).is_pending());
-    service.get_mut().0 = Poll::Ready(Ok(()));
-    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))));
-    service.get_mut().0 = Poll::Ready(Err(io::ErrorKind::Other));
-    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Err(error)) if error.is::<io::Error>()));
-    assert!(matches!(service.get_ref(), Busy(Poll::Ready(Err(_)))));
-    assert!(matches!(service.into_inner(), Busy(Poll::Ready(Err(_)))));
+    fn follows<S: Service<()>>(of: impl Fn(Busy) -> S) {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(of(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
+        assert!(matches!(of(Busy(Poll::Ready(Ok(())))).poll_ready(&mut cx), Poll::Ready(Ok(()))));
+        let fails = Busy(Poll::Ready(Err(io::ErrorKind::Other)));
+        assert!(matches!(of(fails).poll_ready(&mut cx), Poll::Ready(Err(_))));
+    }
+    follows(|service| Timeout::new(service, ms(100)));
+    follows(|service| TimeoutLayer::per_request(|()| None).layer(service));
+    follows(|service| TimeoutLayer::new(ms(100)).respond_with(|_late| ()).layer(service));
+    follows(|service| TimeoutLayer::per_request(|()| None).respond_with(|_late| ()).layer(service));
 
-    let layer = TimeoutLayer::per_request(|()| None);
-    assert!(layer.layer(Busy(Poll::Pending)).poll_ready(&mut cx).is_pending());
-    let failed = layer.layer(Busy(Poll::Ready(Err(io::ErrorKind::Other)))).poll_ready(&mut cx);
-    assert!(matches!(failed, Poll::Ready(Err(error)) if error.is::<io::Error>()));
+    let mut service = Timeout::new(Busy(Poll::Pending), ms(100));
+    service.get_mut().0 = Poll::Ready(Ok(()));
+    assert!(matches!(service.get_ref(), Busy(Poll::Ready(Ok(())))));
+    assert!(matches!(service.into_inner(), Busy(Poll::Ready(Ok(())))));
 }
 
-/// A program that names the layer, the service and the error compiles with tower's and with ours.
+/// A program that names the layer, the service and the error, once with tower's and once with ours.
 macro_rules! program {
     ($name:ident, $timeout:path, $layer:path, $elapsed:path) => {
         mod $name {
@@ -238,7 +173,7 @@ program!(theirs, tower::timeout::Timeout, tower::timeout::TimeoutLayer, tower::t
 program!(ours, hairspring::tower::Timeout, hairspring::tower::TimeoutLayer, hairspring::error::Elapsed);
 
 #[test]
-fn a_program_does_the_same_with_towers_and_with_ours() {
+fn a_program_does_the_same_as_with_towers() {
     paused().block_on(async {
         for millis in [0, 1, 13, 99, 200, 100_000] {
             let (theirs, _) = theirs::outcome(millis).await;

@@ -1,9 +1,10 @@
-//! The traits that the public types and futures implement. No signature shows them, and they must not change by
-//! accident.
+//! The traits of the public types and futures, which no signature shows, and their `Debug` output.
 
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+use crate::common::{HOUR, ms, poll, settle};
 use hairspring::deadline::{GrpcTimeoutError, Limited};
 use hairspring::deadline_map::{self, TryInsertError};
 use hairspring::delay_queue::{self, Expired};
@@ -14,127 +15,144 @@ use hairspring::timer::{Alarm, BuildError, Builder, Driver, Lateness, Metrics};
 use hairspring::wheel::{self, Step, Tick, Ticks, Wheel};
 use hairspring::{
     Deadline, DeadlineExceeded, DeadlineMap, DelayQueue, Expirations, Instant, Interval, MissedTickBehavior, Sleep,
-    Timeout, Timer, Try, TrySleep, boot, wall,
+    Timeout, Timer, Try, TrySleep, boot, interval, sleep, timeout, wall,
 };
+use tokio::io::AsyncReadExt;
 
 type Payload = String;
+type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
 
 fn shared<T: Send + Sync + Unpin + Debug>() {}
 
-/// Shared, and usable after a panic: servers catch the panic of a request that holds timers.
-fn lasting<T: Send + Sync + Unpin + Debug + UnwindSafe + RefUnwindSafe>() {}
-
-fn handle<T: Clone>() {}
+/// Usable after a panic too: servers catch the panic of a request that holds timers.
+macro_rules! lasting {
+    ($($type:ty),+ $(,)?) => {$({
+        fn lasting<T: Send + Sync + Unpin + Debug + UnwindSafe + RefUnwindSafe>() {}
+        lasting::<$type>();
+    })+};
+}
 
 #[test]
-fn everything_can_be_sent_shared_moved_shown_and_seen_after_a_panic() {
-    lasting::<Alarm>();
-    lasting::<BuildError>();
-    lasting::<Builder>();
-    lasting::<Deadline>();
-    lasting::<DeadlineExceeded>();
-    lasting::<DeadlineMap<Payload, Payload>>();
-    lasting::<DelayQueue<Payload>>();
-    lasting::<TryInsertError<Payload, Payload>>();
-    lasting::<deadline_map::Builder<Payload, Payload>>();
-    lasting::<deadline_map::Metrics>();
-    lasting::<Elapsed>();
-    lasting::<Error>();
-    lasting::<Expirations<Payload, Payload>>();
-    lasting::<Expired<Payload>>();
-    lasting::<GrpcTimeoutError>();
-    lasting::<Instant>();
-    lasting::<Interval>();
-    lasting::<Lateness>();
-    lasting::<Limit>();
-    lasting::<LimitExceeded>();
-    lasting::<Limited<Payload>>();
-    lasting::<Metrics>();
-    lasting::<MissedTickBehavior>();
-    lasting::<Sleep>();
-    lasting::<Step<Payload>>();
-    lasting::<Tick>();
-    lasting::<Ticks>();
-    lasting::<Timeout<Payload>>();
-    lasting::<TimeoutStream<Payload>>();
-    lasting::<Timer>();
-    lasting::<Interval<TrySleep>>();
-    lasting::<Try<boot::Sleep>>();
-    lasting::<Try<wall::Sleep>>();
-    lasting::<TrySleep>();
-    lasting::<Timeout<Payload, TrySleep>>();
-    lasting::<Wheel<Payload>>();
-    lasting::<boot::Interval>();
-    lasting::<boot::Timeout<Payload>>();
-    lasting::<delay_queue::Key>();
-    lasting::<wall::Interval>();
-    lasting::<wall::Timeout<Payload>>();
-    lasting::<wheel::Key>();
+fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
+    lasting!(
+        Sleep, TrySleep, Timeout<Payload>, Timeout<Payload, TrySleep>, Interval, Interval<TrySleep>, MissedTickBehavior,
+        Timer, Builder, BuildError, Alarm, Metrics, Lateness, Instant, Elapsed, Error,
+        boot::Interval, boot::Timeout<Payload>, wall::Interval, wall::Timeout<Payload>, Try<boot::Sleep>, Try<wall::Sleep>,
+        DelayQueue<Payload>, Expired<Payload>, delay_queue::Key,
+        DeadlineMap<Payload, Payload>, Expirations<Payload, Payload>, TryInsertError<Payload, Payload>,
+        deadline_map::Builder<Payload, Payload>, deadline_map::Metrics,
+        Deadline, DeadlineExceeded, Limited<Payload>, GrpcTimeoutError, TimeoutStream<Payload>, Limit, LimitExceeded,
+        ChunksTimeout<Inner>, Debounce<Inner>, IntervalStream, Throttle<Inner>, TimeoutRepeating<Inner>,
+        stream::Timeout<Inner>,
+        Wheel<Payload>, Step<Payload>, Tick, Ticks, wheel::Key,
+    );
+    #[cfg(feature = "test-util")]
+    lasting!(hairspring::test_util::ManualClock, hairspring::test_util::Hold);
+    #[cfg(feature = "hyper")]
+    lasting!(hairspring::hyper::HyperTimer);
+    #[cfg(feature = "metrics")]
+    lasting!(hairspring::timer::Reporter);
+    #[cfg(feature = "tower")]
+    {
+        use hairspring::tower::{ResponseFuture, Timeout, TimeoutLayer};
+        lasting!(
+            TimeoutLayer, Timeout<Payload>, ResponseFuture<Payload>, TimeoutLayer<Payload, Payload>,
+            Timeout<Payload, Payload, Payload>, ResponseFuture<Payload, Payload>,
+        );
+    }
     shared::<Driver>(); // holds what is tokio's
 }
 
 #[test]
-fn streams_can_too() {
-    type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
-    lasting::<ChunksTimeout<Inner>>();
-    lasting::<Debounce<Inner>>();
-    lasting::<IntervalStream>();
-    lasting::<Throttle<Inner>>();
-    lasting::<TimeoutRepeating<Inner>>();
-    lasting::<stream::Timeout<Inner>>();
+fn values_are_copy_and_handles_are_clone() {
+    macro_rules! all {
+        ($check:ident: $($type:ty),+ $(,)?) => {$($check::<$type>();)+};
+    }
+    fn value<T: Copy + Eq + Hash>() {}
+    fn handle<T: Clone>() {}
+    all!(value: Alarm, Deadline, Instant, Limit, MissedTickBehavior, Tick, Ticks, delay_queue::Key, wheel::Key);
+    all!(handle: Timer, Builder, Metrics, Lateness, DeadlineMap<Payload, Payload>,
+        deadline_map::Builder<Payload, Payload>, deadline_map::Metrics);
+    #[cfg(feature = "test-util")]
+    handle::<hairspring::test_util::ManualClock>();
+    assert!(size_of::<Sleep>() <= 48 && size_of::<Error>() <= 24);
 }
 
-#[test]
-fn what_is_small_can_be_copied_compared_and_hashed() {
-    fn value<T: Copy + Eq + std::hash::Hash>() {}
-    value::<Alarm>();
-    value::<Deadline>();
-    value::<Instant>();
-    value::<Limit>();
-    value::<MissedTickBehavior>();
-    value::<Tick>();
-    value::<Ticks>();
-    value::<delay_queue::Key>();
-    value::<wheel::Key>();
-    handle::<Builder>();
-    handle::<DeadlineMap<Payload, Payload>>();
-    handle::<deadline_map::Builder<Payload, Payload>>();
-    handle::<deadline_map::Metrics>();
-    handle::<Timer>();
-    handle::<Metrics>();
-    handle::<Lateness>();
-    assert!(size_of::<Sleep>() <= 48 && size_of::<Error>() <= 24);
+/// What `value` prints on one line. A tick means nothing outside the wheel.
+#[track_caller]
+fn printed(value: &impl Debug) -> String {
+    let [line, lines] = [format!("{value:?}"), format!("{value:#?}")];
+    assert!(!line.contains("Tick") && !lines.contains("Tick"), "{lines}");
+    line
+}
+
+/// Each value prints all of these parts.
+macro_rules! prints {
+    ($($value:expr => [$($part:expr),* $(,)?]),* $(,)?) => {$({
+        let text = printed(&$value);
+        $(assert!(text.contains(&$part[..]), "{} is not in {text}", $part);)*
+        drop(text);
+    })*};
+}
+
+/// A bug that this crate had: `Debug` of public types printed ticks, and that of `Metrics` omitted `cancelled`.
+#[tokio::test(start_paused = true)]
+async fn debug_prints_times_and_no_ticks() {
+    let (timer, driver) = Timer::builder().shards(2).build_with_driver().unwrap();
+    let mut waits = timer.sleep(HOUR);
+    assert!(poll(&mut waits).is_pending());
+    let mut limited =
+        TimeoutStream::new(tokio::io::duplex(1).0).with_idle_timeout(HOUR).with_deadline(waits.deadline());
+    assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer has gone");
+    let when = Instant::now() + HOUR;
+    let mut queue = DelayQueue::new();
+    let [_, key] = [(); 2].map(|()| queue.insert_at("job", when));
+    let expired = queue.remove(&key);
+    let (map, mut expirations) = DeadlineMap::new();
+    map.insert(1, 'a', HOUR);
+    assert!(poll(&mut Box::pin(expirations.recv())).is_pending());
+    prints! {
+        (&timer, &driver, &waits, timer.metrics(), timer.try_sleep(HOUR), Timer::builder()) => [],
+        (interval(HOUR), &limited, Deadline::after(HOUR).limit(std::future::pending::<()>())) => [],
+        queue => [],
+        (queue.drain(), &map, &expirations) => [],
+        expired => [r#"data: "job""#, format!("deadline: {when:?}")],
+        timeout(HOUR, std::future::ready("inner")) => ["inner", "deadline"],
+        Deadline::after(ms(5)).named("request") => ["remaining: 5ms", r#"name: Some("request")"#, file!()],
+        Deadline::NEVER => [r#"remaining: "never""#],
+        TimeoutStream::new(7).with_read_timeout(ms(30)).with_idle_timeout(HOUR) =>
+            ["stream: 7", "read_timeout: Some(30ms)", "write_timeout: None", "idle_timeout: Some(3600s)"],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_print_all_counts_and_the_next_deadline() {
+    let mut long = sleep(HOUR);
+    let mut sleeps = [1, 2, 3, 4].map(|n| sleep(ms(n)));
+    assert!(poll(&mut long).is_pending());
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    tokio::time::advance(ms(3)).await;
+    settle().await;
+    drop(sleeps);
+    let metrics = Timer::current().metrics();
+    prints! {
+        metrics => [
+            "pending: 1", "registered: 5", "fired: 3", "cancelled: 1", "refused: 0", "capacity: None", "turns: ",
+            "cascaded: ", "lateness: ", format!("next_deadline: {:?}", metrics.next_deadline()),
+        ],
+    }
+    assert!(metrics.next_deadline().is_some_and(|next| next <= long.deadline()));
 }
 
 #[cfg(feature = "test-util")]
 #[test]
-fn clocks_can_too() {
-    use hairspring::test_util::{Hold, ManualClock};
-    lasting::<ManualClock>();
-    lasting::<Hold>();
-    handle::<ManualClock>();
-}
-
-#[cfg(feature = "hyper")]
-#[test]
-fn timers_for_hyper_can_too() {
-    lasting::<hairspring::hyper::HyperTimer>();
-}
-
-#[cfg(feature = "tower")]
-#[test]
-fn what_is_for_tower_can_too() {
-    use hairspring::tower::{ResponseFuture, Timeout, TimeoutLayer};
-    lasting::<TimeoutLayer>();
-    lasting::<Timeout<Payload>>();
-    lasting::<ResponseFuture<Payload>>();
-    lasting::<TimeoutLayer<Payload, Payload>>();
-    lasting::<Timeout<Payload, Payload, Payload>>();
-    lasting::<ResponseFuture<Payload, Payload>>();
-}
-
-#[cfg(feature = "metrics")]
-#[test]
-fn reporters_can_too() {
-    lasting::<hairspring::timer::Reporter>();
+fn a_manual_clock_prints_its_time() {
+    let clock = hairspring::test_util::ManualClock::new();
+    let timer = Timer::builder().clock(&clock).build().unwrap();
+    let mut waits = timer.sleep(HOUR);
+    assert!(poll(&mut waits).is_pending());
+    prints! {
+        clock => [format!("{:?}", clock.now()), "pending: 1"],
+        (clock.hold(), Timer::builder().clock(&clock)) => [],
+    }
 }

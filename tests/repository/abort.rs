@@ -1,5 +1,4 @@
-//! Programs that abort on panics. A test cannot be such a program, so these tests build some: the package in
-//! `tests/abort`.
+//! Programs that abort on panics. A test cannot be one, so these tests build the package in `tests/abort`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +13,9 @@ fn build(program: &str, features: &str) -> PathBuf {
     let _lock = ONE_AT_A_TIME.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let package = root.join("tests/abort");
-    // The versions of the dependencies that are here already.
+    // The versions that are already downloaded.
     let _ = fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"));
-    // What `cargo test` has built there for use by the compiler need not be built again.
+    // Reuses what `cargo test` has built there for the compiler.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let built = Command::new(env!("CARGO"))
         .args(["build", "--bin", program, "--features", features, "--manifest-path"])
@@ -36,9 +35,9 @@ fn run(program: PathBuf, arguments: &'static [&str]) -> (ExitStatus, String) {
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// With `test-util`, the first sleep ended the program. Without it, trying a `timerfd` before the default did.
+/// A bug that this crate had: with `test-util`, the first sleep ended the program, and without it, trying a `timerfd`.
 #[test]
-fn timers_do_not_panic_for_what_a_runtime_lacks() {
+fn timers_do_not_panic_on_any_runtime() {
     for (program, features) in [("abort_plain", ""), ("abort_test_util", "test-util")] {
         let (status, printed) = run(build(program, features), &[]);
         assert!(status.success(), "with {features:?} it ended with {status}: {printed}");
@@ -48,7 +47,7 @@ fn timers_do_not_panic_for_what_a_runtime_lacks() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_alarm_that_the_runtime_lacks_something_for_aborts_and_says_what() {
+fn an_impossible_alarm_aborts_with_the_reason() {
     use std::os::unix::process::ExitStatusExt;
 
     let (status, printed) = run(build("abort_plain", ""), &["--false-word"]);

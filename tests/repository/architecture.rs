@@ -1,31 +1,18 @@
-//! The folders of `src` are the architecture: each uses those before it in this list, and none behind it.
+//! The folders of `src` are the architecture: each uses only the folders before it in this list.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const FOLDERS: [&str; 12] = [
-    "util",
-    "wheel",
-    "clock",
-    "core",
-    "timer",
-    "future",
-    "collections",
-    "stream",
-    "deadline",
-    "io",
-    "integration",
-    "test_util",
-];
+const FOLDERS: &str = "util wheel clock core timer future collections stream deadline io integration test_util";
 
-/// The documentation, the root of the crate, and models, which are tests.
+/// The guide, the crate's root, and models, which are tests.
 const APART: [&str; 4] = ["guide.rs", "lib.rs", "models", SEAM];
 
-/// Where tests reach into the crate: it leads to `test_util`, and all folders use it.
+/// It leads to `test_util`, and all folders may use it.
 const SEAM: &str = "seam";
 
-/// A source file, by its path in `src`, with the code that is not of its tests nor a comment.
+/// A source file: its path in `src`, and its code without tests and comments.
 struct Source {
     path: String,
     code: String,
@@ -60,7 +47,7 @@ fn code_of(source: &str) -> String {
     lines.join("\n")
 }
 
-/// The paths behind each `crate::` of some code: the lists in braces are taken apart.
+/// The paths after each `crate::` in some code, one for each item of a list in braces.
 fn paths_in(code: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for after in code.split("crate::").skip(1) {
@@ -77,34 +64,34 @@ fn folder_of(path: &str) -> &str {
 }
 
 #[test]
-fn no_folder_uses_one_behind_it() {
-    let place = |name: &str| FOLDERS.iter().position(|folder| *folder == name);
+fn no_folder_uses_a_later_one() {
+    let place = |name: &str| FOLDERS.split(' ').position(|folder| folder == name);
     let mut arrows = 0;
     for Source { path, code } in sources() {
         let at = place(folder_of(&path)).unwrap_or_else(|| panic!("src/{path} is in none of the folders"));
-        // What users look for in one module may be of another.
+        // A module may re-export items of another for users.
         let code: Vec<&str> = code.lines().filter(|line| !line.starts_with("pub use crate::")).collect();
         for used in paths_in(&code.join("\n")) {
             if folder_of(&used) == SEAM {
                 continue;
             }
             let Some(of) = place(folder_of(&used)) else { panic!("src/{path} uses {used}, which is in no folder") };
-            assert!(of <= at, "src/{path} uses {used}, which is in a folder behind its own");
+            assert!(of <= at, "src/{path} uses {used}, which is in a later folder");
             arrows += usize::from(of < at);
         }
     }
     assert!(arrows > 100, "{arrows} arrows");
 }
 
-/// The file that a path leads to, if that is another than `from`.
+/// The file that a path leads to.
 fn target<'a>(files: &BTreeMap<String, String>, path: &'a str) -> Option<String> {
     let names: Vec<&'a str> = path.split("::").collect();
     (1..=names.len()).rev().find_map(|length| files.get(&names[..length].join("/")).cloned())
 }
 
-/// Those of a folder that name one another; a folder's own `mod.rs` gathers its files, so it does not count.
+/// A folder's `mod.rs` gathers its files, so it does not count.
 #[test]
-fn no_two_files_know_each_other() {
+fn no_two_files_use_each_other() {
     let sources = sources();
     let module = |path: &str| path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
     let files: BTreeMap<String, String> =
@@ -120,7 +107,7 @@ fn no_two_files_know_each_other() {
     for (file, uses) in &known {
         for used in uses {
             let back = known.get(used.as_str()).is_some_and(|uses| uses.iter().any(|back| back == file));
-            assert!(!back, "src/{file} and src/{used} know each other");
+            assert!(!back, "src/{file} and src/{used} use each other");
         }
     }
 }

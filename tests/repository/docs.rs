@@ -1,14 +1,27 @@
-//! Checks what the documents say about the repository.
+//! What the documents say about the repository is true.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages in the root and in `docs`.
-fn documents(root: &Path) -> Vec<PathBuf> {
-    let folders = [root.to_owned(), root.join("docs")];
-    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// The paths in a folder.
+fn entries(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
+}
+
+/// The pages in the root and in `docs`, by path.
+fn documents() -> Vec<(PathBuf, String)> {
+    let files = entries(root()).chain(entries(root().join("docs")));
+    let pages = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.map(|path| (path.clone(), read(path))).collect()
 }
 
 /// The lines of a document outside code blocks.
@@ -22,6 +35,11 @@ fn outside_of_blocks(document: &str) -> Vec<&str> {
     lines.collect()
 }
 
+/// What a document has between backticks, outside of blocks.
+fn code_in(document: &str) -> Vec<String> {
+    outside_of_blocks(document).join("\n").split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
 /// The anchors of a document's headings, as code hosts and rustdoc write them after `#`.
 fn anchors(document: &str) -> Vec<String> {
     let headings = outside_of_blocks(document).into_iter().filter(|line| line.starts_with('#'));
@@ -32,9 +50,8 @@ fn anchors(document: &str) -> Vec<String> {
     anchors.collect()
 }
 
-/// The targets of a document's links and images, those that are defined on a line of their own too.
+/// The targets of a document's links and images, including those defined on a separate line.
 fn links(document: &str) -> Vec<String> {
-    // What is between backticks is code.
     let prose: Vec<String> =
         outside_of_blocks(document).iter().map(|line| line.split('`').step_by(2).collect()).collect();
     let targets = prose.join("\n");
@@ -44,53 +61,37 @@ fn links(document: &str) -> Vec<String> {
     inline.chain(defined).map(str::to_owned).collect()
 }
 
-/// Each relative link names an existing file and a heading in that file.
+/// Code hosts show the pages too, and links to items mean nothing there.
 #[test]
-fn links_between_the_documents_lead_somewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+fn links_between_documents_lead_to_a_file_and_heading() {
     let mut count = 0;
-    for path in documents(root) {
-        let name = path.strip_prefix(root).unwrap().display();
-        let document = fs::read_to_string(&path).unwrap();
+    for (path, document) in documents() {
+        let name = path.strip_prefix(root()).unwrap().display();
         for link in links(&document).into_iter().filter(|link| !link.contains("://")) {
             let (file, anchor) = link.split_once('#').map_or((&*link, None), |(file, anchor)| (file, Some(anchor)));
             let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
             assert!(target.exists(), "{name} links to {link}: there is no {file}");
             if let Some(anchor) = anchor {
-                let headings = anchors(&fs::read_to_string(&target).unwrap());
-                assert!(headings.iter().any(|heading| heading == anchor), "{name} links to {link}: no such heading");
+                let is_there = anchors(&read(target)).iter().any(|heading| heading == anchor);
+                assert!(is_there, "{name} links to {link}: no such heading");
             }
             count += 1;
+        }
+        for line in outside_of_blocks(&document) {
+            let to_items = line.split("[`").skip(1).filter(|rest| !rest.contains("`](") && rest.contains("`]"));
+            assert_eq!(to_items.count(), 0, "{name} links to an item: {line}");
         }
     }
     assert!(count > 40, "{count} links");
 }
 
-/// Code hosts also show the pages in `docs`, and there links to items mean nothing.
+/// `tests/drop_in/run` takes these crates.
 #[test]
-fn the_documents_have_no_links_that_only_rustdoc_knows() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for path in documents(root) {
-        let document = fs::read_to_string(&path).unwrap();
-        for line in outside_of_blocks(&document) {
-            // An item in brackets, with no target behind it.
-            let to_items = line.split("[`").skip(1).filter(|rest| !rest.contains("`](") && rest.contains("`]"));
-            assert_eq!(to_items.count(), 0, "{}: {line}", path.display());
-        }
-    }
-}
-
-/// Each crate that `tests/drop_in/run` takes has a row in the table, with that version.
-#[test]
-fn the_crates_whose_tests_are_run_are_in_the_table() {
-    let (list, page) = (include_str!("../drop_in/crates"), include_str!("../../docs/drop_in.md"));
-    let crates: Vec<Vec<&str>> = list
-        .lines()
-        .filter(|line| line.starts_with(|c: char| c.is_alphabetic()))
-        .map(|line| line.split(' ').collect())
-        .collect();
-    let others = crates.iter().filter(|listed| !["tokio", "tokio-util"].contains(&listed[0])).count();
-    assert!(others >= 15, "{others} crates beside tokio and tokio-util");
+fn the_drop_in_page_has_a_row_for_each_crate() {
+    let (list, page) = (read("tests/drop_in/crates"), read("docs/drop_in.md"));
+    let crates = list.lines().filter(|line| line.starts_with(|c: char| c.is_alphabetic()));
+    let crates: Vec<Vec<&str>> = crates.map(|line| line.split(' ').collect()).collect();
+    assert!(crates.len() >= 17, "{} crates", crates.len());
     for listed in crates {
         let row = format!("| {} | {} |", listed[0], listed[1]);
         assert!(page.contains(&row), "docs/drop_in.md has no row {row}");
@@ -98,24 +99,16 @@ fn the_crates_whose_tests_are_run_are_in_the_table() {
 }
 
 #[test]
-fn the_test_that_readme_shows_is_one_that_is_run() {
-    let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a line on what it is comes first");
-    assert!(include_str!("../../README.md").contains(test));
+fn the_test_in_readme_is_run() {
+    let (_, test) = include_str!("readme.rs").split_once("\n\n").expect("a first line says what it is");
+    assert!(read("README.md").contains(test));
 }
 
-/// What DESIGN.md has between backticks, outside of blocks.
-fn named_in_the_design(root: &Path) -> Vec<String> {
-    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
-    let prose = outside_of_blocks(&design).join("\n");
-    prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-}
-
-/// The files in `src`, and the folders in it.
-fn sources(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut files, mut folders, mut next) = (Vec::new(), vec![root.join("src")], 0);
+/// The files below `src`, and the folders.
+fn sources() -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut files, mut folders, mut next) = (Vec::new(), vec![root().join("src")], 0);
     while let Some(folder) = folders.get(next) {
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        let (inner, listed): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        let (inner, listed): (Vec<_>, Vec<_>) = entries(folder).partition(|path| path.is_dir());
         files.extend(listed);
         folders.extend(inner);
         next += 1;
@@ -123,72 +116,57 @@ fn sources(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (files, folders)
 }
 
-/// DESIGN.md names functions, types and fields as they are in the code.
+/// It names functions, types, fields and files as they are, a file from `src` on or from the root.
 #[test]
-fn what_the_design_names_is_in_the_sources() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let texts = sources(root).0.into_iter().chain([root.join("Cargo.toml")]);
-    let texts: Vec<String> = texts.map(|path| fs::read_to_string(path).unwrap()).collect();
+fn everything_that_design_names_exists() {
+    let named = code_in(&read("DESIGN.md"));
+    let texts: Vec<String> = sources().0.into_iter().chain([root().join("Cargo.toml")]).map(read).collect();
     let is_of_a_name = |c: char| c.is_alphanumeric() || c == '_';
     let words: HashSet<&str> = texts.iter().flat_map(|text| text.split(|c| !is_of_a_name(c))).collect();
-    let named = named_in_the_design(root);
     let is_path = |name: &&String| name.chars().all(|c| is_of_a_name(c) || c == ':');
-    let paths: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
-    let gone: Vec<_> = paths.iter().filter(|name| !words.contains(*name)).collect();
-    assert!(paths.len() > 40 && gone.is_empty(), "{} names, not in src: {gone:?}", paths.len());
-}
+    let items: Vec<_> = named.iter().filter(is_path).flat_map(|path| path.split("::")).collect();
+    let gone: Vec<_> = items.iter().filter(|name| !words.contains(*name)).collect();
+    assert!(items.len() > 40 && gone.is_empty(), "{} names, not in src: {gone:?}", items.len());
 
-/// A file may be named from `src` on.
-#[test]
-fn the_files_that_the_design_names_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = named_in_the_design(root);
     let files: Vec<_> = named.iter().filter(|name| name.contains('/')).collect();
-    let exists = |name: &&&String| root.join(name).exists() || root.join("src").join(name).exists();
+    let exists = |name: &&&String| root().join(name).exists() || root().join("src").join(name).exists();
     let gone: Vec<_> = files.iter().filter(|name| !exists(name)).collect();
     assert!(files.len() > 8 && gone.is_empty(), "{} files, not there: {gone:?}", files.len());
 }
 
-/// Its table has a row for each folder of `src`, and for no other.
 #[test]
-fn the_design_says_what_each_folder_holds() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let src = root.join("src");
-    let (_, folders) = sources(root);
-    let folders = folders.iter().filter(|path| path.parent() == Some(&src));
+fn design_has_a_row_for_each_folder() {
+    let (design, folders) = (read("DESIGN.md"), sources().1);
+    let folders = folders.iter().filter(|path| path.parent() == Some(&root().join("src")));
     let folders: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
     let rows: BTreeSet<_> =
         design.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(folder, _)| folder).collect();
     assert_eq!(rows, folders);
 }
 
 /// The file that a path such as `it::sleep::a_test` or `core::models::timer` leads to, and the name that is left.
-fn file_of(root: &Path, path: &str) -> Option<(PathBuf, Option<String>)> {
+fn file_of(path: &str) -> Option<(PathBuf, Option<String>)> {
     let names: Vec<&str> = path.split("::").collect();
     (1..=names.len()).rev().find_map(|length| {
         let module = names[..length].join("/");
-        let files = ["tests", "src"].map(|folder| root.join(folder).join(&module));
-        let files =
+        let files = ["tests", "src"].map(|folder| root().join(folder).join(&module));
+        let mut files =
             files.iter().flat_map(|file| [file.with_extension("rs"), file.join("mod.rs"), file.join("main.rs")]);
         let name = names.get(length..).and_then(|rest| rest.last()).map(|name| (*name).to_owned());
-        files.into_iter().find(|file| file.exists()).map(|file| (file, name))
+        files.find(|file| file.exists()).map(|file| (file, name))
     })
 }
 
-/// TESTING.md names tests by their paths.
 #[test]
-fn the_tests_that_the_documents_name_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let testing = fs::read_to_string(root.join("TESTING.md")).unwrap();
-    let prose = outside_of_blocks(&testing).join("\n");
-    let named: Vec<&str> = prose.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
-    let is_path = |name: &&str| name.chars().all(|c| c.is_lowercase() || c.is_numeric() || "_:".contains(c));
-    let paths: Vec<&str> = named.into_iter().filter(is_path).filter(|path| !path.ends_with("::x")).collect();
+fn the_tests_that_testing_names_exist() {
+    let named = code_in(&read("TESTING.md"));
+    let is_path = |name: &&String| name.chars().all(|c| c.is_lowercase() || c.is_numeric() || "_:".contains(c));
+    let is_named = |name: &&String| name.contains("::") && !name.ends_with("::x");
+    let paths: Vec<_> = named.iter().filter(is_path).filter(is_named).collect();
     assert!(paths.len() > 15, "{} paths", paths.len());
     for path in paths {
-        let (file, test) = file_of(root, path.trim_end_matches("::")).unwrap_or_else(|| panic!("no file for {path}"));
-        let source = fs::read_to_string(&file).unwrap();
+        let (file, test) = file_of(path.trim_end_matches("::")).unwrap_or_else(|| panic!("no file for {path}"));
+        let source = read(&file);
         let is_there =
             |name: &String| source.contains(&format!("fn {name}(")) || source.contains(&format!("mod {name}"));
         assert!(test.as_ref().is_none_or(is_there), "{} has no {path}", file.display());

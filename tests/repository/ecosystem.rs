@@ -1,5 +1,4 @@
-//! A crate that accepts hairspring's functions directly, as docs/ecosystem.md says, on a paused clock; and the page's
-//! snippets, which are from programs that are built and run elsewhere.
+//! docs/ecosystem.md is true: a crate that takes hairspring's functions, and snippets from programs that are run elsewhere.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use backon::{ConstantBuilder, Retryable};
 use hairspring::{Instant, Timer, sleep};
 
 #[test]
-fn backon_waits_with_sleep_and_with_a_timer_of_ones_own() {
+fn backon_waits_with_sleep_or_a_chosen_timer() {
     paused().block_on(async {
         let failures = AtomicU32::new(0);
         let third_time =
@@ -58,9 +57,9 @@ fn each_part_of_a_snippet_is_in_a_program() {
     assert!(parts >= 10, "{parts} parts");
 }
 
-/// The versions that are built, as far as the page names them in full.
+/// As far as it names them in full.
 #[test]
-fn the_versions_that_the_page_names_are_those_that_are_built() {
+fn the_page_names_the_versions_that_are_built() {
     let built = include_str!("../../examples/ecosystem/Cargo.lock");
     let (table, _) = include_str!("../../docs/ecosystem.md").split_once("\nAccording to").unwrap();
     let words: Vec<_> = table.split(|c: char| c.is_whitespace() || ",:|".contains(c)).collect();
@@ -68,7 +67,7 @@ fn the_versions_that_the_page_names_are_those_that_are_built() {
     let mut versions = 0;
     for pair in words.windows(2).filter(|pair| is_full(pair[1])) {
         let locked = format!("name = \"{}\"\nversion = \"{}\"\n", pair[0].replace('\\', ""), pair[1]);
-        assert!(built.contains(&locked), "{} {} is not what is built", pair[0], pair[1]);
+        assert!(built.contains(&locked), "{} {} is not built", pair[0], pair[1]);
         versions += 1;
     }
     assert!(versions >= 10, "{versions} versions");

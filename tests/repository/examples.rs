@@ -1,4 +1,4 @@
-//! The examples are small, and the one that takes options says which, and what is wrong with those it is given.
+//! The examples are small, and the one with options explains them.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,24 +6,19 @@ use std::process::{Command, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::{fs, thread};
 
-/// The example `idle_connections`, built with the features that this is built with.
+/// The example `idle_connections`, with the features of this program.
 fn example() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let example = BUILT.get_or_init(|| {
-        let features = [
-            ("hyper", cfg!(feature = "hyper")),
-            ("metrics", cfg!(feature = "metrics")),
-            ("test-util", cfg!(feature = "test-util")),
-            ("tokio-util", cfg!(feature = "tokio-util")),
-            ("tower", cfg!(feature = "tower")),
-            ("tracing", cfg!(feature = "tracing")),
-        ];
-        let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
-        // Where `cargo test` has built it already.
+        macro_rules! enabled {
+            ($($feature:literal),*) => { [$(if cfg!(feature = $feature) { $feature } else { "" }),*].join(",") };
+        }
+        let features = enabled!("hyper", "metrics", "test-util", "tokio-util", "tower", "tracing");
+        // `cargo test` has already built it there.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("CARGO_BUILD_TARGET");
-        cargo.args(["build", "--example", "idle_connections", "--features", &features.join(","), "--target-dir"]);
+        cargo.args(["build", "--example", "idle_connections", "--features", &features, "--target-dir"]);
         let built = cargo.arg(target).output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         target.join("debug/examples/idle_connections").with_extension(std::env::consts::EXE_EXTENSION)
@@ -33,17 +28,13 @@ fn example() -> Command {
 
 /// A bug that this crate had: examples rejected `--help`, or printed nothing during a long run.
 #[test]
-fn an_example_that_is_asked_for_help_says_which_options_it_takes() {
+fn an_example_explains_its_options() {
     let output = example().arg("--help").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let help = String::from_utf8(output.stdout).unwrap();
     for part in ["Usage: idle_connections [OPTIONS]", "\n  --connections N ", "\n  --help "] {
         assert!(help.contains(part), "{part} is not in {help}");
     }
-}
-
-#[test]
-fn an_example_that_is_given_a_wrong_option_names_it_and_what_is_allowed() {
     for (arguments, named, allowed) in [
         (&["--no-such", "1"][..], "`--no-such`", "--connections, --help"),
         (&["--connections", "none"], "`none`", "a whole number from 1 to 10000"),
@@ -57,9 +48,8 @@ fn an_example_that_is_given_a_wrong_option_names_it_and_what_is_allowed() {
     }
 }
 
-/// A run of some seconds without a word looks like a program that hangs.
 #[test]
-fn a_long_run_shows_that_it_goes_on() {
+fn a_long_run_shows_its_progress() {
     let mut run = example().args(["--connections", "5"]).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(run.stdout.take().unwrap()).lines().map_while(Result::ok);
     let (sender, shown) = mpsc::channel();
@@ -69,7 +59,7 @@ fn a_long_run_shows_that_it_goes_on() {
     let line = shown.recv_timeout(crate::common::HUNG);
     run.kill().unwrap();
     run.wait().unwrap();
-    assert!(line.expect("a line on how far it is").contains(" timers armed, "));
+    assert!(line.expect("a line on its progress").contains(" timers armed, "));
 }
 
 /// The Rust files in a folder and those below it, each with its number of lines.
@@ -89,14 +79,13 @@ fn sources(folder: &Path) -> Vec<(PathBuf, usize)> {
     sources
 }
 
-/// They are what a newcomer sees first. What grows beyond this is a tool, and has its place in `benches`.
-// 10,000 since `benches` has whole services, and the timers of other worlds.
+/// Newcomers read the examples first. Larger programs belong in `benches`.
 #[test]
-fn examples_are_small_and_tools_are_no_larger_than_the_crate() {
+fn examples_are_small() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["examples", "benches"].map(|folder| root.join(folder));
     let [examples, tools] = folders.each_ref().map(|folder| sources(folder));
-    // Packages apart, which nobody builds without asking: a tool, and proofs with real servers.
+    // Packages, which `cargo test` does not build: a tool, and programs with real servers.
     let (examples, packages): (Vec<_>, Vec<_>) =
         examples.into_iter().partition(|(path, _)| path.parent() == Some(&*folders[0]));
     for (limit, sources) in [(149, &examples), (500, &tools), (250, &packages)] {

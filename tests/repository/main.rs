@@ -1,4 +1,4 @@
-//! What the repository promises beside its code: documents, examples, dependencies, architecture.
+//! Promises of the repository beside its code: documents, examples, dependencies, architecture.
 
 #[path = "../common/mod.rs"]
 mod common;

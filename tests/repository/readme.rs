@@ -1,4 +1,4 @@
-//! The test in README.md, word for word: `docs.rs` compares them, because rustdoc does not compile tests.
+//! The test in README.md, word for word, because rustdoc does not run tests: `docs.rs` compares them.
 
 use hairspring::{Duration, Instant, pause, sleep};
 

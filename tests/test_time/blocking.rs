@@ -30,6 +30,7 @@ fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) ->
     on_each(&[Kind::Workers(1)], move || maybe_in_a_task(true, move || test(|work| test_util::spawn_blocking(work))));
 }
 
+/// tokio 5115, 6242: auto-advance moves the clock during `spawn_blocking`.
 #[test]
 fn work_holds_time_whatever_it_does() {
     on_each_that_sees(|start| async move {

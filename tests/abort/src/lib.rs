@@ -1,7 +1,7 @@
-//! Timers on runtimes with and without `enable_time` and `enable_io`, where a panic would end the program.
+//! Uses timers on runtimes with and without `enable_time` and `enable_io`, in a program that a panic would abort.
 //!
-//! Exits successfully and prints nothing. With `--false-word` the runtime lacks what the user claims that it has, and
-//! nothing shows that before tokio panics. There is a program for each set of features.
+//! Exits successfully and prints nothing. With `--false-word` the user chooses an alarm that the runtime lacks, which only
+//! a panic of tokio shows. There is a program for each set of features.
 
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Timer, interval, sleep, timeout};
@@ -27,7 +27,7 @@ async fn use_timers() {
     tokio::spawn(sleep(SOON)).await.unwrap();
 }
 
-/// The guide's way to use a `timerfd` if there is one. Returns whether there is.
+/// Uses a `timerfd` if there is one, as the guide says. Returns whether there is.
 fn takes_timerfd() -> bool {
     let timer = Timer::builder();
     let takes = timer.clone().alarm(Alarm::Timerfd).install().is_ok();
@@ -52,7 +52,7 @@ pub fn main() {
             use_timers().await;
         });
     }
-    // Time on a current-thread runtime is tokio's, and takes `enable_time`.
+    // On a current-thread runtime the paused clock is tokio's, which needs `enable_time`.
     #[cfg(feature = "test-util")]
     on_paused_time(&bare()[1]);
     for runtime in with_all() {
@@ -71,13 +71,13 @@ fn on_paused_time(runtime: &Runtime) {
     const HOUR: Duration = Duration::from_secs(3_600);
 
     runtime.block_on(async {
-        let standing = tokio::spawn(sleep(HOUR));
+        let pending = tokio::spawn(sleep(HOUR));
         sleep(SOON).await;
         hairspring::pause();
         let start = hairspring::Instant::now();
         sleep(2 * HOUR).await;
         assert!(start.elapsed() >= 2 * HOUR);
-        standing.await.unwrap();
+        pending.await.unwrap();
         hairspring::resume();
     });
 }

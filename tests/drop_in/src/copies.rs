@@ -1,4 +1,4 @@
-//! Copies of a crate: as it was published, and switched to hairspring.
+//! Copies of a crate, as published and switched to hairspring.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -39,7 +39,7 @@ impl Switched {
     }
 }
 
-/// Has cargo take a crate from the registry. Returns the folder of its sources.
+/// Lets cargo download a crate. Returns the folder of its sources.
 pub(crate) fn fetch(cargo: &Cargo, listed: &Listed) -> Result<PathBuf, String> {
     let Listed { name, version, .. } = listed;
     let folder = cargo.out.join("fetch").join(name);
@@ -59,7 +59,7 @@ pub(crate) fn fetch(cargo: &Cargo, listed: &Listed) -> Result<PathBuf, String> {
     sources.find(|sources| sources.is_dir()).ok_or_else(|| format!("cargo has not fetched {name} {version}"))
 }
 
-/// Makes a copy of a crate, switched in part. Returns its folder and how many paths were replaced.
+/// Copies a crate and switches some of its folders. Returns the copy's folder and how many paths were replaced.
 pub(crate) fn copy(cargo: &Cargo, listed: &Listed, from: &Path, switched: Switched) -> io::Result<(PathBuf, usize)> {
     let to = cargo.out.join("crates").join(&listed.name).join(switched.name());
     if to.exists() {
@@ -69,7 +69,7 @@ pub(crate) fn copy(cargo: &Cargo, listed: &Listed, from: &Path, switched: Switch
     let lock = Path::new("Cargo.lock");
     let before = to.with_file_name(Switched::Nothing.name()).join(lock);
     if before.exists() {
-        // The same dependencies for all.
+        // All copies use the same dependencies.
         fs::copy(before, to.join(lock))?;
     }
     let manifest = to.join("Cargo.toml");
@@ -87,7 +87,7 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         if entry.file_type()?.is_dir() {
-            // Not what configures cargo for its authors.
+            // Its authors' configuration of cargo.
             if name != ".cargo" {
                 copy_folder(&entry.path(), &to.join(name))?;
             }
@@ -98,7 +98,7 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The manifest as cargo has published it, a table for each dependency, with hairspring and without what is not needed.
+/// The published manifest, which has a table for each dependency, with hairspring and without unneeded dependencies.
 fn manifest_of(published: &str, cargo: &Cargo, listed: &Listed) -> String {
     let mut keeps = true;
     let mut result = String::new();
@@ -136,7 +136,7 @@ fn switch(folder: &Path) -> io::Result<usize> {
         if path.is_dir() {
             paths += switch(&path)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            // What is not Rust, as the expected output of a macro, stays.
+            // Some files are not Rust, such as the expected output of a macro.
             if let Ok(rewritten) = rewrite(&fs::read_to_string(&path)?) {
                 paths += rewritten.paths;
                 fs::write(&path, rewritten.source)?;
@@ -152,7 +152,7 @@ mod tests {
     use crate::listed;
 
     #[test]
-    fn a_manifest_loses_what_is_left_out_and_gains_hairspring_and_what_was_not_published() {
+    fn a_manifest_gains_hairspring_and_loses_unneeded_dependencies() {
         let list =
             "a 1.0.0 --tests\n    without criterion\n    with b = { version = \"1\" } # Imported, and not used.\n";
         let [listed] = &listed::read(list).unwrap()[..] else { panic!("one crate") };

@@ -5,23 +5,23 @@
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// What `cargo test` is given.
+    /// Arguments of `cargo test`.
     pub(crate) arguments: Vec<String>,
-    /// Dependencies that are left out, because only benches, examples or documentation use them.
+    /// Dependencies to leave out, because only benches, examples or documentation use them.
     pub(crate) without: Vec<String>,
-    /// Development dependencies that were not published, as lines of a manifest.
+    /// Development dependencies that were not published: lines of a manifest.
     pub(crate) with: Vec<String>,
-    /// The ends of the names of tests that fail on hairspring only, with the reason.
+    /// Tests that fail only on hairspring, by the ends of their names, with the reason.
     pub(crate) differs: Vec<(String, String)>,
-    /// The same, of tests that fail now and then.
+    /// Tests that do so sometimes.
     pub(crate) sometimes: Vec<(String, String)>,
-    /// What the page says beside this.
+    /// A remark for the page.
     pub(crate) remark: String,
-    /// Hairspring uses this crate, so that only its tests can use hairspring.
+    /// Hairspring depends on this crate, so only its tests can use hairspring.
     pub(crate) only_tests: bool,
 }
 
-/// Reads the list: a line for each crate, and below it, indented, what there is to say.
+/// Reads the list: a line for each crate, with indented lines about it below.
 pub(crate) fn read(text: &str) -> Result<Vec<Listed>, String> {
     let mut crates: Vec<Listed> = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -20,19 +20,19 @@ use page::Row;
 const HELP: &str = "\
 Usage: tests/drop_in/run [--write] [TIMES] [CRATE]..
 
-Takes the crates that tests/drop_in/crates names from the registry, or only those named here, and runs their tests as
-they are; with their paths rewritten by migrate; with only those in their sources rewritten, and only those in their
-tests. Prints a table. What differs has to be as the list says.
+Downloads the crates that tests/drop_in/crates lists, or only those named, and runs their tests in four ways: unchanged,
+and with migrate applied to all paths, only to those in the sources, and only to those in the tests. Prints a table, and
+checks that the differences are those in the list.
 
-  TIMES     how often each is run: 3 if it is not said
-  --write   also writes the rows of the table, and what they were made with, into docs/drop_in.md
-  --help    prints this
+  TIMES     how often to run each; 3 by default
+  --write   also write the rows of the table, the date and the compiler into docs/drop_in.md
+  --help    print this
 
-All is built in target/drop_in: some gigabytes, and an hour for all crates on two cores. Exits with 1 if something
-differs that is not listed, or the reverse, or if a crate could not be tested, with 2 on bad arguments.
+It builds in target/drop_in, which takes some gigabytes, and an hour for all crates on two cores. Exits with 1 if the
+differences are not those in the list or a crate could not be tested, and with 2 on bad arguments.
 ";
 
-/// Long enough for the largest of them on a busy machine.
+/// Enough for the largest crate on a busy machine.
 const BUILD_SECONDS: u32 = 1_200;
 const TEST_SECONDS: u32 = 300;
 
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether all went as the list says.
+/// Returns whether all differences were as listed.
 fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.join("../..").canonicalize().map_err(|error| error.to_string())?;
@@ -101,7 +101,7 @@ fn run(write: bool, times: usize, names: &[String]) -> Result<bool, String> {
     Ok(is_good)
 }
 
-/// Runs the tests of a crate. Returns its row of the table, and what is not as the list says.
+/// Runs the tests of a crate. Returns its row of the table, and the differences from the list.
 fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>), String> {
     println!("== {} {}", listed.name, listed.version);
     let sources = copies::fetch(cargo, listed)?;
@@ -127,7 +127,7 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
     if !listed.only_tests {
         for switched in [Switched::Sources, Switched::Tests] {
             let (folder, paths) = copy(switched)?;
-            // A crate that has paths in one of them only mixes nothing.
+            // If one of them has all paths, this is the same as switching all.
             if paths > 0 && paths < all_paths {
                 test_switched(switched, &folder, paths)?;
             }
@@ -139,7 +139,7 @@ fn row(cargo: &Cargo, listed: &Listed, times: usize) -> Result<(Row, Vec<String>
     let unlisted = differences.iter().filter(|test| !is_listed(test)).map(|test| format!("differs: {test}"));
     let differs = |name: &str| differences.iter().any(|test| test.ends_with(name));
     let stale = listed.differs.iter().filter(|(name, _)| !differs(name));
-    let stale = stale.map(|(name, _)| format!("differs no more, though it is listed: {name}"));
+    let stale = stale.map(|(name, _)| format!("listed, but no longer differs: {name}"));
     Ok((row, unlisted.chain(stale).collect()))
 }
 

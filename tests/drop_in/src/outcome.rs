@@ -1,4 +1,4 @@
-//! What became of the tests of a crate.
+//! The results of a crate's tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Adds a run, by what the test harness printed.
+    /// Adds a run, from the test harness's output.
     pub(crate) fn add(&mut self, printed: &str) {
         self.runs += 1;
         let mut file = "";
@@ -23,7 +23,7 @@ impl Outcome {
                 continue;
             };
             let name = format!("{file} {}", name.trim_end_matches(" - should panic"));
-            // A test that prints something comes before its own result, on that line or a later one.
+            // A test may print before its result, on the same line or earlier ones.
             let (passed, failed) = self.tests.entry(name).or_default();
             if rest.ends_with("ok") {
                 *passed += 1;
@@ -38,13 +38,13 @@ impl Outcome {
         self.runs > 0
     }
 
-    /// Those that did not pass each time: that failed, or had no result in a run that was cut short.
+    /// Tests that did not pass each time: they failed, or had no result because a run was stopped.
     pub(crate) fn failed(&self) -> BTreeSet<&str> {
         let tests = self.tests.iter().filter(|(_, (passed, _))| *passed < self.runs);
         tests.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Those that passed each time in another, and not in this one. `compiles` if it did not.
+    /// Tests that passed each time in another outcome but not in this one, or `compiles` if it did not.
     pub(crate) fn fails_unlike(&self, other: &Outcome) -> Vec<String> {
         if !self.compiles() {
             return vec!["compiles".to_owned()];
@@ -87,7 +87,7 @@ mod tests {
         let one_failed = outcome(&[run, &run.replace("two - should panic ... ok", "two - should panic ... FAILED")]);
         assert_eq!(one_failed.summary(), "2 of 3");
         assert_eq!(one_failed.fails_unlike(&all), ["src/lib.rs two"]);
-        assert!(all.fails_unlike(&one_failed).is_empty(), "it failed before, too");
+        assert!(all.fails_unlike(&one_failed).is_empty(), "it failed before too");
     }
 
     #[test]

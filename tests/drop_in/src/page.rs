@@ -1,4 +1,4 @@
-//! The table, printed and in `docs/drop_in.md`.
+//! The table, as printed and as in `docs/drop_in.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -63,7 +63,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     rows.iter().fold(HEAD.to_owned(), |table, row| format!("{table}{row}\n"))
 }
 
-/// Puts a row into the table of a page, which is sorted by name. It replaces the row of the same crate.
+/// Puts a row into the sorted table of a page, or replaces the crate's old row.
 pub(crate) fn write(page: &Path, row: &Row, times: usize) -> Result<(), String> {
     let wrong = |what: &dyn Display| format!("{}: {what}", page.display());
     let text = fs::read_to_string(page).map_err(|error| wrong(&error))?;

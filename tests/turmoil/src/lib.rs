@@ -1,5 +1,5 @@
-//! Five nodes in a network that turmoil simulates. Whether their timers are tokio's or hairspring's, the same happens at
-//! the same times.
+//! Five nodes in a network that turmoil simulates: the same happens at the same times with tokio's timers and with
+//! hairspring's.
 #![cfg(test)]
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ const NODES: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// Nothing was heard of this node for too long.
+    /// This node has sent nothing for too long.
     Silent(usize),
     Back(usize),
     Answered(u8),
@@ -34,7 +34,7 @@ enum What {
     Failed(ErrorKind),
 }
 
-/// What happens, when in the simulation, and to which node.
+/// When in the simulation something happens, to which node, and what.
 #[derive(Debug, Clone, Default)]
 struct Trace(Rc<RefCell<Vec<(Duration, usize, What)>>>);
 
@@ -52,7 +52,7 @@ fn node_at(address: IpAddr) -> usize {
     (0..NODES).find(|&node| turmoil::lookup(name(node)) == address).unwrap()
 }
 
-/// Twenty seconds in which one node is cut off from another, one crashes and comes back, and messages are lost.
+/// Twenty seconds in which two nodes cannot reach each other, one crashes and restarts, and messages are lost.
 fn simulate(seed: u64, add_node: impl Fn(&mut Sim, usize, Trace)) -> Vec<(Duration, usize, What)> {
     let mut network = Builder::new();
     network.rng_seed(seed).simulation_duration(Duration::from_secs(60)).fail_rate(0.01).repair_rate(0.3);
@@ -77,7 +77,7 @@ fn simulate(seed: u64, add_node: impl Fn(&mut Sim, usize, Trace)) -> Vec<(Durati
 }
 
 #[test]
-fn a_network_behaves_with_hairsprings_timers_as_with_tokios() {
+fn a_network_behaves_as_with_tokios_timers() {
     for seed in 0..3 {
         let tokio =
             simulate(seed, |sim, node, trace| sim.host(name(node), move || with_tokio::run(node, trace.clone())));

@@ -1,4 +1,4 @@
-// A node of a cluster. This file is compiled twice: `time` is tokio's, or hairspring.
+// A node of a cluster. This file is compiled twice, with `time` as tokio's and as hairspring.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::{NODES, Trace, What};
 const BEATS: u16 = 9_000;
 const PINGS: u16 = 9_001;
 
-/// How often a node says that it lives, and after what silence others do not believe it any more.
+/// How often a node sends a heartbeat, and how long others wait for one before they consider it dead.
 const BEAT: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_millis(350);
-/// How often a node asks the next one for an answer, and how long it waits for that.
+/// How often a node asks the next one, and how long it waits for the answer.
 const PING: Duration = Duration::from_millis(430);
 const ANSWER: Duration = Duration::from_millis(120);
 
@@ -36,13 +36,13 @@ async fn beat(me: usize, beats: std::rc::Rc<UdpSocket>) {
     loop {
         every.tick().await;
         for other in others(me) {
-            // A node that is down or cut off does not get it.
+            // A node that is down or cut off does not receive it.
             let _ = beats.send_to(b"alive", (crate::name(other), BEATS)).await;
         }
     }
 }
 
-/// Waits for beats, and reports who has gone silent and who is back.
+/// Waits for heartbeats, and reports nodes that fall silent and come back.
 async fn watch(me: usize, beats: std::rc::Rc<UdpSocket>, trace: Trace) -> turmoil::Result {
     let mut seen = [time::Instant::now(); NODES];
     let mut lives = [true; NODES];
@@ -74,7 +74,7 @@ async fn answer() {
     while let Ok((mut asked, _)) = pings.accept().await {
         tokio::task::spawn_local(async move {
             let number = asked.read_u8().await?;
-            // So that some answers come in time and others do not.
+            // Some answers come in time, others do not.
             time::sleep(Duration::from_millis(u64::from(number) % 16 * 10)).await;
             asked.write_u8(number).await
         });

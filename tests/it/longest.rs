@@ -1,0 +1,82 @@
+//! The longest durations and the latest instants: nothing panics, wraps or ends early. Sleeps, queues and maps have
+//! such tests in their own modules.
+
+use std::future::pending;
+
+use crate::common::{HOUR, YEAR, longest, ms, poll};
+use futures::{FutureExt as _, StreamExt as _, stream};
+use hairspring::MissedTickBehavior::{Burst, Delay, Skip};
+use hairspring::io::TimeoutStream;
+use hairspring::{Deadline, Duration, Instant, StreamExt, Timer, interval, interval_at, sleep, timeout, timeout_at};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+/// Futures by name.
+macro_rules! futures {
+    ($($future:expr),* $(,)?) => { vec![$((stringify!($future), $future.map(|_| ()).boxed_local())),*] };
+}
+
+/// tokio 5183, 2667, 4495, 6634: `Duration::MAX` panicked.
+#[tokio::test(start_paused = true)]
+async fn nothing_with_the_longest_limit_ends() {
+    for long in longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)]) {
+        let far = Instant::now() + long;
+        let one = || stream::iter([()]).chain(stream::pending());
+        let connection = || TimeoutStream::new(duplex(4).0);
+        // Without its peer a connection would end.
+        let (ours, _peer) = duplex(4);
+        let (mut reader, mut writer) = tokio::io::split(
+            TimeoutStream::new(ours)
+                .with_read_timeout(long)
+                .with_write_timeout(long)
+                .with_idle_timeout(long)
+                .with_deadline(far),
+        );
+        assert_eq!(connection().with_read_timeout(long).read_timeout(), Some(long));
+        let mut all = futures![
+            timeout(long, pending::<()>()),
+            timeout_at(far, pending::<()>()),
+            Timer::current().try_timeout(long, pending::<()>()),
+            async {
+                let mut reset = timeout(ms(1), pending::<()>());
+                reset.reset_at(far);
+                reset.await
+            },
+            Deadline::after(long).limit(pending::<()>()),
+            Deadline::at(far).limit(pending::<()>()),
+            async move { reader.read_u8().await },
+            async move { writer.write_all(b"12345").await },
+            async { stream::pending::<()>().timeout(long).next().await },
+            async { stream::iter([(), ()]).throttle(long).count().await },
+            async { stream::iter([(), ()]).throttle_latest(long).count().await },
+            async { one().chunks_timeout(9, long).next().await },
+            async { one().debounce(long).next().await },
+            async { one().debounce(long).max_wait(long).next().await },
+        ];
+        for behavior in [Burst, Delay, Skip] {
+            let tick_twice = move |mut ticks: hairspring::Interval| async move {
+                ticks.set_missed_tick_behavior(behavior);
+                ticks.tick().await;
+                ticks.tick().await;
+            };
+            all.extend(futures![
+                tick_twice(interval(long)),
+                tick_twice(interval_at(Instant::now() - HOUR, long)),
+                tick_twice(interval_at(far, long)),
+                async {
+                    let mut reset = interval(ms(1));
+                    reset.reset_after(long);
+                    reset.tick().await
+                },
+            ]);
+        }
+        #[cfg(feature = "hyper")]
+        all.extend(futures![hyper::rt::Timer::sleep(&hairspring::hyper::HyperTimer::new(), long)]);
+        for _ in 0..2 {
+            for (name, future) in &mut all {
+                assert!(poll(future).is_pending(), "{name} ended, with {long:?}");
+            }
+            sleep(YEAR).await;
+        }
+        assert!(Deadline::at(far).remaining() > 100 * YEAR && !Deadline::after(long).has_passed());
+    }
+}
