@@ -23,23 +23,16 @@ mod drop_in;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod interval;
-mod lifecycles;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
 mod names;
-mod no_runtime;
-mod regressions;
-mod regressions_shutdown;
+mod reset;
 mod resolution;
 mod runtimes;
 mod shutdown;
 mod sleep;
-mod sleep_elapsed;
-mod sleep_fair;
-mod sleep_homes;
-mod sleep_reset;
-mod sleep_wakers;
+mod starvation;
 mod stream;
 mod timeout;
 mod timeout_stream;
@@ -49,6 +42,7 @@ mod tower;
 mod tracing;
 mod traits;
 mod try_futures;
+mod wakers;
 
 /// `cargo test` lists what it leaves out.
 macro_rules! needs_all_features {
