@@ -1,6 +1,5 @@
 //! Each alarm, on clocks that run and that are paused, and what else a builder sets.
 
-use std::sync::mpsc;
 use std::thread;
 
 use crate::common::{HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end, poll};
@@ -150,6 +149,8 @@ fn a_paused_clock_without_enable_time_fires_when_it_is_moved() {
 /// Bugs that this crate had: a driver that waited on another alarm than tokio's did not notice the pause.
 #[cfg(feature = "test-util")]
 mod paused_in_mid_run {
+    use std::sync::{Mutex, mpsc};
+
     use super::*;
     use crate::common::{Wakes, on_wake, paused, poll_with, settle};
     use hairspring::test_util::ManualClock;
@@ -192,7 +193,7 @@ mod paused_in_mid_run {
             current_thread().block_on(async {
                 let (entered, is_in) = mpsc::channel();
                 let (go, gone) = mpsc::channel::<()>();
-                let ends = std::sync::Mutex::new((entered, gone));
+                let ends = Mutex::new((entered, gone));
                 let gate = on_wake(move || {
                     let ends = ends.lock().unwrap();
                     let _ = (ends.0.send(()), ends.1.recv());

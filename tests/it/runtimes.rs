@@ -99,12 +99,12 @@ fn other_executors_run_thousands_of_sleeps() {
     });
 }
 
-/// Two sleeps that were polled or not before their runtime ended, and a timeout.
-type Left = BoxFuture<'static, ()>;
+/// Polls what its runtime left behind, given the handle of that runtime.
+type Next = fn(&Handle, BoxFuture<'static, ()>);
 
 #[test]
 fn a_sleep_outlives_its_runtime() {
-    let next: [(&str, fn(&Handle, Left)); 4] = [
+    let next: [(&str, Next); 4] = [
         ("a current-thread runtime", |_, left| current_thread().block_on(left)),
         ("a task", |_, left| {
             let next = multi_thread(1);
@@ -210,7 +210,8 @@ fn drop_under<T: Send + 'static>(
 /// Dropping the runtime waits for the thread, so the thread must end. tokio's sleeps panic there, too.
 #[test]
 fn a_thread_that_sleeps_does_not_hold_up_the_end_of_its_runtime() {
-    let waits: [(&str, fn(&Handle)); 3] = [
+    type Wait = fn(&Handle);
+    let waits: [(&str, Wait); 3] = [
         ("sleep", |handle| handle.block_on(sleep(HOUR))),
         ("a sleep that is postponed again and again", |handle| {
             let mut nap = sleep(HOUR);

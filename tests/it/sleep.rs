@@ -81,7 +81,7 @@ async fn a_sleep_ends_exactly_at_its_deadline_and_stays_ready() {
         }
         let mut sleep = sleep(after);
         assert!(poll(&mut sleep).is_pending());
-        tokio::time::advance(after - NANO).await;
+        tokio::time::advance(after.saturating_sub(NANO)).await;
         assert!(poll(&mut sleep).is_pending(), "a nanosecond before {after:?}");
         tokio::time::advance(NANO).await;
         assert!(poll(&mut sleep).is_ready() && poll(&mut sleep).is_ready(), "after {after:?}");

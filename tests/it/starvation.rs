@@ -62,7 +62,7 @@ fn a_sleep_registered_as_a_turn_ends_fires() {
         let mut nap = timer.sleep(Duration::ZERO);
         let mut registered = 0;
         let (woken, waker) = Wakes::new();
-        for round in rounds(10_000) {
+        for round in rounds(6_000) {
             let mut start = None;
             while woken.count() < registered {
                 spin_loop();

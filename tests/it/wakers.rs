@@ -310,11 +310,11 @@ fn a_driver_whose_waker_panics_fires_and_shuts_down() {
             let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
             assert!(poll_with(&mut driver, &panics()).is_pending());
             let (mut fires, mut waits) = (timer.sleep(HOUR), timer.try_sleep(HOUR));
-            let ((fired, fires_waker), (ended, waits_waker)) = (Wakes::new(), Wakes::new());
+            let ((firings, fires_waker), (ended, waits_waker)) = (Wakes::new(), Wakes::new());
             assert!(poll_with(&mut fires, &fires_waker).is_pending());
             assert!(poll_with(&mut waits, &waits_waker).is_pending());
             fires.reset_at(timer.now() + ms(5));
-            while fired.count() == 0 {
+            while firings.count() == 0 {
                 assert!(poll(&mut driver).is_pending());
             }
             assert!(poll_with(&mut driver, &panics()).is_pending());
