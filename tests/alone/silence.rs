@@ -5,10 +5,10 @@ use std::panic;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::common::{bare, ms};
+use crate::common::{bare, ms, use_time};
 use crate::{alone, in_copy};
 use hairspring::timer::Alarm;
-use hairspring::{Timer, interval, sleep, timeout};
+use hairspring::{Timer, interval};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
@@ -27,15 +27,6 @@ fn silent<T: FnOnce()>(panics: usize, test: T) {
     assert_eq!(errors, "");
 }
 
-async fn use_timers() {
-    sleep(ms(1)).await;
-    assert!(timeout(ms(1), std::future::pending::<()>()).await.is_err());
-    let mut ticks = interval(ms(1));
-    ticks.tick().await;
-    ticks.tick().await;
-    tokio::spawn(sleep(ms(1))).await.unwrap();
-}
-
 fn panic_on_purpose() {
     assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
 }
@@ -46,7 +37,7 @@ fn timers_on_a_runtime_without_enable_time() {
     silent(3, || {
         panic_on_purpose();
         for runtime in bare() {
-            runtime.block_on(use_timers());
+            runtime.block_on(runtime.spawn(use_time())).unwrap();
             panic_on_purpose();
         }
     });
@@ -62,7 +53,7 @@ fn a_timerfd_or_else_the_default() {
                 let refused = timer.clone().alarm(Alarm::Timerfd).install().unwrap_err();
                 assert!(refused.to_string().contains("enable_io"), "{refused}");
                 timer.install().unwrap();
-                use_timers().await;
+                use_time().await;
             });
         }
     });
@@ -93,7 +84,7 @@ fn a_paused_clock_without_sockets() {
             runtime.block_on(async {
                 hairspring::pause();
                 let start = hairspring::Instant::now();
-                sleep(HOUR).await;
+                hairspring::sleep(HOUR).await;
                 assert_eq!(start.elapsed(), HOUR);
                 hairspring::resume();
             });

@@ -94,20 +94,6 @@ fn registering_ever_earlier_timers_takes_few_turns() {
     });
 }
 
-/// A bug that this crate had: the alarm thread did not send a helper for a driver that sets its own alarm.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_timerfd_fires_though_its_runtime_is_blocked() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
-            timer.sleep(ms(5)).await;
-            tokio::time::sleep(ms(5)).await;
-            thread::spawn(move || block_on(timer.sleep(ms(20)))).join().unwrap();
-        });
-    });
-}
-
 #[test]
 fn every_alarm_follows_a_paused_clock() {
     const DAY: Duration = Duration::from_secs(86_400);

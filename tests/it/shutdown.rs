@@ -13,6 +13,7 @@ use crate::common::{
 };
 use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
+use hairspring::error::Error;
 use hairspring::{DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, sleep, timeout};
 use tokio::runtime::Handle;
 
@@ -264,29 +265,22 @@ fn nobody_ends_a_default_timer_that_nobody_built() {
 fn a_fallible_sleep_is_told_when_the_runtime_of_its_timer_ends() {
     let timers: [fn() -> Timer; 3] =
         [Timer::current, || Timer::builder().build().unwrap(), || Timer::builder().install().unwrap()];
-    let waits: [fn(TrySleep) -> hairspring::error::Error; 3] = [
-        |sleep| current_thread().block_on(sleep).unwrap_err(),
-        |sleep| {
-            let another = multi_thread(1);
-            another.block_on(another.spawn(sleep)).unwrap().unwrap_err()
-        },
-        |sleep| block_on(sleep).unwrap_err(),
-    ];
     for create in timers {
         for home in both_flavours() {
             must_end(move || {
                 let timer = inside(&home, create);
                 let handle = home.handle().clone();
-                let threads = waits.map(|wait| {
-                    let sleep = timer.try_sleep(HOUR);
-                    thread::spawn(move || wait(sleep))
-                });
+                let [here, elsewhere, there] = [(); 3].map(|()| timer.try_sleep(HOUR));
+                let another = multi_thread(1);
+                let elsewhere = another.spawn(elsewhere);
+                let threads = [thread::spawn(|| block_on(here)), thread::spawn(|| current_thread().block_on(there))];
                 while timer.metrics().pending() < 3 {
                     thread::sleep(ms(1));
                 }
                 drop(home);
-                assert!(threads.into_iter().all(|thread| thread.join().unwrap().is_shutdown()));
-                assert!(is_refused(&mut timer.try_sleep(HOUR)));
+                let told = threads.map(|thread| thread.join().unwrap());
+                assert!(told.iter().all(|told| told.as_ref().is_err_and(Error::is_shutdown)));
+                assert!(another.block_on(elsewhere).unwrap().is_err_and(|error| error.is_shutdown()));
                 let _entered = handle.enter();
                 assert!(is_refused(&mut timer.try_sleep(HOUR)));
                 assert_eq!(timer.shutdown(), 0);
