@@ -56,7 +56,7 @@ fn wait_for_the_alarm_thread() {
     }
 }
 
-/// Closes all files but the standard ones, whoever owns them, as daemons do.
+/// Closes all files but the standard ones, as daemons do.
 fn close_all() {
     wait_for_the_alarm_thread();
     // More than the process may have.
@@ -260,7 +260,7 @@ fn few_files_are_read_to_find_no_io_driver() {
             }
             let read = reads(Path::new("/proc/self")) - by_all;
             assert_eq!(reads_by_the_alarm_thread(), by_alarm);
-            // 32 checks, and what reading the count itself takes.
+            // 32 checks, and the reads of the count itself.
             assert!((1..=40).contains(&read), "{read} reads");
         });
     });
@@ -302,7 +302,7 @@ fn a_timer_that_was_replaced_releases_its_file() {
                     sleep(Duration::from_micros(100)).await;
                     comes_down_to(1).await;
                 }
-                // A default timer that nobody built, a handle, and what waits or may yet wait, each keep theirs.
+                // A default timer that nobody built, a handle, and a sleep, polled or not, each keep theirs.
                 let kept = install();
                 let (mut far, mut near) = (sleep(HOUR), sleep(ms(20)));
                 assert!(poll(&mut far).is_pending() && poll(&mut near).is_pending());

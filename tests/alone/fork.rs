@@ -11,7 +11,7 @@ use fork::{Fork, fork, waitpid_nohang};
 use futures::executor::block_on;
 use hairspring::{boot, sleep, wall};
 
-/// What the system reports of a child that did well.
+/// The status of a child that did well.
 const WELL: i32 = if cfg!(target_os = "linux") { 9 } else { 17 << 8 };
 
 /// Ends a child without taking a lock of its parent's, if the system can do that.

@@ -4,7 +4,7 @@ use crate::alone;
 use crate::common::{HOUR, HUNG, ms, multi_thread, must_end};
 use hairspring::{Instant, Sleep, sleep};
 
-/// What counts as activity: parks of the workers, and context switches of the alarm thread.
+/// Counts activity: parks of the workers, and context switches of the alarm thread.
 fn activity(runtime: &tokio::runtime::Runtime) -> Vec<u64> {
     let metrics = runtime.metrics();
     let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));

@@ -21,7 +21,7 @@ mod threads;
 /// Set in a copy.
 const ALONE: &str = "HAIRSPRING_ALONE";
 
-/// Runs the body of a test in a copy of this program, and returns what the copy printed as errors.
+/// Runs the body of a test in a copy of this program, and returns the copy's error output.
 fn alone<T: FnOnce()>(body: T) -> String {
     in_copy::<T>(Command::new(env::current_exe().unwrap()), body)
 }

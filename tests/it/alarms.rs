@@ -1,4 +1,4 @@
-//! Each alarm, on clocks that run and that are paused, and what else a builder sets.
+//! Each alarm, on running and on paused clocks, and the other settings of a builder.
 
 use std::thread;
 
@@ -110,7 +110,7 @@ fn every_alarm_follows_a_paused_clock() {
     }
 }
 
-/// Nothing moves such a clock by itself, and nobody can wake the driver when it moves.
+/// Nothing advances such a clock by itself, and nobody can wake the driver when it moves.
 #[test]
 fn a_paused_clock_without_enable_time_fires_when_it_is_moved() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
@@ -201,7 +201,7 @@ mod paused_in_mid_run {
         });
     }
 
-    /// A bug that this crate had: such a timer also fired what the runtime's clock had reached.
+    /// A bug that this crate had: such a timer also fired sleeps that were due on the runtime's clock.
     #[test]
     fn an_installed_timer_on_a_manual_clock_follows_that_clock_only() {
         paused().block_on(async {

@@ -1,5 +1,5 @@
-//! A timer with a capacity: what it refuses, what it does not, and that its count is right. The fuzzer's target `timer`
-//! compares random programs on full timers with a model.
+//! A timer with a capacity refuses sleeps exactly when it is full, and says so. The fuzzer's target `timer` compares random
+//! programs on full timers with a model.
 
 use std::future::pending;
 use std::pin::pin;

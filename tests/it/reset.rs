@@ -1,5 +1,5 @@
-//! Resets and drops at every point of a sleep's life. Random ones are compared with a model by the fuzzer's target
-//! `timer` (tokio 849, 868).
+//! Resets and drops at every point of a sleep's life. The fuzzer's target `timer` compares random ones with a model
+//! (tokio 849, 868).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -107,7 +107,7 @@ const RESETS: [Operation; 6] = [
     ("reset to later", |sleep, _| sleep.reset_at(Instant::now() + HOUR)),
     ("reset to the end of time", |sleep, _| sleep.reset_at(Instant::now() + Duration::MAX)),
 ];
-/// They bring a new sleep into each of its states.
+/// Each brings a new sleep into one of its states.
 const STATES: [Operation; 2] = [LOOK, POLL];
 
 /// tokio 2473, 3270: a panic on resetting a sleep that had expired but was not polled.

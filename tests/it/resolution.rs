@@ -17,7 +17,7 @@ fn spin_past(deadline: Instant) {
 /// As actix 0.13.5 tests it, in `test_weak_address`: a callback after a microsecond ran before a task that was ready.
 ///
 /// On one worker, which is then the driver's, too: two could run the task and the callback side by side. A multiple that
-/// comes between the deadline and the first poll ends the sleep at once, so this begins when one has just passed.
+/// comes between the deadline and the first poll ends the sleep immediately, so this begins just after one.
 #[test]
 fn a_ready_task_runs_before_a_sleep_of_a_microsecond_ends() {
     for runtime in [current_thread(), multi_thread(1)] {
@@ -45,7 +45,7 @@ fn a_later_poll_is_ready_without_a_driver() {
     assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
 }
 
-/// A first poll does not look at the clock, but to be refused it does.
+/// A first poll reads the clock only if the timer refuses the sleep.
 #[test]
 fn no_sleep_is_refused_once_its_time_has_come() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();

@@ -83,7 +83,7 @@ fn other_executors_run_thousands_of_sleeps() {
     });
 }
 
-/// Polls what its runtime left behind, given the handle of that runtime.
+/// Polls a future whose runtime has ended, given the handle of that runtime.
 type Next = fn(&Handle, BoxFuture<'static, ()>);
 
 #[test]
@@ -125,8 +125,8 @@ fn a_sleep_outlives_its_runtime() {
     }
 }
 
-/// Bugs that this crate had: the next timer reuses the memory of one that ended. It completed a sleep left behind by its
-/// own clock, or the process's own timer took that sleep for one of its own and refused it.
+/// The next timer reuses the memory of one that ended. Bugs that this crate had: the next timer's clock completed a sleep
+/// that was left behind, or the process's own timer took that sleep for its own and refused it.
 #[test]
 fn a_sleep_left_behind_is_not_mistaken_for_one_of_the_next_timer() {
     must_end(|| {

@@ -1,5 +1,5 @@
-//! How timers end: what waits on one is fired, cancelled or told of the shutdown, and the next timer, which reuses the
-//! memory, sees nothing of it.
+//! How timers end: each sleep fires, is cancelled, or is told of the shutdown, and the next timer, which reuses the memory,
+//! sees none of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -43,7 +43,7 @@ fn a_shutdown_counts_and_tells_those_that_wait() {
                 let metrics = timer.metrics();
                 assert_eq!((metrics.pending(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
                 assert_eq!((metrics.registered(), metrics.cancelled()), (100, 100));
-                // What needs no timer is not refused.
+                // A future that needs no timer is not refused.
                 assert_eq!(timer.try_sleep(Duration::ZERO).await, Ok(()));
                 assert_eq!(timer.timeout(HOUR, std::future::ready(1)).await, Ok(1));
                 assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains("shut down"));
@@ -56,8 +56,8 @@ fn a_shutdown_counts_and_tells_those_that_wait() {
 /// netty 14081, folly 3a06d042d: some timers were neither fired nor cancelled.
 #[test]
 fn every_timer_ends_in_one_way_in_a_shutdown_beside_threads() {
-    /// Registers sleeps, and drops some, until the timer refuses one: how many it registered, dropped, and what became
-    /// of the others.
+    /// Registers sleeps, and drops some, until the timer refuses one. Returns how many it registered and dropped, and how
+    /// many of the others fired and were told of the shutdown.
     fn register(timer: &Timer, seed: u64, polled: &AtomicUsize) -> [usize; 4] {
         let mut random = Random::new(seed);
         let (mut sleeps, mut registered, mut dropped) = (Vec::new(), 0, 0);

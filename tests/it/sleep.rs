@@ -1,5 +1,5 @@
-//! What a sleep promises the task that awaits it: never early, ready at its deadline, and no more than its share of the
-//! task's budget. That it behaves as tokio's is checked in `drop_in.rs`.
+//! A sleep is never early, is ready at its deadline, and spends only its share of a task's budget. `drop_in.rs` compares
+//! its behaviour with tokio's.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -89,7 +89,7 @@ async fn a_sleep_ends_exactly_at_its_deadline_and_stays_ready() {
     }
 }
 
-/// tokio 5183, 2667, 4495, 6634: sentinels and unchecked sums panicked. netty 7760: the largest delay fired at once.
+/// tokio 5183, 2667, 4495, 6634: sentinels and unchecked sums panicked. netty 7760: the largest delay fired immediately.
 #[tokio::test(start_paused = true)]
 async fn the_longest_durations_neither_panic_nor_fire() {
     let now = Instant::now();
@@ -118,7 +118,7 @@ async fn the_longest_durations_neither_panic_nor_fire() {
     }
 }
 
-/// A bug that this crate had: `is_elapsed` returned what the last poll had found.
+/// A bug that this crate had: `is_elapsed` returned the result of the last poll.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_has_elapsed_once_it_fired_polled_or_not() {
     let unpolled = sleep(ms(10));
@@ -145,7 +145,7 @@ async fn a_sleep_has_elapsed_once_it_fired_polled_or_not() {
     }
 }
 
-/// There are more sleeps with this deadline than a turn takes out under one lock.
+/// More sleeps have this deadline than a turn takes out under one lock.
 #[test]
 fn each_sleep_of_a_burst_has_elapsed_when_its_waker_runs() {
     const COUNT: usize = 300;

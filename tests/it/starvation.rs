@@ -51,7 +51,7 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
     }
 }
 
-/// tokio 6682, 6683: the driver stored its next wake only after it had looked at the timers. Here another thread
+/// tokio 6682, 6683: the driver stored its next wake only after it had checked the timers. Here another thread
 /// registers the next sleep at about the moment when the turn that fired the previous one ends, and nothing else makes
 /// the driver run.
 #[test]
@@ -148,7 +148,7 @@ fn a_blocked_worker_does_not_hold_up_the_others() {
     for round in 0..4 {
         must_end(move || {
             let runtime = multi_thread(2);
-            // So that either worker may be the one that last had the driver.
+            // Either worker may be the last that had the driver.
             for _ in 0..round {
                 runtime.block_on(runtime.spawn(sleep(ms(1)))).unwrap();
             }

@@ -1,4 +1,4 @@
-//! Wakers: which one is woken and how often, what is kept of one, and wakers that panic, block or call the timer.
+//! Which waker is woken, how often, and when it is dropped; and wakers that panic, block or call the timer.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -35,7 +35,7 @@ fn the_last_waker_given_is_woken_exactly_once() {
     must_end(|| block_on(test()));
 }
 
-/// netty 2541, STPE `removeOnCancel`, go 75935: what a cancelled timer held was kept until its deadline.
+/// netty 2541, STPE `removeOnCancel`, go 75935: a cancelled timer kept its payload until its deadline.
 #[test]
 fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
     type End = fn(Runtime, Sleep) -> Option<(Option<Runtime>, Sleep)>;
@@ -204,7 +204,7 @@ fn the_drop_of_a_waker_may_use_its_timer() {
     }
 }
 
-/// A waker that tells when it is woken, and then blocks until the other end is dropped.
+/// A waker that reports when it is woken, and then blocks until the last channel end is dropped.
 fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
     let (started, starts) = mpsc::channel();
     let (unblock, blocked) = mpsc::channel();
@@ -280,17 +280,4 @@ fn a_driver_whose_waker_panics_fires_and_shuts_down() {
             assert_eq!((timer.shutdown(), ended.count()), (1, 1));
         });
     }
-}
-
-/// A bug that this crate had: it stayed in memory that the next timer used, and with it the task, its runtime and files.
-#[test]
-fn a_driver_that_completed_keeps_no_waker() {
-    let (woken, waker) = Wakes::new();
-    let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
-    assert!(poll_with(&mut driver, &waker).is_pending());
-    timer.shutdown();
-    assert!(poll_with(&mut driver, &waker).is_ready());
-    drop((waker, driver, timer));
-    // The alarm thread may hold one for a moment.
-    must_end(move || while Arc::strong_count(&woken) > 1 {});
 }
