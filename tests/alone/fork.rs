@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::alone;
 use crate::common::{HUNG, bare, current_thread, ms, multi_thread, must_end, step, use_time};
@@ -138,6 +138,7 @@ fn a_runtime_goes_on_in_the_child() {
 #[cfg(target_os = "linux")]
 mod busy {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::time::Duration;
 
     use futures::future::join_all;
     use hairspring::Timer;

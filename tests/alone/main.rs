@@ -27,7 +27,7 @@ fn alone<T: FnOnce()>(body: T) -> String {
 }
 
 /// The same in a copy that may open only 64 files.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn with_few_files<T: FnOnce()>(body: T) {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"]).arg(env::current_exe().unwrap());
