@@ -107,7 +107,7 @@ mod tests {
         catch_panic(|| std::panic::panic_any(Bomb));
     }
 
-    /// `tests/silence.rs` checks a process without an I/O driver.
+    /// `tests/alone/silence.rs` checks a process without an I/O driver.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_runtime_with_an_io_driver_is_never_taken_to_have_none() {

@@ -162,6 +162,20 @@ pub(crate) async fn settle() {
     }
 }
 
+/// Sleeps, times out and ticks for 1 ms each.
+pub(crate) async fn use_time() {
+    step();
+    let start = Instant::now();
+    hairspring::sleep(ms(1)).await;
+    assert!(start.elapsed() >= ms(1));
+    assert!(hairspring::timeout(ms(1), std::future::pending::<()>()).await.is_err());
+    assert!(start.elapsed() >= ms(2));
+    let mut ticks = hairspring::interval(ms(1));
+    ticks.tick().await;
+    ticks.tick().await;
+    assert!(start.elapsed() >= ms(3));
+}
+
 /// Counts how often it was woken.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes(AtomicUsize);

@@ -1,15 +1,14 @@
-//! Runs the same tests on each alarm, and tests the other settings of a builder.
+//! Each alarm, on running and on paused clocks, and the other settings of a builder.
 
-use std::time::Duration;
+use std::thread;
 
-use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
-use futures::future::{join_all, pending};
+use crate::common::{HOUR, bare, both_flavours, current_thread, ms, multi_thread, must_end, poll};
+use futures::executor::block_on;
 use hairspring::timer::{Alarm, BuildError};
-use hairspring::{Instant, Timer};
-use tokio::sync::oneshot;
+use hairspring::{Duration, Instant, Timer, sleep};
 
 /// Every alarm that this system supports.
-fn alarms() -> Vec<Alarm> {
+pub(crate) fn alarms() -> Vec<Alarm> {
     let mut alarms = vec![Alarm::Thread, Alarm::Tokio];
     if cfg!(target_os = "linux") {
         alarms.push(Alarm::Timerfd);
@@ -20,7 +19,7 @@ fn alarms() -> Vec<Alarm> {
 /// Runs a test on each alarm, on a runtime of each flavour.
 fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F + Send + Clone + 'static) {
     for alarm in alarms() {
-        for runtime in [current_thread(), multi_thread(2)] {
+        for runtime in both_flavours() {
             println!("{alarm:?}");
             let test = test.clone();
             must_end(move || runtime.block_on(async { test(Timer::builder().alarm(alarm).build().unwrap()).await }));
@@ -29,49 +28,33 @@ fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F + Send + Clone + 'stat
 }
 
 #[test]
-fn sleeps_of_all_lengths_end_and_never_early() {
+fn a_later_timer_does_not_hold_back_an_earlier_one() {
     each(|timer| async move {
-        let sleeps = (0..200u64).map(|n| {
-            let deadline = Instant::now() + Duration::from_nanos(n * n * 301);
-            let sleep = timer.sleep_until(deadline);
-            async move {
-                sleep.await;
-                assert!(Instant::now() >= deadline);
-            }
-        });
-        join_all(sleeps).await;
-    });
-}
-
-#[test]
-fn an_earlier_timer_is_not_held_back_by_a_later_one() {
-    each(|timer| async move {
-        let late = tokio::spawn(timer.sleep(Duration::from_secs(3_600)));
+        let late = tokio::spawn(timer.sleep(HOUR));
         tokio::task::yield_now().await;
-        for _ in 0..20 {
+        for _ in 0..10 {
             timer.sleep(ms(1)).await;
         }
+        let mut reset = timer.sleep(HOUR);
+        assert!(poll(&mut reset).is_pending());
+        reset.reset_at(Instant::now() + ms(2));
+        reset.await;
+        let elsewhere = thread::spawn(move || block_on(timer.sleep(ms(3))));
+        while !elsewhere.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        elsewhere.join().unwrap();
         late.abort();
-    });
-}
-
-#[test]
-fn a_reset_to_sooner_is_followed() {
-    each(|timer| async move {
-        let mut sleep = timer.sleep(Duration::from_secs(3_600));
-        assert!(futures::poll!(&mut sleep).is_pending());
-        sleep.reset_at(Instant::now() + ms(2));
-        sleep.await;
     });
 }
 
 /// The driver coalesces dense timers and leaves none behind.
 #[test]
-fn a_crowd_is_fired_together_and_all_of_it() {
+fn dense_timers_share_turns() {
     each(|timer| async move {
-        let is_gathered = async || {
+        let is_coalesced = async || {
             let before = timer.metrics();
-            let crowd = (0..400_u64).map(|n| {
+            let tasks = (0..400_u64).map(|n| {
                 let timer = timer.clone();
                 tokio::spawn(async move {
                     for round in 0..20 {
@@ -79,15 +62,15 @@ fn a_crowd_is_fired_together_and_all_of_it() {
                     }
                 })
             });
-            for task in crowd.collect::<Vec<_>>() {
+            for task in tasks.collect::<Vec<_>>() {
                 task.await.unwrap();
             }
             let after = timer.metrics();
             (after.turns() - before.turns()) * 20 < after.registered() - before.registered()
         };
-        // Once more if the driver comes so late that the alarm thread, which does not wait, fires in its place.
+        // Again if the driver came so late that helper threads, which do not wait, fired in its place.
         for _ in 0..20 {
-            if is_gathered().await {
+            if is_coalesced().await {
                 return;
             }
         }
@@ -96,197 +79,7 @@ fn a_crowd_is_fired_together_and_all_of_it() {
 }
 
 #[test]
-fn timers_registered_from_another_thread_fire() {
-    each(|timer| async move {
-        let elsewhere = std::thread::spawn(move || futures::executor::block_on(timer.sleep(ms(3))));
-        while !elsewhere.is_finished() {
-            tokio::task::yield_now().await;
-        }
-        elsewhere.join().unwrap();
-    });
-}
-
-#[test]
-fn every_alarm_follows_a_clock_that_is_paused() {
-    for alarm in alarms() {
-        current_thread().block_on(async {
-            tokio::time::pause();
-            let timer = Timer::builder().alarm(alarm).build().unwrap();
-            let start = Instant::now();
-            timer.sleep(Duration::from_secs(86_400)).await;
-            // Tokio moves its clock on by whole milliseconds.
-            let beyond = start.elapsed().checked_sub(Duration::from_secs(86_400)).expect("never early");
-            assert!(beyond <= ms(1), "{alarm:?}: {beyond:?} too late");
-        });
-    }
-}
-
-/// A timer with a `timerfd` did not notice the pause: its sleeps took real time.
-#[cfg(feature = "test-util")]
-#[test]
-fn every_alarm_follows_a_clock_that_is_paused_in_mid_run() {
-    for alarm in alarms() {
-        must_end(move || {
-            current_thread().block_on(async {
-                let timer = Timer::builder().alarm(alarm).build().unwrap();
-                let nap = tokio::spawn(timer.sleep(HOUR));
-                hairspring::sleep(ms(1)).await;
-                tokio::time::pause();
-                nap.await.unwrap();
-            });
-        });
-    }
-}
-
-#[test]
-fn an_alarm_that_the_runtime_lacks_something_for_is_refused_by_name() {
-    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    bare.block_on(async {
-        for (alarm, lacks) in [(Alarm::Timerfd, "enable_io"), (Alarm::Tokio, "enable_time")] {
-            let error = Timer::builder().alarm(alarm).build().unwrap_err();
-            let text = error.to_string();
-            assert!(text.contains(&format!("{alarm:?}")) && text.contains(lacks), "{text}");
-            let BuildError::Alarm { alarm: refused, kind, .. } = error else { panic!("{error:?}") };
-            assert_eq!((refused, kind), (alarm, std::io::ErrorKind::Unsupported));
-        }
-        Timer::builder().alarm(Alarm::Thread).build().unwrap().sleep(ms(1)).await;
-    });
-}
-
-/// If the builder could not know that the alarm does not work, the driver uses the alarm thread, and nothing hangs.
-#[test]
-fn a_driver_spawned_where_its_alarm_does_not_work_makes_do() {
-    for alarm in alarms() {
-        let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        bare.block_on(async {
-            let (timer, driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
-            tokio::spawn(driver);
-            timer.sleep(ms(2)).await;
-        });
-    }
-}
-
-#[test]
-fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
-    let refused = |builder: hairspring::timer::Builder| {
-        let error = builder.build_with_driver().unwrap_err();
-        let text = error.to_string();
-        let BuildError::OutOfRange { setting, given, allowed, .. } = error else { panic!("{error:?}") };
-        assert_eq!(text, format!("{setting} is {given}: {allowed}"));
-        text
-    };
-    for shards in [0, 1_025, usize::MAX] {
-        let error = refused(Timer::builder().shards(shards));
-        assert_eq!(error, format!("shards is {shards}: must be from 1 to 1024"));
-    }
-    for resolution in [Duration::ZERO, Duration::from_nanos(999), Duration::from_nanos(1_000_000_001), Duration::MAX] {
-        let error = refused(Timer::builder().resolution(resolution));
-        assert_eq!(error, format!("resolution is {resolution:?}: must be from 1µs to 1s"));
-    }
-    for longest in [Duration::from_nanos(1_000_000_001), Duration::MAX] {
-        let error = refused(Timer::builder().coalesce(longest));
-        assert_eq!(error, format!("coalesce is {longest:?}: must be at most 1s"));
-    }
-    let error = refused(Timer::builder().capacity(0));
-    assert_eq!(error, "capacity is 0: must be at least 1");
-    let error = Timer::builder().build().unwrap_err();
-    assert_eq!(error, BuildError::NoRuntime);
-    assert!(error.to_string().contains("no tokio runtime"));
-}
-
-/// pingora-timeout: timers fire up to 0.9 ms early.
-#[test]
-fn whatever_the_resolution_nothing_is_early() {
-    for resolution in [1, 10, 700, 1_000, 30_000].map(Duration::from_micros) {
-        multi_thread(2).block_on(async {
-            let timer = Timer::builder().resolution(resolution).shards(3).build().unwrap();
-            let sleeps = (0..300u64).map(|n| {
-                let deadline = Instant::now() + Duration::from_nanos(n * 31_337);
-                let sleep = timer.sleep_until(deadline);
-                tokio::spawn(async move {
-                    sleep.await;
-                    assert!(Instant::now() >= deadline);
-                })
-            });
-            for sleep in sleeps.collect::<Vec<_>>() {
-                sleep.await.unwrap();
-            }
-        });
-    }
-}
-
-/// A coarse resolution fires together all timers that are due between two of its multiples.
-#[test]
-fn a_coarse_resolution_costs_few_turns() {
-    current_thread().block_on(async {
-        let timer = Timer::builder().resolution(Duration::from_secs(1)).build().unwrap();
-        let sleeps = (0..1_000u64).map(|n| timer.sleep(Duration::from_micros(n * 100)));
-        join_all(sleeps).await;
-        let turns = timer.metrics().turns();
-        assert!(turns < 100, "{turns} turns for 1000 timers within 0.1 s");
-    });
-}
-
-#[test]
-fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
-    for runtime in [current_thread(), multi_thread(2)] {
-        runtime.block_on(async {
-            let before = Timer::current();
-            let (polled, is_polled) = oneshot::channel();
-            let (go_on, goes_on) = oneshot::channel();
-            let task = tokio::spawn(async move {
-                let mut standing = hairspring::sleep(HOUR);
-                assert!(futures::poll!(&mut standing).is_pending());
-                polled.send(()).unwrap();
-                goes_on.await.unwrap();
-                // In this task, too, whose thread has slept on the old one.
-                for _ in 0..5 {
-                    assert!(futures::poll!(hairspring::sleep(HOUR)).is_pending());
-                }
-                standing.reset_at(Instant::now() + ms(1));
-                standing.await;
-            });
-            is_polled.await.unwrap();
-            let installed = Timer::builder().shards(2).install().unwrap();
-            assert_eq!(Timer::current(), installed);
-            assert_ne!(before, installed);
-            go_on.send(()).unwrap();
-            task.await.unwrap();
-            assert_eq!((before.metrics().registered(), installed.metrics().registered()), (1, 5));
-        });
-    }
-}
-
-#[test]
-fn a_timer_that_was_shut_down_says_so_and_its_driver_ends() {
-    current_thread().block_on(async {
-        let (timer, driver) = Timer::builder().build_with_driver().unwrap();
-        let driver = tokio::spawn(driver);
-        let waits = tokio::spawn(timer.timeout(Duration::from_secs(3_600), pending::<()>()));
-        tokio::task::yield_now().await;
-        assert_eq!((timer.shutdown(), timer.shutdown()), (1, 0));
-        let metrics = timer.metrics();
-        assert_eq!((metrics.registered(), metrics.cancelled(), metrics.pending()), (1, 1, 0));
-        driver.await.unwrap();
-        assert!(waits.await.unwrap_err().is_panic(), "nothing completes early, nothing hangs");
-    });
-}
-
-/// Registering takes a few turns, but not one per level or per tick.
-#[test]
-fn a_far_timer_costs_no_turns_while_it_waits() {
-    multi_thread(2).block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        let far = tokio::spawn(timer.sleep(Duration::from_secs(36_000)));
-        tokio::time::sleep(ms(300)).await;
-        let turns = timer.metrics().turns();
-        assert!(turns <= 6, "{turns} turns for one timer ten hours away");
-        far.abort();
-    });
-}
-
-#[test]
-fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
+fn registering_ever_earlier_timers_takes_few_turns() {
     multi_thread(1).block_on(async {
         let timer = Timer::builder().build().unwrap();
         tokio::task::yield_now().await;
@@ -296,22 +89,235 @@ fn registering_ever_earlier_timers_does_not_turn_the_wheels_for_each() {
             tokio::task::yield_now().await;
         }
         let turns = timer.metrics().turns();
-        // More than three if the alarm thread, which takes the driver to be late, joins in.
+        // More than three if the alarm thread takes the driver to be late.
         assert!(turns < 100, "{turns} turns, though nothing was due");
     });
 }
 
-/// A turn costs time on two threads, so timers that are dense share turns: one each millisecond, and a few at once.
 #[test]
-fn dense_timers_share_turns() {
-    multi_thread(2).block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        let start = std::time::Instant::now();
-        let mut random = crate::common::Random::new(3);
-        let sleeps: Vec<_> = (0..5_000).map(|_| timer.sleep(random.duration(ms(100)))).collect();
-        join_all(sleeps).await;
-        let allowed = start.elapsed().as_micros() / 950 + 50;
-        let turns = timer.metrics().turns();
-        assert!(u128::from(turns) <= allowed, "{turns} turns, of {allowed}");
+fn every_alarm_follows_a_paused_clock() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    for alarm in alarms() {
+        current_thread().block_on(async {
+            tokio::time::pause();
+            let timer = Timer::builder().alarm(alarm).build().unwrap();
+            let start = Instant::now();
+            timer.sleep(DAY).await;
+            // Tokio advances its clock by whole milliseconds.
+            let beyond = start.elapsed().checked_sub(DAY).expect("never early");
+            assert!(beyond <= ms(1), "{alarm:?}: {beyond:?} too late");
+        });
+    }
+}
+
+/// Nothing advances such a clock by itself, and nobody can wake the driver when it moves.
+#[test]
+fn a_paused_clock_without_enable_time_fires_when_it_is_moved() {
+    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
+    must_end(move || {
+        runtime.block_on(async {
+            let nap = tokio::spawn(sleep(HOUR));
+            let (sender, word) = tokio::sync::oneshot::channel();
+            thread::spawn(move || {
+                thread::sleep(ms(300));
+                sender.send(()).unwrap();
+            });
+            word.await.unwrap();
+            let turns = Timer::current().metrics().turns();
+            assert!(turns < 1_000, "{turns} turns: it keeps a CPU busy");
+            assert!(!nap.is_finished());
+            tokio::time::advance(HOUR).await;
+            nap.await.unwrap();
+        });
     });
+}
+
+/// Bugs that this crate had: a driver that waited on another alarm than tokio's did not notice the pause.
+#[cfg(feature = "test-util")]
+mod paused_in_mid_run {
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+    use crate::common::{Wakes, on_wake, paused, poll_with, settle};
+    use hairspring::test_util::ManualClock;
+
+    #[test]
+    fn every_alarm_follows() {
+        for alarm in alarms().into_iter().map(Some).chain([None]) {
+            for way in 0..4 {
+                println!("{alarm:?}, {way}");
+                must_end(move || {
+                    current_thread().block_on(async {
+                        if let Some(alarm) = alarm {
+                            Timer::builder().alarm(alarm).install().unwrap();
+                        }
+                        let before = tokio::spawn(sleep(HOUR));
+                        sleep(ms(1)).await;
+                        let mut unpolled = sleep(10 * HOUR);
+                        tokio::time::pause();
+                        match way {
+                            0 => sleep(2 * HOUR).await,
+                            1 => tokio::time::sleep(2 * HOUR).await,
+                            2 => {
+                                tokio::time::advance(20 * HOUR).await;
+                                assert!(poll(&mut unpolled).is_ready(), "ten hours late");
+                            }
+                            _ => return before.await.unwrap(),
+                        }
+                        settle().await;
+                        assert!(before.is_finished(), "an hour late");
+                    });
+                });
+            }
+        }
+    }
+
+    /// The helper was still turning when the driver ran.
+    #[test]
+    fn after_the_turn_of_a_helper_thread() {
+        must_end(|| {
+            current_thread().block_on(async {
+                let (entered, is_in) = mpsc::channel();
+                let (go, gone) = mpsc::channel::<()>();
+                let ends = Mutex::new((entered, gone));
+                let gate = on_wake(move || {
+                    let ends = ends.lock().unwrap();
+                    let _ = (ends.0.send(()), ends.1.recv());
+                });
+                let mut gated = sleep(HOUR);
+                assert!(poll_with(&mut gated, &gate).is_pending());
+                gated.reset_at(Instant::now() + ms(2));
+                let hour = tokio::spawn(sleep(HOUR));
+                tokio::task::yield_now().await;
+                is_in.recv().unwrap();
+                for _ in 0..500 {
+                    tokio::task::yield_now().await;
+                }
+                drop(go);
+                thread::sleep(ms(20));
+                tokio::time::pause();
+                hour.await.unwrap();
+            });
+        });
+    }
+
+    /// A bug that this crate had: such a timer also fired sleeps that were due on the runtime's clock.
+    #[test]
+    fn an_installed_timer_on_a_manual_clock_follows_that_clock_only() {
+        paused().block_on(async {
+            let clock = ManualClock::new();
+            let timer = Timer::builder().clock(&clock).install().unwrap();
+            let (woken, waker) = Wakes::new();
+            let mut nap = timer.sleep(HOUR);
+            assert!(poll_with(&mut nap, &waker).is_pending());
+            hairspring::advance(2 * HOUR).await;
+            assert!(poll_with(&mut nap, &waker).is_pending() && woken.count() == 0, "an hour early on its clock");
+            clock.advance(HOUR);
+            assert!(poll(&mut nap).is_ready());
+        });
+    }
+}
+
+/// The alarm thread follows the system's clock. A sleep that is due by that clock is not due by one that was paused.
+#[cfg(not(feature = "test-util"))] // With it the driver follows the clock immediately.
+#[test]
+fn no_sleep_is_early_on_a_clock_that_was_just_paused() {
+    use crate::common::{Wakes, poll_with};
+    const LONG: Duration = Duration::from_millis(20);
+    let in_time = || {
+        current_thread().block_on(async {
+            let (woken, waker) = Wakes::new();
+            let mut sleep = sleep(LONG);
+            let waits = poll_with(&mut sleep, &waker).is_pending();
+            tokio::task::yield_now().await;
+            tokio::time::pause();
+            if !waits || Instant::now() >= sleep.deadline() {
+                return false;
+            }
+            // Nobody drives the runtime, so the alarm thread sends a helper.
+            thread::sleep(2 * LONG);
+            assert_eq!(woken.count(), 0, "no time has passed on the runtime's clock");
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            tokio::time::advance(LONG).await;
+            assert!(poll_with(&mut sleep, &waker).is_ready());
+            true
+        })
+    };
+    // Again if the machine was slow, on a clock that was never paused.
+    while !in_time() {}
+}
+
+#[test]
+fn an_alarm_that_the_runtime_cannot_run_is_refused_by_name() {
+    let [bare, _] = bare();
+    bare.block_on(async {
+        for (alarm, lacks) in [(Alarm::Timerfd, "enable_io"), (Alarm::Tokio, "enable_time")] {
+            let error = Timer::builder().alarm(alarm).build().unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(&format!("{alarm:?}")) && text.contains(lacks), "{text}");
+            let BuildError::Alarm { alarm: refused, kind, .. } = error else { panic!("{error:?}") };
+            assert_eq!((refused, kind), (alarm, std::io::ErrorKind::Unsupported));
+        }
+        for alarm in alarms() {
+            // A builder of a driver cannot know: the driver then uses the alarm thread.
+            let (timer, driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
+            tokio::spawn(driver);
+            timer.sleep(ms(2)).await;
+        }
+    });
+}
+
+#[test]
+fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
+    let (nano, second) = (Duration::from_nanos(1), Duration::from_secs(1));
+    let builder = Timer::builder;
+    for (builder, message) in [
+        (builder().shards(0), "shards is 0: must be from 1 to 1024".to_owned()),
+        (builder().shards(1_025), "shards is 1025: must be from 1 to 1024".to_owned()),
+        (builder().shards(usize::MAX), format!("shards is {}: must be from 1 to 1024", usize::MAX)),
+        (builder().resolution(999 * nano), "resolution is 999ns: must be from 1µs to 1s".to_owned()),
+        (builder().resolution(Duration::ZERO), "resolution is 0ns: must be from 1µs to 1s".to_owned()),
+        (builder().resolution(second + nano), "resolution is 1.000000001s: must be from 1µs to 1s".to_owned()),
+        (builder().coalesce(second + nano), "coalesce is 1.000000001s: must be at most 1s".to_owned()),
+        (builder().coalesce(Duration::MAX), format!("coalesce is {:?}: must be at most 1s", Duration::MAX)),
+        (builder().capacity(0), "capacity is 0: must be at least 1".to_owned()),
+    ] {
+        let error = builder.build_with_driver().unwrap_err();
+        assert_eq!(error.to_string(), message);
+        let BuildError::OutOfRange { setting, given, allowed, .. } = error else { panic!("{error:?}") };
+        assert_eq!(message, format!("{setting} is {given}: {allowed}"));
+    }
+    let error = builder().build().unwrap_err();
+    assert_eq!(error, BuildError::NoRuntime);
+    assert!(error.to_string().contains("no tokio runtime"));
+}
+
+#[test]
+fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
+    for runtime in both_flavours() {
+        runtime.block_on(async {
+            let before = Timer::current();
+            let (go_on, goes_on) = tokio::sync::oneshot::channel();
+            let task = tokio::spawn(async move {
+                let mut standing = sleep(HOUR);
+                assert!(poll(&mut standing).is_pending());
+                goes_on.await.unwrap();
+                // In this task, too, whose thread has slept on the old one.
+                for _ in 0..5 {
+                    assert!(poll(&mut sleep(HOUR)).is_pending());
+                }
+                standing.reset_at(Instant::now() + ms(1));
+                standing.await;
+            });
+            while before.metrics().registered() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let installed = Timer::builder().shards(2).install().unwrap();
+            assert_eq!(Timer::current(), installed);
+            assert_ne!(before, installed);
+            go_on.send(()).unwrap();
+            task.await.unwrap();
+            assert_eq!((before.metrics().registered(), installed.metrics().registered()), (1, 5));
+        });
+    }
 }

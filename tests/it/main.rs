@@ -18,23 +18,16 @@ mod fuzz;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod interval;
-mod lifecycles;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "test-util"))]
 mod metrics_facade;
 mod names;
-mod no_runtime;
-mod regressions;
-mod regressions_shutdown;
+mod reset;
 mod resolution;
 mod runtimes;
 mod shutdown;
 mod sleep;
-mod sleep_elapsed;
-mod sleep_fair;
-mod sleep_homes;
-mod sleep_reset;
-mod sleep_wakers;
+mod starvation;
 mod stream;
 mod timeout;
 mod timeout_stream;
@@ -44,6 +37,7 @@ mod tower;
 mod tracing;
 mod traits;
 mod try_futures;
+mod wakers;
 
 /// `cargo test` lists what it leaves out.
 macro_rules! needs_all_features {

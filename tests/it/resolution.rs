@@ -1,4 +1,4 @@
-//! `Builder::resolution`: when sleeps end, and what goes first.
+//! `Builder::resolution`: when sleeps end, and what runs before.
 
 use std::task::Poll;
 
@@ -17,9 +17,9 @@ fn spin_past(deadline: Instant) {
 /// As actix 0.13.5 tests it, in `test_weak_address`: a callback after a microsecond ran before a task that was ready.
 ///
 /// On one worker, which is then the driver's, too: two could run the task and the callback side by side. A multiple that
-/// comes between the deadline and the first poll ends the sleep at once, so this begins when one has just passed.
+/// comes between the deadline and the first poll ends the sleep immediately, so this begins just after one.
 #[test]
-fn a_task_that_is_ready_runs_before_a_sleep_of_a_microsecond_ends() {
+fn a_ready_task_runs_before_a_sleep_of_a_microsecond_ends() {
     for runtime in [current_thread(), multi_thread(1)] {
         must_end(move || {
             let task = runtime.spawn(async {
@@ -37,29 +37,7 @@ fn a_task_that_is_ready_runs_before_a_sleep_of_a_microsecond_ends() {
 }
 
 #[test]
-fn among_workers_no_sleep_is_early_or_lost() {
-    must_end(|| {
-        multi_thread(2).block_on(async {
-            Timer::builder().resolution(Duration::from_micros(700)).install().unwrap();
-            let tasks = (0..64).map(|n| {
-                tokio::spawn(async move {
-                    for length in [0, 1, 1_000, 699_999, 700_000, 700_001] {
-                        let nap = sleep(Duration::from_nanos(length + n));
-                        let deadline = nap.deadline();
-                        nap.await;
-                        assert!(Instant::now() >= deadline);
-                    }
-                })
-            });
-            for task in tasks.collect::<Vec<_>>() {
-                task.await.unwrap();
-            }
-        });
-    });
-}
-
-#[test]
-fn a_later_poll_is_ready_by_the_clock_though_nobody_polls_the_driver() {
+fn a_later_poll_is_ready_without_a_driver() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).build_with_driver().unwrap();
     let mut nap = timer.sleep(Duration::ZERO);
     assert!(poll(&mut nap).is_pending());
@@ -67,7 +45,7 @@ fn a_later_poll_is_ready_by_the_clock_though_nobody_polls_the_driver() {
     assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
 }
 
-/// A first poll does not look at the clock, but to be refused it does.
+/// A first poll reads the clock only if the timer refuses the sleep.
 #[test]
 fn no_sleep_is_refused_once_its_time_has_come() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();
@@ -82,9 +60,9 @@ fn no_sleep_is_refused_once_its_time_has_come() {
     assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_shutdown()));
 }
 
-/// The memory of a timer that has ended may be one's with another resolution.
+/// The next timer reuses the memory.
 #[test]
-fn a_sleep_whose_timer_has_gone_does_not_go_by_the_resolution_of_the_next() {
+fn a_sleep_whose_timer_ended_ignores_the_resolution_of_the_next() {
     const SIZE: usize = 70; // No other timer here is as large, or takes its memory.
     for _ in 0..3 {
         let (timer, driver) = Timer::builder().shards(SIZE).build_with_driver().unwrap();
@@ -124,7 +102,7 @@ mod by_hand {
 
     use futures::StreamExt;
     use hairspring::test_util::ManualClock;
-    use hairspring::{DeadlineMap, DelayQueue, MissedTickBehavior, boot, wall};
+    use hairspring::{DeadlineMap, DelayQueue, MissedTickBehavior, Sleep, boot, wall};
 
     use super::*;
     use crate::common::{Wakes, in_virtual_time, poll_with};
@@ -151,74 +129,47 @@ mod by_hand {
     }
 
     #[test]
-    fn every_sleep_ends_at_a_multiple_and_its_first_poll_is_no_exception() {
+    fn every_sleep_ends_at_a_multiple() {
         for resolution in RESOLUTIONS {
             let (clock, timer) = timer_at_a_multiple(resolution);
             let origin = clock.now();
-            for after_a_multiple in [Duration::ZERO, NANO, resolution / 3, resolution.saturating_sub(NANO)] {
-                for length in
-                    [Duration::ZERO, NANO, MICRO, resolution.saturating_sub(NANO), resolution, resolution + NANO]
+            let almost = resolution.saturating_sub(NANO);
+            for after_a_multiple in [Duration::ZERO, NANO, resolution / 3, almost] {
+                for (ago, ahead) in [(HOUR, 0), (almost, 0), (NANO, 0), (NANO, 1), (NANO, 2), (NANO, 1_001)]
+                    .map(|(ago, nanos)| (ago, Duration::from_nanos(nanos)))
+                    .into_iter()
+                    .chain([(NANO, resolution), (Duration::ZERO, resolution), (Duration::ZERO, resolution + NANO)])
                 {
                     clock.advance(after_a_multiple);
+                    let now = clock.now();
+                    let deadline = now - ago + ahead;
+                    let end = round_up(origin, deadline, resolution);
+                    let case =
+                        format!("{deadline:?} at {now:?}, {after_a_multiple:?} after a multiple of {resolution:?}");
+                    let is_due = end <= now;
                     let (woken, waker) = Wakes::new();
-                    let mut nap = timer.sleep(length);
-                    let end = round_up(origin, nap.deadline(), resolution);
-                    let case = format!("{length:?}, {after_a_multiple:?} after a multiple of {resolution:?}");
-                    let is_now = end == clock.now();
-                    assert_eq!(poll_with(&mut nap, &waker).is_ready(), is_now, "{case}");
-                    if !is_now {
-                        clock.advance((end - NANO) - clock.now());
-                        assert!(poll_with(&mut nap, &waker).is_pending() && !nap.is_elapsed(), "{case}");
+                    let mut naps = [timer.sleep_until(deadline), timer.sleep(HOUR)];
+                    assert!(poll_with(&mut naps[1], &waker).is_pending());
+                    naps[1].reset_at(deadline);
+                    assert_eq!(woken.count(), usize::from(is_due), "{case}");
+                    assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_ready() == is_due), "{case}");
+                    if !is_due {
+                        clock.advance((end - NANO) - now);
+                        assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_pending()), "{case}");
+                        assert!(naps.iter().all(|nap| !nap.is_elapsed()), "{case}");
                         assert_eq!(timer.metrics().next_deadline(), Some(end), "{case}");
                         clock.advance(NANO);
-                        assert!(woken.count() == 1 && nap.is_elapsed(), "{case}");
-                        assert!(poll_with(&mut nap, &waker).is_ready(), "{case}");
+                        assert!(woken.count() == 2 && naps.iter().all(Sleep::is_elapsed), "{case}");
+                        assert!(naps.iter_mut().all(|nap| poll(nap).is_ready()), "{case}");
                     }
-                    clock.advance(end + resolution - clock.now());
+                    clock.advance(round_up(origin, clock.now(), resolution) + resolution - clock.now());
                 }
             }
         }
     }
 
     #[test]
-    fn a_deadline_that_has_passed_ends_at_the_next_multiple_after_it() {
-        for resolution in RESOLUTIONS {
-            let (clock, timer) = timer_at_a_multiple(resolution);
-            let multiple = clock.now();
-            clock.advance(resolution.saturating_sub(NANO));
-            for passed in [HOUR, resolution, NANO, Duration::ZERO] {
-                assert!(poll(&mut timer.sleep_until(multiple - passed)).is_ready(), "{passed:?} before {resolution:?}");
-                let (woken, waker) = Wakes::new();
-                let mut reset = timer.sleep(HOUR);
-                assert!(poll_with(&mut reset, &waker).is_pending());
-                reset.reset_at(multiple - passed);
-                assert_eq!(woken.count(), 1);
-                assert!(poll(&mut reset).is_ready());
-            }
-            let (woken, waker) = Wakes::new();
-            let mut naps = [timer.sleep_until(multiple + NANO), timer.sleep(HOUR)];
-            assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_pending()));
-            naps[1].reset_at(multiple + NANO);
-            assert_eq!(woken.count(), 0);
-            clock.advance(NANO);
-            assert_eq!(woken.count(), 2);
-            assert!(naps.iter_mut().all(|nap| poll(nap).is_ready()));
-        }
-    }
-
-    #[test]
-    fn a_sleep_whose_timer_is_shut_down_before_the_multiple_has_not_elapsed() {
-        let (clock, timer) = timer_at_a_multiple(ms(1));
-        let mut nap = timer.try_sleep(MICRO);
-        assert!(poll(&mut nap).is_pending());
-        clock.advance(2 * MICRO);
-        timer.shutdown();
-        assert!(!nap.is_elapsed());
-        assert!(matches!(poll(&mut nap), Poll::Ready(Err(error)) if error.is_shutdown()));
-    }
-
-    #[test]
-    fn timeouts_and_sleeps_with_errors_wait_for_the_multiple() {
+    fn timeouts_and_fallible_sleeps_wait_for_the_multiple() {
         let (clock, timer) = timer_at_a_multiple(ms(1));
         clock.advance(NANO);
         let mut limited = timer.timeout(Duration::ZERO, pending::<()>());
@@ -232,11 +183,17 @@ mod by_hand {
         assert!(matches!(poll(&mut fallible), Poll::Ready(Ok(()))));
         assert!(matches!(poll(&mut tried), Poll::Ready(Ok(Err(_)))));
         assert_eq!(poll(&mut timer.timeout(Duration::ZERO, std::future::ready(5))), Poll::Ready(Ok(5)));
+        let mut told = timer.try_sleep(MICRO);
+        assert!(poll(&mut told).is_pending());
+        clock.advance(2 * MICRO);
+        timer.shutdown();
+        assert!(!told.is_elapsed());
+        assert!(matches!(poll(&mut told), Poll::Ready(Err(error)) if error.is_shutdown()));
     }
 
     /// A tick that comes late because it was rounded up has been missed if that took more than 5 ms.
     #[test]
-    fn an_interval_returns_the_instants_it_was_scheduled_for_and_is_late_after_5_ms() {
+    fn an_interval_ticks_at_multiples_and_is_late_after_5_ms() {
         let cases = [
             // The resolution, the behaviour, and after how many periods of 400 us ticks are scheduled.
             (ms(1), MissedTickBehavior::Delay, [0, 1, 2, 3, 4]),
@@ -303,31 +260,22 @@ mod by_hand {
         }
     }
 
+    /// Those on clocks that jump are due by these, and a poll finds them ready.
     #[test]
-    fn on_a_paused_clock_sleeps_end_at_multiples_too() {
+    fn sleeps_on_paused_clocks_end_at_multiples() {
         in_virtual_time(|| async {
             for resolution in RESOLUTIONS {
                 Timer::builder().resolution(resolution).install().unwrap();
                 sleep(NANO).await;
                 let origin = Instant::now();
-                for length in [Duration::ZERO, NANO, MICRO, resolution, resolution + NANO] {
+                for length in [NANO, MICRO, resolution.saturating_sub(NANO), resolution, resolution + NANO] {
                     hairspring::advance(NANO).await;
+                    let case = format!("{length:?} of {resolution:?}");
                     let nap = sleep(length);
-                    let deadline = nap.deadline();
+                    let end = round_up(origin, nap.deadline(), resolution);
                     nap.await;
-                    assert_eq!(Instant::now(), round_up(origin, deadline, resolution), "{length:?} of {resolution:?}");
-                }
-            }
-        });
-    }
+                    assert_eq!(Instant::now(), end, "{case}");
 
-    /// They are due by clocks of their own, at whose times a poll finds them ready.
-    #[test]
-    fn sleeps_on_clocks_that_jump_are_less_than_a_resolution_late_and_do_not_spin() {
-        in_virtual_time(|| async {
-            for resolution in RESOLUTIONS {
-                Timer::builder().resolution(resolution).install().unwrap();
-                for length in [NANO, MICRO, resolution.saturating_sub(NANO), resolution + NANO] {
                     let (boot, wall) = (boot::Instant::now(), wall::now());
                     let mut naps = (boot::sleep(length), wall::sleep_until(wall + length));
                     let mut polls = 0;
@@ -337,7 +285,7 @@ mod by_hand {
                     })
                     .await;
                     let end = boot::Instant::now();
-                    assert!(boot + length <= end && end < boot + length + resolution, "{length:?} of {resolution:?}");
+                    assert!(boot + length <= end && end < boot + length + resolution, "{case}");
                     assert!(polls <= 3, "{polls} polls");
                     naps.1.await;
                     assert!(wall::now() >= wall + length);

@@ -1,134 +1,351 @@
-//! Several runtimes in one program: one after the other, inside each other, side by side with different clocks, not
-//! driven, shut down; and the ways to enter one from a thread.
+//! Where sleeps may be created, polled and left behind: in a runtime, in several, after its end, and without any.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::Waker;
 use std::thread;
-use std::time::Duration;
 
 use crate::common::{
-    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, paused, poll_with, step,
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, ms, multi_thread, must_end, panic_message, paused, poll,
+    poll_with, use_time,
 };
-use hairspring::{Instant, Timer, interval, sleep, timeout};
+use futures::StreamExt;
+use futures::executor::{LocalPool, ThreadPool, block_on};
+use futures::future::{BoxFuture, join_all};
+use futures::task::{LocalSpawnExt, SpawnExt};
+use hairspring::{
+    DeadlineMap, DelayQueue, Duration, Instant, Sleep, Timer, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
+};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 
+/// With tokio's drivers and without.
 fn every_kind() -> Vec<Runtime> {
     both_flavours().into_iter().chain(bare()).collect()
 }
 
-/// Sleeps, times out and ticks for 1 ms each, and checks that nothing was early.
-async fn use_time() {
-    step();
-    let start = std::time::Instant::now();
-    sleep(ms(1)).await;
-    assert!(start.elapsed() >= ms(1));
-    assert!(timeout(ms(1), std::future::pending::<()>()).await.is_err());
-    assert!(start.elapsed() >= ms(2));
-    let mut ticks = interval(ms(1));
-    ticks.tick().await;
-    ticks.tick().await;
-    assert!(start.elapsed() >= ms(3));
+/// A sleep of `after` that waits on `runtime`.
+fn waiting_on(runtime: &Runtime, after: Duration) -> Sleep {
+    let mut sleep = sleep(HOUR);
+    inside(runtime, || assert!(poll(&mut sleep).is_pending()));
+    sleep.reset_at(Instant::now() + after);
+    sleep
+}
+
+/// A bug that this crate had: sleeps panicked outside a runtime.
+#[test]
+fn everything_works_without_a_runtime() {
+    must_end(|| {
+        let start = Instant::now();
+        block_on(async {
+            use_time().await;
+            sleep_until(start + ms(4)).await;
+            assert!(timeout_at(start + ms(7), pending::<()>()).await.is_err());
+            assert!(start.elapsed() >= ms(7));
+            assert_eq!(timeout(HOUR, sleep(ms(1))).await, Ok(()));
+            let at = Instant::now() + ms(2);
+            assert_eq!(interval_at(at, HOUR).tick().await, at);
+
+            let mut queue = DelayQueue::new();
+            let (map, mut expirations) = DeadlineMap::new();
+            for key in ['a', 'b'] {
+                queue.insert(key, ms(2));
+                map.insert(key, (), ms(2));
+            }
+            drop(map);
+            for _ in 0..2 {
+                assert!(queue.next().await.is_some() && expirations.next().await.is_some());
+            }
+            assert!(queue.next().await.is_none() && expirations.next().await.is_none());
+        });
+    });
 }
 
 #[test]
-fn one_thread_blocks_on_several_runtimes_in_turn() {
+fn other_executors_run_thousands_of_sleeps() {
+    fn naps() -> impl Future<Output = ()> + Send {
+        let nap = async |number: u64| {
+            let (start, length) = (Instant::now(), Duration::from_micros(number * 7 % 5_000));
+            sleep(length).await;
+            assert!(start.elapsed() >= length);
+        };
+        async move { drop(join_all((0..2_000).map(nap)).await) }
+    }
     must_end(|| {
-        let runtimes = every_kind();
-        for _ in 0..5 {
-            for runtime in &runtimes {
-                runtime.block_on(use_time());
-                runtime.block_on(runtime.spawn(use_time())).unwrap();
+        let pool = ThreadPool::builder().pool_size(3).create().unwrap();
+        let handles: Vec<_> = (0..3).map(|_| pool.spawn_with_handle(naps()).unwrap()).collect();
+        let mut local = LocalPool::new();
+        local.spawner().spawn_local(naps()).unwrap();
+        local.run();
+        block_on(join_all(handles));
+    });
+}
+
+/// Polls a future whose runtime has ended, given the handle of that runtime.
+type Next = fn(&Handle, BoxFuture<'static, ()>);
+
+#[test]
+fn a_sleep_outlives_its_runtime() {
+    let next: [(&str, Next); 4] = [
+        ("a current-thread runtime", |_, left| current_thread().block_on(left)),
+        ("a task", |_, left| {
+            let next = multi_thread(1);
+            next.block_on(next.spawn(left)).unwrap();
+        }),
+        ("no runtime", |_, left| block_on(left)),
+        ("the handle of the runtime that ended", |ended, left| {
+            let _entered = ended.enter();
+            block_on(left);
+        }),
+    ];
+    for (name, next) in next {
+        for home in every_kind() {
+            must_end(move || {
+                let handle = home.handle().clone();
+                let start = Instant::now();
+                let mut waiting = waiting_on(&home, ms(20));
+                let created = home.spawn(async { (sleep(ms(20)), timeout(ms(20), pending::<()>())) });
+                let (unpolled, limited) = home.block_on(created).unwrap();
+                drop(home);
+                let left = async move {
+                    (&mut waiting).await;
+                    assert!(start.elapsed() >= ms(20), "early, with {name} next");
+                    assert!(waiting.is_elapsed());
+                    unpolled.await;
+                    assert!(limited.await.is_err());
+                    waiting.reset_at(Instant::now() + ms(1));
+                    waiting.await;
+                    use_time().await;
+                };
+                next(&handle, Box::pin(left));
+            });
+        }
+    }
+}
+
+/// The next timer reuses the memory of one that ended. Bugs that this crate had: the next timer's clock completed a sleep
+/// that was left behind, or the process's own timer took that sleep for its own and refused it.
+#[test]
+fn a_sleep_left_behind_is_not_mistaken_for_one_of_the_next_timer() {
+    must_end(|| {
+        let shards = thread::available_parallelism().unwrap().get(); // As many as the process's own timer has.
+        // Several, because the runtimes of other tests reuse memory, too.
+        let homes: Vec<_> = (0..20).map(|_| current_thread()).collect();
+        let wait = |(number, home)| {
+            let install = || Timer::builder().shards(shards).install().unwrap();
+            let _installed = (number % 2 == 0).then(|| inside(home, install));
+            waiting_on(home, HOUR)
+        };
+        let mut left: Vec<_> = homes.iter().enumerate().map(wait).collect();
+        drop(homes);
+        let ahead: Vec<_> = (0..24).map(|_| paused()).collect();
+        for runtime in &ahead {
+            runtime.block_on(sleep(2 * HOUR));
+        }
+        let is_pending = |sleep: &mut Sleep| poll(sleep).is_pending();
+        current_thread().block_on(async { assert!(left[..10].iter_mut().all(is_pending), "an hour early") });
+        for mut sleep in left {
+            sleep.reset_at(Instant::now() + ms(1));
+            block_on(sleep);
+        }
+    });
+}
+
+/// Nothing else polls a sleep whose thread waits.
+#[test]
+fn the_end_of_a_runtime_wakes_the_threads_that_wait_on_it() {
+    for home in both_flavours() {
+        must_end(move || {
+            let mut nap = waiting_on(&home, 2 * HOUR);
+            let (woken, waker) = Wakes::new();
+            assert!(poll_with(&mut nap, &waker).is_pending());
+            let (handle, waits) = (home.handle().clone(), waiting_on(&home, ms(100)));
+            let waits =
+                [thread::spawn(move || block_on(waits)), thread::spawn(move || handle.block_on(sleep(ms(100))))];
+            thread::sleep(ms(20));
+            drop(home);
+            assert_eq!(woken.count(), 1);
+            for thread in waits {
+                thread.join().unwrap();
+            }
+        });
+    }
+}
+
+/// Drops a runtime in which a thread blocks, and returns what the thread returned.
+fn drop_under<T: Send + 'static>(
+    runtime: Runtime,
+    block: impl FnOnce(&Handle, mpsc::Sender<()>) -> T + Send + 'static,
+) -> T {
+    let (started, starts) = mpsc::channel();
+    let (through, answer) = mpsc::channel();
+    let handle = runtime.handle().clone();
+    runtime.spawn_blocking(move || {
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block(&handle, started)));
+        let _ = through.send(answer);
+    });
+    starts.recv().unwrap();
+    drop(runtime);
+    answer.recv().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Dropping the runtime waits for the thread, so the thread must end. tokio's sleeps panic there, too.
+#[test]
+fn a_thread_that_sleeps_does_not_hold_up_the_end_of_its_runtime() {
+    type Wait = fn(&Handle);
+    let waits: [(&str, Wait); 3] = [
+        ("sleep", |handle| handle.block_on(sleep(HOUR))),
+        ("a sleep that is postponed again and again", |handle| {
+            let mut nap = sleep(HOUR);
+            handle.block_on(std::future::poll_fn(|cx| {
+                nap.reset_at(Instant::now() + HOUR);
+                thread::sleep(ms(5));
+                cx.waker().wake_by_ref();
+                Pin::new(&mut nap).poll(cx)
+            }));
+        }),
+        ("interval", |handle| {
+            handle.block_on(async {
+                let mut ticks = interval(ms(1));
+                loop {
+                    ticks.tick().await;
+                }
+            });
+        }),
+    ];
+    // Side by side, because each takes a second.
+    thread::scope(|scope| {
+        for (name, wait) in waits {
+            for runtime in [current_thread(), multi_thread(2)] {
+                scope.spawn(move || {
+                    let message = must_end(move || {
+                        panic_message(|| {
+                            drop_under(runtime, move |handle, started| {
+                                started.send(()).unwrap();
+                                wait(handle);
+                            });
+                        })
+                    });
+                    assert!(message.contains("shut down"), "{name}: {message}");
+                });
             }
         }
-        let mut nap = sleep(ms(8));
-        for runtime in &runtimes {
-            runtime.block_on(async {
-                assert!(futures::poll!(&mut nap).is_pending() || Instant::now() >= nap.deadline());
-                use_time().await;
+    });
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let (started, starts) = mpsc::channel();
+        runtime.spawn(async move {
+            block_in_place(|| {
+                started.send(()).unwrap();
+                Handle::current().block_on(sleep(HOUR));
             });
-        }
-        runtimes[2].block_on(&mut nap);
-        assert!(nap.is_elapsed());
+        });
+        starts.recv().unwrap();
+        drop(runtime);
     });
 }
 
+/// A poll that kept waking itself would run millions of times.
 #[test]
-fn entered_handles_may_be_nested() {
+fn a_short_sleep_in_a_runtime_that_ended_is_polled_rarely() {
+    for runtime in both_flavours() {
+        let polls = must_end(move || {
+            drop_under(runtime, |handle, started| {
+                let start = std::time::Instant::now();
+                let mut polls = 0;
+                handle.block_on(async {
+                    let mut nap = sleep(ms(300));
+                    std::future::poll_fn(|cx| {
+                        polls += 1;
+                        let polled = Pin::new(&mut nap).poll(cx);
+                        let _ = started.send(());
+                        polled
+                    })
+                    .await;
+                });
+                assert!(start.elapsed() >= ms(300));
+                polls
+            })
+        });
+        assert!(polls < 100, "{polls} polls of one sleep");
+    }
+}
+
+/// A bug that this crate had: such a task was taken for one that its runtime is about to drop, and polled itself until
+/// the deadline.
+#[test]
+fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
+    let runtime = current_thread();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    must_end(move || {
+        let local = LocalSet::new();
+        let task = local.spawn_local(sleep(HOUR));
+        handle.block_on(local.run_until(async { assert!(task.await.is_err()) }));
+    });
+}
+
+/// As with tokio's sleeps, the entered runtime decides, whatever polls the sleep.
+#[test]
+fn entered_runtimes_may_be_nested() {
     must_end(|| {
-        let [outer, inner] = [multi_thread(1), multi_thread(2)];
-        let _outer = outer.enter();
+        let [outer, inner] = [multi_thread(2), multi_thread(1)];
+        let guard = outer.enter();
         let first = sleep(ms(2));
         {
-            let _inner = inner.enter();
-            futures::executor::block_on(use_time());
-            futures::executor::block_on(sleep(ms(1)));
+            let _guard = inner.enter();
+            block_on(use_time());
         }
-        futures::executor::block_on(first);
-        futures::executor::block_on(use_time());
-        drop(inner);
-        futures::executor::block_on(use_time());
-    });
-}
-
-#[test]
-fn a_runtime_may_be_entered_from_a_task_of_another() {
-    must_end(|| {
-        let [home, other] = [multi_thread(2), multi_thread(1)];
-        let handle = other.handle().clone();
-        home.block_on(async {
-            let entered = handle.clone();
-            let task = tokio::spawn(async move {
-                let mut made_inside = {
-                    let _guard = entered.enter();
-                    sleep(ms(2))
-                };
-                (&mut made_inside).await;
-                made_inside.reset_at(Instant::now() + ms(1));
-                made_inside.await;
-                block_in_place(|| entered.block_on(use_time()));
-                use_time().await;
-            });
-            task.await.unwrap();
+        block_on(use_time());
+        let handle = inner.handle().clone();
+        let task = outer.spawn(async move {
+            let mut created_inside = {
+                let _guard = handle.enter();
+                sleep(ms(2))
+            };
+            (&mut created_inside).await;
+            created_inside.reset_at(Instant::now() + ms(1));
+            created_inside.await;
+            block_in_place(|| handle.block_on(use_time()));
+            use_time().await;
         });
-        drop(other);
-        home.block_on(use_time());
+        outer.block_on(task).unwrap();
+        drop(inner);
+        block_on(use_time());
+        let limited = timeout(ms(2), pending::<()>());
+        drop(guard);
+        block_on(first);
+        assert!(thread::spawn(move || block_on(limited)).join().unwrap().is_err());
     });
 }
 
 #[test]
-fn spawn_blocking_block_in_place_and_handles_lead_into_a_runtime() {
+fn blocking_threads_have_their_runtimes_time() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
-                let threads = (0..4).map(|_| spawn_blocking(|| Handle::current().block_on(use_time())));
-                for thread in threads.collect::<Vec<_>>() {
-                    thread.await.unwrap();
+                for _ in 0..4 {
+                    spawn_blocking(|| Handle::current().block_on(use_time())).await.unwrap();
+                    spawn_blocking(|| block_on(use_time())).await.unwrap();
                 }
-                let entered = spawn_blocking(|| futures::executor::block_on(use_time()));
-                entered.await.unwrap();
             });
-            let handle = runtime.handle().clone();
-            let thread = thread::spawn(move || {
-                let _guard = handle.enter();
-                sleep(ms(2))
-            });
-            runtime.block_on(thread.join().unwrap());
+            if runtime.metrics().num_workers() == 1 {
+                return;
+            }
+            let task = || runtime.spawn(async { block_in_place(|| Handle::current().block_on(use_time())) });
+            for task in [task(), task(), task(), task()] {
+                runtime.block_on(task).unwrap();
+            }
+            // A thread that was a worker may be none now.
+            runtime.block_on(runtime.spawn(use_time())).unwrap();
+            let threads = [(); 8].map(|()| runtime.spawn_blocking(|| Handle::current().block_on(use_time())));
+            for thread in threads {
+                runtime.block_on(thread).unwrap();
+            }
         });
     }
-    must_end(|| {
-        let runtime = multi_thread(2);
-        let tasks = (0..4).map(|_| runtime.spawn(async { block_in_place(|| Handle::current().block_on(use_time())) }));
-        for task in tasks.collect::<Vec<_>>() {
-            runtime.block_on(task).unwrap();
-        }
-        // The threads that were workers a moment ago may be others now.
-        runtime.block_on(runtime.spawn(use_time())).unwrap();
-        let threads = (0..8).map(|_| runtime.spawn_blocking(|| Handle::current().block_on(use_time())));
-        for thread in threads.collect::<Vec<_>>() {
-            runtime.block_on(thread).unwrap();
-        }
-    });
 }
 
 #[test]
@@ -136,21 +353,12 @@ fn local_sets_have_time_too() {
     for runtime in every_kind() {
         must_end(move || {
             let local = LocalSet::new();
+            let tasks = [(); 10].map(|()| local.spawn_local(use_time()));
             local.block_on(&runtime, async {
-                let shared = std::rc::Rc::new(std::cell::Cell::new(0));
-                let tasks = (0..10).map(|_| {
-                    let shared = shared.clone();
-                    tokio::task::spawn_local(async move {
-                        use_time().await;
-                        shared.set(shared.get() + 1);
-                    })
-                });
-                for task in tasks.collect::<Vec<_>>() {
+                for task in tasks {
                     task.await.unwrap();
                 }
-                assert_eq!(shared.get(), 10);
             });
-            runtime.block_on(local.run_until(use_time()));
             let left_behind = LocalSet::new();
             left_behind.spawn_local(sleep(HOUR));
             runtime.block_on(left_behind.run_until(use_time()));
@@ -160,44 +368,27 @@ fn local_sets_have_time_too() {
     }
 }
 
+/// A helper thread fires it.
 #[test]
-fn a_sleep_may_move_from_runtime_to_runtime_as_it_waits() {
-    must_end(|| {
-        let start = Instant::now();
-        let mut nap = sleep(ms(20));
-        for runtime in every_kind() {
-            runtime.block_on(async {
-                let _ = futures::poll!(&mut nap);
-            });
-        }
-        let last = current_thread();
-        last.block_on(&mut nap);
-        assert!(start.elapsed() >= ms(20));
-    });
-}
-
-/// Nobody drives the runtime that the sleep waits on, so a helper thread fires it.
-#[test]
-fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
+fn a_sleep_on_a_runtime_that_nobody_drives_fires() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {
         must_end(move || {
-            for round in 0..3 {
-                // Registered in its last turn, or before it ever had one.
+            for is_driven_before_the_next in [false, true, false] {
                 let (woken, waker) = Wakes::new();
-                let start = std::time::Instant::now();
-                let guard = runtime.enter();
-                let mut nap = sleep(HOUR);
-                assert!(poll_with(&mut nap, &waker).is_pending());
-                drop(guard);
-                nap.reset_at(Instant::now() + ms(10));
+                let (mut far, mut nap) = (waiting_on(&runtime, HOUR), waiting_on(&runtime, HOUR));
+                inside(&runtime, || assert!(poll_with(&mut nap, &waker).is_pending()));
+                let deadline = Instant::now() + ms(10);
+                nap.reset_at(deadline);
                 woken.wait();
-                assert!(start.elapsed() >= ms(10));
+                assert!(Instant::now() >= deadline && nap.is_elapsed() && !far.is_elapsed());
                 assert_eq!(woken.count(), 1);
+                assert!(poll(&mut far).is_pending());
                 let guard = runtime.enter();
-                futures::executor::block_on(use_time());
+                block_on(use_time());
                 drop(guard);
+                // Another runtime needs no waker of this one.
                 current_thread().block_on(&mut nap);
-                if round == 1 {
+                if is_driven_before_the_next {
                     runtime.block_on(use_time());
                 }
             }
@@ -205,227 +396,115 @@ fn a_sleep_on_a_runtime_that_is_not_driven_fires() {
     }
 }
 
-/// The same for a runtime that was driven before, was left with timers waiting, and is then driven again.
 #[test]
-fn a_runtime_that_is_driven_now_and_then_loses_and_doubles_nothing() {
-    must_end(|| {
-        let runtime = current_thread();
-        let other = multi_thread(1);
-        let mut random = crate::common::Random::new(5);
-        for round in 0..30 {
-            let (woken, waker) = Wakes::new();
-            let naps: Vec<hairspring::Sleep> = runtime.block_on(async {
-                let naps = (0..10).filter_map(|_| {
-                    let mut nap = sleep(random.duration(ms(6)));
-                    poll_with(&mut nap, &waker).is_pending().then_some(nap)
-                });
-                naps.collect()
-            });
-            let waiting = naps.len();
-            match round % 3 {
-                0 => runtime.block_on(use_time()),
-                1 => other.block_on(use_time()),
-                _ => thread::sleep(ms(2)),
-            }
-            for nap in naps {
-                other.block_on(nap);
-            }
-            assert!(woken.count() <= waiting);
-        }
-    });
-}
-
-/// The other runtime also polls it, so it needs no waker of the runtime that is not driven.
-#[test]
-fn a_sleep_of_a_runtime_that_is_not_driven_completes_on_another() {
-    for next in both_flavours() {
-        must_end(move || {
-            let still = current_thread();
-            let start = Instant::now();
-            let made = inside(&still, || sleep(ms(5)));
-            next.block_on(made);
-            assert!(start.elapsed() >= ms(5));
-            let timer = still.block_on(async { Timer::current() });
-            drop(still);
-            for _ in 0..8 {
-                let message = crate::common::panic_message(|| next.block_on(timer.sleep(HOUR)));
-                assert!(message.contains("shut down"), "a timer's own sleep stays with it: {message}");
-                // Perhaps this one takes over what that timer had.
-                let another = current_thread();
-                another.block_on(sleep(ms(1)));
-                let message = crate::common::panic_message(|| another.block_on(timer.sleep(HOUR)));
-                assert!(message.contains("shut down"), "and does not go to another: {message}");
-            }
-        });
-    }
-}
-
-#[test]
-fn a_paused_runtime_next_to_others_has_its_own_time() {
+fn runtimes_in_turn_have_their_own_time() {
     must_end(|| {
         let (stop, stopped) = mpsc::channel::<()>();
-        let real = thread::spawn(move || {
+        let beside = thread::spawn(move || {
             let runtimes = every_kind();
-            for runtime in runtimes.iter().cycle() {
-                runtime.block_on(use_time());
-                if stopped.try_recv() != Err(mpsc::TryRecvError::Empty) {
-                    return;
+            let mut nap = sleep(ms(40));
+            while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                for runtime in &runtimes {
+                    let _ = inside(runtime, || poll(&mut nap));
+                    runtime.block_on(use_time());
+                    runtime.block_on(runtime.spawn(use_time())).unwrap();
                 }
             }
+            runtimes[2].block_on(nap);
         });
-        for _ in 0..20 {
-            paused().block_on(async {
+        let [still, real] = [paused(), current_thread()];
+        for _ in 0..10 {
+            still.block_on(async {
                 let start = Instant::now();
                 sleep(50 * HOUR).await;
                 assert_eq!(start.elapsed(), 50 * HOUR);
-                let tasks = (0..20).map(|hours| tokio::spawn(sleep(hours * HOUR)));
-                for task in tasks.collect::<Vec<_>>() {
-                    task.await.unwrap();
-                }
+                join_all((0..20).map(|hours| tokio::spawn(sleep(hours * HOUR)))).await;
                 assert_eq!(start.elapsed(), 69 * HOUR);
-            });
-        }
-        drop(stop);
-        real.join().unwrap();
-    });
-}
-
-/// The runtimes take turns on one thread, so what the thread remembers about one must not be used for the other.
-#[test]
-fn paused_and_unpaused_runtimes_take_turns_in_one_thread() {
-    must_end(|| {
-        let [still, real] = [paused(), current_thread()];
-        for _ in 0..5 {
-            still.block_on(async {
-                let start = Instant::now();
-                tokio::spawn(sleep(HOUR)).await.unwrap();
-                sleep(HOUR).await;
-                assert_eq!(start.elapsed(), 2 * HOUR);
             });
             real.block_on(use_time());
             real.block_on(real.spawn(use_time())).unwrap();
         }
+        drop(stop);
+        beside.join().unwrap();
     });
 }
 
-/// Hubs pass from runtime to runtime, and nothing of the previous one may show.
-#[test]
-fn dozens_of_runtimes_are_made_and_dropped() {
-    must_end(|| {
-        let fired = Arc::new(AtomicUsize::new(0));
-        for round in 0_u32..60 {
-            step();
-            let runtime = match round % 4 {
-                0 => current_thread(),
-                1 => multi_thread(1),
-                2 => multi_thread(3),
-                _ => paused(),
-            };
-            let fired = fired.clone();
-            runtime.spawn(async move {
-                sleep(HOUR / 2).await;
-                fired.fetch_add(1, SeqCst);
-            });
-            runtime.block_on(async {
-                let start = Instant::now();
-                sleep(Duration::from_micros(300)).await;
-                assert!(start.elapsed() >= Duration::from_micros(300));
-                if round % 4 == 3 {
-                    sleep(HOUR).await;
-                }
-            });
-        }
-        assert_eq!(fired.load(SeqCst), 15, "those with a paused clock, and no other");
-    });
-}
-
-/// go 45716: timers that had been registered by threads that have ended never fired. Here one shard serves them all.
+/// go 45716: timers that had been registered by threads that have ended never fired.
 #[test]
 fn timers_of_threads_that_have_ended_fire() {
-    for runtime in [current_thread(), multi_thread(1), multi_thread(2)] {
+    for runtime in [current_thread(), multi_thread(2)] {
         must_end(move || {
             let (woken, waker) = Wakes::new();
             let threads = (0..24).map(|_| {
                 let (handle, waker) = (runtime.handle().clone(), waker.clone());
                 thread::spawn(move || {
                     let _guard = handle.enter();
-                    let naps = (0..20).map(|index| {
-                        let mut nap = sleep(ms(10 + index));
-                        (poll_with(&mut nap, &waker).is_pending(), nap)
-                    });
-                    naps.collect::<Vec<_>>()
+                    let nap = |_| {
+                        let mut nap = sleep(HOUR);
+                        assert!(poll_with(&mut nap, &waker).is_pending());
+                        nap
+                    };
+                    (0..20).map(nap).collect::<Vec<_>>()
                 })
             });
             let threads: Vec<_> = threads.collect();
-            let naps: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-            let waiting = naps.iter().filter(|(waits, _)| *waits).count();
+            let mut naps: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            for (index, nap) in (0..).zip(&mut naps) {
+                nap.reset_at(Instant::now() + ms(2 + index % 20));
+            }
             runtime.block_on(async {
-                while woken.count() < waiting {
+                while woken.count() < naps.len() {
                     sleep(ms(1)).await;
                 }
-                for (_, mut nap) in naps {
-                    (&mut nap).await;
-                }
+                join_all(&mut naps).await;
             });
-            assert_eq!(woken.count(), waiting);
+            assert_eq!(woken.count(), naps.len());
         });
     }
 }
 
-/// Nothing moves that clock by itself, and nobody can wake the driver when it moves.
 #[test]
-fn a_paused_clock_without_enable_time_keeps_no_processor_busy_and_fires_when_it_is_moved() {
-    let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
-    must_end(move || {
-        runtime.block_on(async {
-            let nap = tokio::spawn(sleep(HOUR));
-            let (sender, word) = tokio::sync::oneshot::channel();
-            thread::spawn(move || {
-                thread::sleep(ms(300));
-                sender.send(()).unwrap();
-            });
-            word.await.unwrap();
-            let turns = Timer::current().metrics().turns();
-            assert!(turns < 1_000, "{turns} turns");
-            assert!(!nap.is_finished());
-            tokio::time::advance(HOUR).await;
-            nap.await.unwrap();
-        });
+fn a_handle_works_from_anywhere() {
+    let error = Timer::try_current().unwrap_err();
+    assert!(error.is_no_runtime() && !error.is_shutdown() && !error.is_at_capacity() && !error.is_invalid());
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let timer = inside(&runtime, Timer::current);
+        assert_eq!(timer, runtime.block_on(runtime.spawn(async { Timer::current() })).unwrap(), "a runtime has one");
+        let handle = timer.clone();
+        let uses = async move {
+            let start = handle.now();
+            handle.sleep(ms(2)).await;
+            handle.sleep_until(start + ms(4)).await;
+            assert!(handle.timeout_at(start + ms(5), pending::<()>()).await.is_err());
+            assert!(handle.timeout(ms(1), pending::<()>()).await.is_err());
+            assert_eq!(handle.interval_at(start, ms(3)).tick().await, start);
+            let mut ticks = handle.interval(ms(1));
+            assert_eq!(ticks.tick().await + ms(1), ticks.tick().await);
+            assert!(start.elapsed() >= ms(7));
+        };
+        thread::spawn(|| block_on(uses)).join().unwrap();
+        let mut last = timer.sleep(HOUR);
+        assert!(poll_with(&mut last, Waker::noop()).is_pending());
+        drop(runtime);
+        // A timer's own sleep ends with it. Another runtime's timer may reuse its memory.
+        for other in (0..8).map(|_| current_thread()) {
+            other.block_on(sleep(ms(1)));
+            assert!(panic_message(|| other.block_on(timer.sleep(HOUR))).contains("shut down"));
+        }
+        assert!(panic_message(|| block_on(last)).contains("shut down"));
     });
 }
 
+/// They have timers to themselves, and the alarm thread must not scan them all.
 #[test]
-fn a_timers_handle_works_from_anywhere() {
-    fn has_all<T: Clone + Send + Sync + Unpin + std::fmt::Debug>(_: &T) {}
-    let error = Timer::try_current().unwrap_err();
-    assert!(error.is_no_runtime() && !error.is_shutdown() && !error.is_at_capacity() && !error.is_invalid());
-    has_all(&Timer::current());
+fn thousands_of_timers_cost_no_more_each_than_one() {
+    const TIMERS: usize = 4_000;
     must_end(|| {
-        let runtime = multi_thread(2);
-        let timer = runtime.block_on(async { Timer::current() });
-        has_all(&timer);
-        assert_eq!(timer, runtime.block_on(runtime.spawn(async { Timer::current() })).unwrap(), "a runtime has one");
-        let handle = timer.clone();
-        let thread = thread::spawn(move || {
-            let start = handle.now();
-            futures::executor::block_on(handle.sleep(ms(2)));
-            futures::executor::block_on(handle.sleep_until(start + ms(4)));
-            let limited = handle.timeout_at(start + ms(5), std::future::pending::<()>());
-            assert!(futures::executor::block_on(limited).is_err());
-            assert!(futures::executor::block_on(handle.timeout(ms(1), std::future::pending::<()>())).is_err());
-            let mut ticks = handle.interval_at(start, ms(3));
-            assert_eq!(futures::executor::block_on(ticks.tick()), start);
-            let mut ticks = handle.interval(ms(1));
-            futures::executor::block_on(async { ticks.tick().await.max(ticks.tick().await) });
-            assert!(start.elapsed() >= ms(7));
+        multi_thread(2).block_on(async {
+            let timers: Vec<_> = (0..TIMERS).map(|_| Timer::builder().shards(1).build().unwrap()).collect();
+            let naps: Vec<_> = timers.iter().map(|timer| tokio::spawn(timer.sleep(ms(100)))).collect();
+            join_all(naps).await;
         });
-        thread.join().unwrap();
-        let (woken, waker) = Wakes::new();
-        let mut last = timer.sleep(HOUR);
-        assert!(poll_with(&mut last, &waker).is_pending());
-        drop(runtime);
-        assert_eq!(woken.count(), 1, "woken to see that its timer has gone");
-        let other = current_thread();
-        assert!(crate::common::panic_message(|| other.block_on(last)).contains("shut down"));
     });
 }

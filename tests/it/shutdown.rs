@@ -1,150 +1,185 @@
-//! How a timer ends, and that everything that waits on it ends in exactly one way: fired, cancelled or shut down.
+//! How timers end: each sleep fires, is cancelled, or is told of the shutdown, and the next timer, which reuses the memory,
+//! sees none of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 
 use crate::common::{
-    HOUR, Random, Wakes, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll, poll_with,
+    HOUR, OnDrop, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake,
+    panic_message, poll, poll_with, rounds,
 };
+use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
-use hairspring::{DeadlineMap, DelayQueue, Duration, Timer};
+use hairspring::error::Error;
+use hairspring::{DeadlineMap, DelayQueue, Duration, Instant, Timer, TrySleep, sleep, timeout};
+use tokio::runtime::Handle;
+
+fn is_refused(sleep: &mut TrySleep) -> bool {
+    matches!(poll(sleep), Poll::Ready(Err(error)) if error.is_shutdown())
+}
 
 #[test]
-fn a_shutdown_tells_how_many_waited_and_each_of_them_is_told() {
+fn a_shutdown_counts_and_tells_those_that_wait() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
                 let (timer, driver) = Timer::builder().build_with_driver().unwrap();
                 let driver = tokio::spawn(driver);
                 let sleeps: Vec<_> = (0..100).map(|_| tokio::spawn(timer.try_sleep(HOUR))).collect();
-                let unpolled = timer.try_sleep(HOUR);
+                let mut unpolled = timer.try_sleep(HOUR);
                 while timer.metrics().pending() < 100 {
                     tokio::task::yield_now().await;
                 }
-                assert_eq!(timer.shutdown(), 100);
+                assert_eq!((timer.shutdown(), timer.shutdown(), timer.clone().shutdown()), (100, 0, 0));
                 for sleep in sleeps {
                     assert!(sleep.await.unwrap().unwrap_err().is_shutdown());
                 }
-                assert!(unpolled.await.unwrap_err().is_shutdown());
+                assert!(is_refused(&mut unpolled) && is_refused(&mut timer.try_sleep(HOUR)));
                 driver.await.unwrap();
-                assert_eq!(timer.shutdown(), 0, "it is over");
-                assert_eq!(timer.clone().shutdown(), 0, "for all handles");
                 let _next = Timer::builder().build().unwrap();
                 let metrics = timer.metrics();
                 assert_eq!((metrics.pending(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
                 assert_eq!((metrics.registered(), metrics.cancelled()), (100, 100));
+                // A future that needs no timer is not refused.
+                assert_eq!(timer.try_sleep(Duration::ZERO).await, Ok(()));
+                assert_eq!(timer.timeout(HOUR, std::future::ready(1)).await, Ok(1));
+                assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains("shut down"));
+                sleep(ms(1)).await;
             });
         });
     }
 }
 
-#[test]
-fn what_is_registered_after_a_shutdown_is_refused_and_what_is_over_is_ready() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            timer.shutdown();
-            assert!(timer.try_sleep(HOUR).await.unwrap_err().is_shutdown());
-            assert_eq!(timer.try_sleep(Duration::ZERO).await, Ok(()));
-            assert_eq!(timer.timeout(HOUR, std::future::ready(1)).await, Ok(1));
-            assert!(panic_message(|| poll(&mut timer.sleep(HOUR))).contains("shut down"));
-            // Others go on.
-            hairspring::sleep(ms(1)).await;
-        });
-    });
-}
-
 /// netty 14081, folly 3a06d042d: some timers were neither fired nor cancelled.
 #[test]
-fn every_timer_ends_in_one_way_though_threads_register_and_drop_during_the_shutdown() {
+fn every_timer_ends_in_one_way_in_a_shutdown_beside_threads() {
+    /// Registers sleeps, and drops some, until the timer refuses one. Returns how many it registered and dropped, and how
+    /// many of the others fired and were told of the shutdown.
+    fn register(timer: &Timer, seed: u64, polled: &AtomicUsize) -> [usize; 4] {
+        let mut random = Random::new(seed);
+        let (mut sleeps, mut registered, mut dropped) = (Vec::new(), 0, 0);
+        loop {
+            let mut sleep = timer.try_sleep(Duration::from_micros(10 + random.below(3_000)));
+            match poll(&mut sleep) {
+                Poll::Pending => {
+                    registered += 1;
+                    sleeps.push(sleep);
+                }
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    assert!(error.is_shutdown());
+                    break;
+                }
+            }
+            polled.fetch_add(1, SeqCst);
+            dropped += usize::from(random.below(3) == 0 && sleeps.pop().is_some());
+        }
+        let is_told = |mut sleep: TrySleep| match block_on(&mut sleep) {
+            Ok(()) => {
+                assert!(timer.now() >= sleep.deadline(), "early");
+                false
+            }
+            Err(error) => error.is_shutdown(),
+        };
+        let (told, fired): (Vec<_>, Vec<_>) = sleeps.into_iter().map(is_told).partition(|told| *told);
+        [registered, dropped, fired.len(), told.len()]
+    }
+
     must_end(|| {
         let runtime = multi_thread(2);
-        for round in 0..40 {
-            let timer = runtime.block_on(async { Timer::builder().shards(2).build().unwrap() });
-            let (armed, fired, dropped) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-            let (told, kept) = (AtomicU32::new(0), AtomicUsize::new(0));
-            let ended = thread::scope(|scope| {
-                for seed in 1..=2 {
-                    let timer = timer.clone();
-                    let (armed, fired, dropped, told, kept) = (&armed, &fired, &dropped, &told, &kept);
-                    scope.spawn(move || {
-                        let mut random = Random::new(seed + 10 * round);
-                        let mut sleeps = Vec::new();
-                        loop {
-                            let mut sleep = timer.try_sleep(Duration::from_micros(10 + random.below(3_000)));
-                            match poll(&mut sleep) {
-                                Poll::Pending => {
-                                    armed.fetch_add(1, SeqCst);
-                                    sleeps.push(sleep);
-                                }
-                                // Never registered.
-                                Poll::Ready(Ok(())) => {}
-                                Poll::Ready(Err(error)) => {
-                                    assert!(error.is_shutdown());
-                                    break;
-                                }
-                            }
-                            kept.fetch_add(1, SeqCst);
-                            if random.below(3) == 0 && sleeps.pop().is_some() {
-                                dropped.fetch_add(1, SeqCst);
-                            }
-                        }
-                        for mut sleep in sleeps {
-                            match futures::executor::block_on(&mut sleep) {
-                                Ok(()) => {
-                                    assert!(timer.now() >= sleep.deadline(), "early");
-                                    fired.fetch_add(1, SeqCst);
-                                }
-                                Err(error) => {
-                                    assert!(error.is_shutdown());
-                                    told.fetch_add(1, SeqCst);
-                                }
-                            }
-                        }
-                    });
-                }
-                while kept.load(SeqCst) < 500 {
+        for round in 0..20 {
+            let timer = inside(&runtime, || Timer::builder().shards(2).build().unwrap());
+            let polled = AtomicUsize::new(0);
+            let (ended, counts) = thread::scope(|scope| {
+                let (timer, polled) = (&timer, &polled);
+                let threads = [1, 2].map(|seed| scope.spawn(move || register(timer, seed + 10 * round, polled)));
+                while polled.load(SeqCst) < 500 {
                     thread::yield_now();
                 }
-                timer.shutdown()
+                (timer.shutdown(), threads.map(|thread| thread.join().unwrap()))
             });
-            let [armed, fired, dropped, told] = [armed, fired, dropped, told].map(AtomicU32::into_inner);
-            assert_eq!(armed, fired + dropped + told, "of {ended} that the shutdown found");
-            // One that was found waiting may be past its deadline by the time it is polled.
-            assert!(told as usize <= ended);
+            let [registered, dropped, fired, told] = [0, 1, 2, 3].map(|count| counts[0][count] + counts[1][count]);
+            assert_eq!(registered, dropped + fired + told);
+            // A sleep that the shutdown found waiting may be past its deadline when it is polled.
+            assert!(told <= ended, "{told} of {ended}");
             let metrics = timer.metrics();
-            assert_eq!((metrics.registered(), metrics.pending()), (armed.into(), 0));
+            assert_eq!((metrics.registered(), metrics.pending()), (registered as u64, 0));
         }
     });
 }
 
+/// tokio 2789: a panic if a timer was registered during shutdown. This crate had that bug, too.
 #[test]
-fn the_driver_ends_once_no_handle_is_left_and_nothing_waits() {
+fn registering_while_the_runtime_shuts_down_does_not_panic() {
+    must_end(|| {
+        let panics = Arc::new(AtomicUsize::new(0));
+        for round in 0..40 {
+            let runtime = if round % 4 == 0 { current_thread() } else { multi_thread(2) };
+            for seed in 0..20 {
+                let panics = panics.clone();
+                runtime.spawn(async move {
+                    let _counts = OnDrop(|| {
+                        panics.fetch_add(usize::from(thread::panicking()), SeqCst);
+                        // The driver has gone, or soon will have.
+                        let mut late = sleep(HOUR);
+                        let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut late)));
+                        late.reset_at(Instant::now() + HOUR);
+                    });
+                    let mut random = Random::new(seed);
+                    loop {
+                        sleep(random.duration(ms(1) / 10)).await;
+                        let _ = timeout(random.duration(ms(1)), tokio::task::yield_now()).await;
+                    }
+                });
+            }
+            runtime.block_on(sleep(Random::new(round).duration(ms(3))));
+        }
+        assert_eq!(panics.load(SeqCst), 0);
+    });
+}
+
+/// A bug that this crate had: a shutdown between the driver's check and its sleep went unnoticed.
+#[test]
+fn a_driver_ends_whenever_it_is_shut_down() {
+    must_end(|| {
+        multi_thread(2).block_on(async {
+            for spin in rounds(2_000) {
+                let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+                let driver = tokio::spawn(driver);
+                (0..spin % 200).for_each(|_| std::hint::spin_loop());
+                timer.shutdown();
+                driver.await.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_driver_ends_when_no_handle_is_left_and_nothing_waits() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
                 let (timer, driver) = Timer::builder().build_with_driver().unwrap();
                 let mut driver = tokio::spawn(driver);
-                let mut waits = timer.try_sleep(HOUR);
-                let mut unpolled = timer.try_sleep(HOUR);
+                let (mut waits, mut unpolled) = (timer.try_sleep(HOUR), timer.try_sleep(HOUR));
                 let (woken, waker) = Wakes::new();
                 assert!(poll_with(&mut waits, &waker).is_pending());
                 let other = timer.clone();
                 drop(timer);
                 other.sleep(ms(2)).await;
-                assert!((&mut driver).now_or_never().is_none(), "there is a handle yet");
+                assert!((&mut driver).now_or_never().is_none(), "there is a handle");
                 drop(other);
-                let now = hairspring::Instant::now();
-                unpolled.reset_at(now + ms(2));
+                unpolled.reset_at(Instant::now() + ms(2));
                 assert_eq!((&mut unpolled).await, Ok(()), "it had not begun to wait");
                 drop(unpolled);
-                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "one waits yet");
-                waits.reset_at(now + ms(4));
-                assert_eq!((&mut waits).await, Ok(()));
-                waits.reset_at(now + ms(6));
-                assert_eq!((&mut waits).await, Ok(()), "it may go on");
+                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "one still waits");
+                for _ in 0..2 {
+                    waits.reset_at(Instant::now() + ms(2));
+                    assert_eq!((&mut waits).await, Ok(()), "it may be reused");
+                }
                 assert!((&mut driver).now_or_never().is_none());
                 drop(waits);
                 driver.await.unwrap();
@@ -153,9 +188,8 @@ fn the_driver_ends_once_no_handle_is_left_and_nothing_waits() {
     }
 }
 
-/// The handle is gone before the first poll of what it made.
 #[test]
-fn no_future_needs_the_handle_that_made_it() {
+fn futures_queues_and_maps_keep_their_timer() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
@@ -163,109 +197,35 @@ fn no_future_needs_the_handle_that_made_it() {
                 build().sleep(ms(2)).await;
                 assert!(build().timeout(ms(2), std::future::pending::<()>()).await.is_err());
                 assert_eq!(build().try_sleep(ms(2)).await, Ok(()));
-                let sleeps: Vec<_> = {
-                    let timer = build();
-                    (0..100).map(|n| tokio::spawn(timer.sleep(ms(n % 7)))).collect()
-                };
-                for sleep in sleeps {
-                    sleep.await.unwrap();
+                let mut ticks = build().interval(ms(1));
+                for _ in 0..3 {
+                    ticks.tick().await;
                 }
+                let mut queue = DelayQueue::with_timer(&build());
+                let (map, mut expirations) = DeadlineMap::with_timer(&build());
+                queue.insert('q', ms(3));
+                map.insert('k', 'm', ms(3));
+                assert_eq!(queue.next().await.unwrap().into_inner(), 'q');
+                assert_eq!(expirations.next().await, Some(('k', 'm')));
             });
         });
     }
 }
 
 #[test]
-fn the_task_of_a_built_timer_is_gone_when_its_last_handle_is() {
+fn a_waker_may_drop_the_last_of_its_timer() {
     for runtime in both_flavours() {
         must_end(move || {
-            runtime.block_on(async {
-                let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-                let before = alive();
-                let timers: Vec<_> = (0..10).map(|_| Timer::builder().build().unwrap()).collect();
-                for timer in &timers {
-                    timer.sleep(ms(1)).await;
-                }
-                assert_eq!(alive(), before + 10);
-                drop(timers);
-                while alive() > before {
-                    tokio::task::yield_now().await;
-                }
-            });
-        });
-    }
-}
-
-/// Intervals, queues and maps keep their timer alive; you need not keep a handle.
-#[test]
-fn intervals_queues_and_maps_keep_the_timer_that_they_were_made_on() {
-    must_end(|| {
-        current_thread().block_on(async {
-            let build = || Timer::builder().build().unwrap();
-            let mut ticks = build().interval(ms(1));
-            let mut queue = DelayQueue::with_timer(&build());
-            let (map, mut expirations) = DeadlineMap::with_timer(&build());
-            queue.insert('q', ms(3));
-            map.insert('k', 'm', ms(3));
-            drop(map);
-            for _ in 0..3 {
-                ticks.tick().await;
-            }
-            assert_eq!(queue.next().await.unwrap().into_inner(), 'q');
-            assert_eq!(expirations.next().await, Some(('k', 'm')));
-        });
-    });
-}
-
-/// Any dependency can get a handle on the timer of the whole runtime.
-#[test]
-fn a_default_timer_that_nobody_built_cannot_be_shut_down() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            let outside = Timer::current();
-            runtime.block_on(async {
-                let mut waits = hairspring::sleep(HOUR);
-                assert!(poll(&mut waits).is_pending());
-                let timer = Timer::current();
-                assert_eq!((timer.shutdown(), outside.shutdown()), (0, 0));
-                assert_eq!((timer.metrics().pending(), &timer), (1, &Timer::current()));
-                timer.sleep(ms(1)).await;
-            });
-            futures::executor::block_on(outside.sleep(ms(1)));
-        });
-    }
-}
-
-#[test]
-fn a_runtimes_timer_does_not_need_a_handle() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            runtime.block_on(async {
-                let installed = Timer::builder().install().unwrap();
-                for handle in [installed, Timer::current()] {
-                    drop(handle);
-                    tokio::spawn(hairspring::sleep(ms(1))).await.unwrap();
-                }
-            });
-        });
-    }
-}
-
-/// A waker may hold the last handle and the last sleep, and drop both when it is woken: the timer ends in its own turn.
-#[test]
-fn the_last_of_a_timer_may_go_as_it_fires() {
-    for runtime in both_flavours() {
-        must_end(move || {
-            let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+            let timer = inside(&runtime, || Timer::builder().build().unwrap());
             let mut sleep = timer.try_sleep(HOUR);
-            let held = Arc::new(std::sync::Mutex::new(None));
+            let held = Arc::new(Mutex::new(None));
             let drops = held.clone();
-            let waker = crate::common::on_wake(move || drop(drops.lock().unwrap().take()));
+            let waker = on_wake(move || drop(drops.lock().unwrap().take()));
             assert!(poll_with(&mut sleep, &waker).is_pending());
             sleep.reset_at(timer.now() + ms(5));
             *held.lock().unwrap() = Some((timer, sleep));
             runtime.block_on(async {
-                while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
+                while Handle::current().metrics().num_alive_tasks() > 0 {
                     tokio::task::yield_now().await;
                 }
             });
@@ -274,38 +234,55 @@ fn the_last_of_a_timer_may_go_as_it_fires() {
     }
 }
 
-/// If the runtime of a named timer is dropped, the timer is shut down, whatever runtime polls its sleeps.
+/// Any dependency can get a handle to the timer of the whole runtime, or of the process.
 #[test]
-fn a_fallible_sleep_is_told_when_its_timers_runtime_goes_away() {
+fn nobody_ends_a_default_timer_that_nobody_built() {
+    let outside = Timer::current();
+    assert_eq!(outside, thread::spawn(Timer::current).join().unwrap());
+    for runtime in both_flavours() {
+        let outside = outside.clone();
+        must_end(move || {
+            runtime.block_on(async {
+                let mut waits = sleep(HOUR);
+                assert!(poll(&mut waits).is_pending());
+                let timer = Timer::current();
+                assert_ne!(timer, outside);
+                assert_eq!((timer.shutdown(), outside.shutdown()), (0, 0));
+                assert_eq!((timer.metrics().pending(), &timer), (1, &Timer::current()));
+                // It needs no handle, even if it was installed.
+                drop(timer);
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+                drop(Timer::builder().install().unwrap());
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+            });
+            block_on(outside.sleep(ms(1)));
+            assert!(outside.metrics().fired() >= 1);
+        });
+    }
+}
+
+#[test]
+fn a_fallible_sleep_is_told_when_the_runtime_of_its_timer_ends() {
     let timers: [fn() -> Timer; 3] =
         [Timer::current, || Timer::builder().build().unwrap(), || Timer::builder().install().unwrap()];
-    for make in timers {
+    for create in timers {
         for home in both_flavours() {
             must_end(move || {
-                let timer = home.block_on(async { make() });
+                let timer = inside(&home, create);
                 let handle = home.handle().clone();
-                let on_another = {
-                    let sleep = timer.try_sleep(HOUR);
-                    thread::spawn(move || current_thread().block_on(sleep))
-                };
-                let on_a_task_of_another = {
-                    let (sleep, another) = (timer.try_sleep(HOUR), multi_thread(1));
-                    thread::spawn(move || another.block_on(another.spawn(sleep)).unwrap())
-                };
-                let on_a_plain_executor = {
-                    let sleep = timer.try_sleep(HOUR);
-                    thread::spawn(move || futures::executor::block_on(sleep))
-                };
+                let [here, elsewhere, there] = [(); 3].map(|()| timer.try_sleep(HOUR));
+                let another = multi_thread(1);
+                let elsewhere = another.spawn(elsewhere);
+                let threads = [thread::spawn(|| block_on(here)), thread::spawn(|| current_thread().block_on(there))];
                 while timer.metrics().pending() < 3 {
                     thread::sleep(ms(1));
                 }
                 drop(home);
-                for thread in [on_another, on_a_task_of_another, on_a_plain_executor] {
-                    assert!(thread.join().unwrap().unwrap_err().is_shutdown());
-                }
-                assert!(futures::executor::block_on(timer.try_sleep(HOUR)).unwrap_err().is_shutdown());
+                let told = threads.map(|thread| thread.join().unwrap());
+                assert!(told.iter().all(|told| told.as_ref().is_err_and(Error::is_shutdown)));
+                assert!(another.block_on(elsewhere).unwrap().is_err_and(|error| error.is_shutdown()));
                 let _entered = handle.enter();
-                assert!(futures::executor::block_on(timer.try_sleep(HOUR)).unwrap_err().is_shutdown());
+                assert!(is_refused(&mut timer.try_sleep(HOUR)));
                 assert_eq!(timer.shutdown(), 0);
             });
         }
@@ -314,53 +291,86 @@ fn a_fallible_sleep_is_told_when_its_timers_runtime_goes_away() {
 
 #[test]
 fn a_driver_that_is_dropped_ends_its_timer() {
+    let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+    let mut sleeps = [(); 10].map(|()| timer.try_sleep(HOUR));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    drop(driver);
+    assert!(sleeps.iter_mut().all(is_refused));
+}
+
+/// Creates timers on new runtimes. Two that shared memory would count, and end, each other's sleeps.
+fn assert_apart() {
+    let runtimes = [(); 6].map(|()| current_thread());
+    let timers = runtimes.each_ref().map(|runtime| inside(runtime, || Timer::builder().install().unwrap()));
+    let mut naps = timers.each_ref().map(|timer| timer.sleep(HOUR));
+    assert!(naps.iter_mut().all(|nap| poll(nap).is_pending()));
+    assert!(timers.iter().all(|timer| timer.metrics().pending() == 1));
+    assert!(timers.iter().all(|timer| timer.shutdown() == 1));
+}
+
+/// A bug that this crate had: two runtimes shared one timer after a reporter was created for a timer that had ended,
+/// because its memory went back to the pool twice.
+#[test]
+fn handles_on_timers_that_ended_do_not_touch_the_next() {
     must_end(|| {
-        let (timer, driver) = Timer::builder().shards(1).build_with_driver().unwrap();
-        let mut sleeps: Vec<_> = (0..10).map(|_| timer.try_sleep(HOUR)).collect();
-        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-        drop(driver);
-        for mut sleep in sleeps {
-            assert!(matches!(poll(&mut sleep), Poll::Ready(Err(error)) if error.is_shutdown()));
+        let mut ended = Vec::new();
+        for _ in 0..12 {
+            ended.push(inside(&current_thread(), Timer::current));
+            let (built, _driver) = Timer::builder().shards(1).build_with_driver().unwrap();
+            built.shutdown();
+            ended.push(built);
+            for timer in &ended {
+                assert_eq!((timer.shutdown(), timer.metrics().pending()), (0, 0));
+                assert!(is_refused(&mut timer.try_sleep(HOUR)));
+                #[cfg(feature = "metrics")]
+                timer.reporter("x").publish();
+            }
+            assert_apart();
         }
     });
 }
 
-/// A driver may be polled by an executor whose wakers panic.
+/// A bug that this crate had: the next timer got the memory of one that was still shutting down.
 #[test]
-fn a_driver_whose_waker_panics_keeps_nobody_from_waiting_or_being_told() {
-    must_end(|| {
-        let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
-        let bad = crate::common::on_wake(|| panic!("on purpose"));
-        assert!(poll_with(&mut driver, &bad).is_pending());
-        let mut waits = timer.try_sleep(HOUR);
-        let (woken, waker) = Wakes::new();
-        assert!(poll_with(&mut waits, &waker).is_pending());
-        assert!(poll_with(&mut driver, &bad).is_pending());
-        assert_eq!(timer.shutdown(), 1);
-        assert_eq!(woken.count(), 1);
-        assert!(matches!(poll(&mut waits), Poll::Ready(Err(error)) if error.is_shutdown()));
-    });
-}
-
-/// Shuts the timer down twice from inside a wake-up of that timer.
-#[test]
-fn a_waker_may_shut_its_timer_down() {
+fn a_shutdown_does_not_touch_the_timers_of_others() {
     must_end(|| {
         let runtime = multi_thread(2);
-        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
-        let found = Arc::new(AtomicUsize::new(usize::MAX));
-        let (sees, shuts) = (found.clone(), timer.clone());
-        let (mut first, mut second) = (timer.try_sleep(HOUR), timer.try_sleep(HOUR));
-        let (woken, waker) = Wakes::new();
-        assert!(poll_with(&mut second, &waker).is_pending());
-        let shut_down = crate::common::on_wake(move || sees.store(shuts.shutdown(), SeqCst));
-        assert!(poll_with(&mut first, &shut_down).is_pending());
-        first.reset_at(timer.now() + ms(5));
-        woken.wait();
-        while found.load(SeqCst) == usize::MAX {
-            thread::sleep(ms(1));
-        }
-        assert_eq!(found.load(SeqCst), 1);
-        assert_eq!(timer.shutdown(), 0);
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _entered = runtime.enter();
+                while !over.load(SeqCst) {
+                    let timer = Timer::builder().shards(3).build().unwrap();
+                    block_on(timer.sleep(Duration::from_micros(300)));
+                    timer.shutdown();
+                }
+            });
+            let _entered = runtime.enter();
+            for _ in 0..20 {
+                let timer = Timer::builder().shards(3).build().unwrap();
+                let mut sleeps: Vec<_> = (0..5_000).map(|_| timer.sleep(HOUR)).collect();
+                assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+                assert_eq!(timer.shutdown(), 5_000);
+            }
+            over.store(true, SeqCst);
+        });
     });
+}
+
+/// A bug that this crate had: timers of ever different sizes left their memory behind.
+#[test]
+fn timers_of_all_sizes_share_their_memory() {
+    let resident = || {
+        let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+        pages.split(' ').nth(1)?.parse::<u64>().ok()
+    };
+    let before = resident();
+    for shards in 1..300 {
+        drop(Timer::builder().shards(shards).build_with_driver().unwrap());
+    }
+    if let (Some(before), Some(after)) = (before, resident()) {
+        // A page is 4 KiB; one timer of each size would take 500 MB, and 1024 shards take 12 MB.
+        let more = after.saturating_sub(before);
+        assert!(more < 25_000, "{} KiB more", more * 4);
+    }
 }

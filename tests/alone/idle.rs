@@ -1,15 +1,10 @@
-//! An idle program does nothing. This test has a process of its own, because it watches the only alarm thread of the
-//! process.
+//! An idle program does nothing. The test watches the only alarm thread of its process.
 
-// Without these tokio does not count parks.
-#![cfg(target_has_atomic = "64")]
-
-mod common;
-
-use common::{HOUR, HUNG, ms, multi_thread, must_end};
+use crate::alone;
+use crate::common::{HOUR, HUNG, ms, multi_thread, must_end};
 use hairspring::{Instant, Sleep, sleep};
 
-/// What counts as activity: parks of the workers, and context switches of the alarm thread.
+/// Counts activity: parks of the workers, and context switches of the alarm thread.
 fn activity(runtime: &tokio::runtime::Runtime) -> Vec<u64> {
     let metrics = runtime.metrics();
     let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));
@@ -45,26 +40,25 @@ fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
 /// netty 1246: a core was busy with nothing to do, because the computed wait was zero.
 #[test]
 fn with_no_timers_or_only_far_ones_nothing_runs() {
-    must_end(|| {
-        let runtime = multi_thread(2);
-        runtime.block_on(sleep(ms(1)));
-        wait_until_idle(&runtime);
-
-        let mut far: Vec<Sleep> = (10..200).map(|hours| sleep(hours * HOUR)).collect();
-        runtime.block_on(async {
+    alone(|| {
+        must_end(|| {
+            let runtime = multi_thread(2);
+            runtime.block_on(sleep(ms(1)));
+            wait_until_idle(&runtime);
+            let mut far: Vec<Sleep> = (10..200).map(|hours| sleep(hours * HOUR)).collect();
+            runtime.block_on(async {
+                for sleep in &mut far {
+                    assert!(futures::poll!(sleep).is_pending());
+                }
+            });
+            wait_until_idle(&runtime);
             for sleep in &mut far {
-                assert!(futures::poll!(sleep).is_pending());
+                sleep.reset_at(Instant::now() + hairspring::Duration::MAX);
             }
+            wait_until_idle(&runtime);
+            drop(far);
+            runtime.block_on(sleep(ms(1)));
+            wait_until_idle(&runtime);
         });
-        wait_until_idle(&runtime);
-
-        for sleep in &mut far {
-            sleep.reset_at(Instant::now() + hairspring::Duration::MAX);
-        }
-        wait_until_idle(&runtime);
-
-        drop(far);
-        runtime.block_on(sleep(ms(1)));
-        wait_until_idle(&runtime);
     });
 }

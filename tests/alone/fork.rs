@@ -1,0 +1,298 @@
+//! Forked processes, such as daemons: the threads of the parent do not exist there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::exit;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::alone;
+use crate::common::{HUNG, bare, current_thread, ms, multi_thread, must_end, step, use_time};
+use fork::{Fork, fork, waitpid_nohang};
+use futures::executor::block_on;
+use hairspring::{boot, sleep, wall};
+
+/// The status of a child that did well.
+const WELL: i32 = if cfg!(target_os = "linux") { 9 } else { 17 << 8 };
+
+/// Ends a child without taking a lock of its parent's, if the system can do that.
+fn end(well: bool) -> ! {
+    #[cfg(target_os = "linux")]
+    if well {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+    }
+    exit(if well { WELL >> 8 } else { 1 });
+}
+
+/// Waits for a child, and returns whether it ended.
+fn ended(child: i32) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < HUNG / 3 {
+        if let Some(status) = waitpid_nohang(child).unwrap() {
+            assert_eq!(status, WELL);
+            step();
+            return true;
+        }
+        thread::yield_now();
+    }
+    #[cfg(target_os = "linux")]
+    rustix::process::kill_process(rustix::process::Pid::from_raw(child).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    false
+}
+
+/// Whether a child that runs `code` ends.
+fn ends_in_a_child(code: impl FnOnce()) -> bool {
+    match fork().unwrap() {
+        Fork::Child => end(catch_unwind(AssertUnwindSafe(code)).is_ok()),
+        Fork::Parent(child) => ended(child),
+    }
+}
+
+fn in_a_child(code: impl FnOnce()) {
+    assert!(ends_in_a_child(code), "it hangs");
+}
+
+fn everything_fires() {
+    for runtime in [current_thread(), multi_thread(2)] {
+        runtime.block_on(async {
+            tokio::spawn(use_time()).await.unwrap();
+            boot::sleep(ms(2)).await;
+            wall::sleep_until(wall::now() + ms(2)).await;
+        });
+    }
+    block_on(sleep(ms(2)));
+}
+
+/// A bug that this crate had: every sleep in the child hung, because the child inherited the flag that the alarm thread
+/// was started, but not the thread.
+#[test]
+fn a_child_uses_timers_as_its_parent_did() {
+    alone(|| {
+        must_end(|| {
+            in_a_child(everything_fires);
+            everything_fires();
+            in_a_child(everything_fires);
+            in_a_child(|| {
+                everything_fires();
+                in_a_child(everything_fires);
+            });
+            // As soon as the parent is woken, while the thread that woke it is in its turn.
+            for _ in 0..30 {
+                block_on(sleep(ms(1)));
+                in_a_child(|| block_on(sleep(ms(1))));
+                current_thread().block_on(sleep(ms(1)));
+                in_a_child(|| current_thread().block_on(sleep(ms(1))));
+            }
+            everything_fires();
+        });
+    });
+}
+
+/// While the parent's timers wait there.
+#[test]
+fn a_runtime_goes_on_in_the_child() {
+    alone(|| {
+        must_end(|| {
+            // Without tokio's time, of which each process has its own.
+            let [runtime, _] = bare();
+            runtime.block_on(sleep(ms(2)));
+            in_a_child(|| {
+                runtime.block_on(sleep(ms(2)));
+                runtime.block_on(runtime.spawn(sleep(ms(2)))).unwrap();
+            });
+            let waits = runtime.spawn(sleep(ms(10)));
+            runtime.block_on(sleep(ms(2)));
+            in_a_child(|| runtime.block_on(sleep(ms(50))));
+            runtime.block_on(waits).unwrap();
+
+            // In a task that goes on in the child.
+            let task = runtime.spawn(async {
+                let waits = tokio::spawn(sleep(ms(10)));
+                // The second, so that the thread remembers the timer for this task and not for the other.
+                sleep(ms(1)).await;
+                sleep(ms(1)).await;
+                match fork().unwrap() {
+                    Fork::Child => {
+                        sleep(ms(50)).await;
+                        end(true);
+                    }
+                    Fork::Parent(child) => assert!(ended(child), "it hangs"),
+                }
+                waits.await.unwrap();
+            });
+            runtime.block_on(task).unwrap();
+
+            // On a worker, which knows its timer without asking.
+            multi_thread(1).block_on(async {
+                for _ in 0..100 {
+                    tokio::spawn(sleep(ms(1))).await.unwrap();
+                }
+                let waits = tokio::spawn(sleep(ms(10)));
+                tokio::spawn(async { in_a_child(|| block_on(sleep(ms(50)))) }).await.unwrap();
+                waits.await.unwrap();
+            });
+        });
+    });
+}
+
+#[cfg(target_os = "linux")]
+mod busy {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+    use futures::future::join_all;
+    use hairspring::Timer;
+
+    use super::*;
+
+    /// Runs `busy` on two threads, over and over, while this thread forks.
+    fn children_end_beside(busy: impl Fn() + Sync, child: impl Fn()) {
+        block_on(sleep(ms(1)));
+        let stop = AtomicBool::new(false);
+        let hung = thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        busy();
+                    }
+                });
+            }
+            let hung = (0..40).filter(|_| !ends_in_a_child(&child)).take(2).count();
+            stop.store(true, SeqCst);
+            hung
+        });
+        // One in thousands hangs on a lock of the standard library's, taken as a thread starts.
+        assert!(hung < 2, "children hung");
+    }
+
+    /// A bug that this crate had: the locks that threads held at the fork stayed locked in the child.
+    #[test]
+    fn threads_create_install_and_use_timers() {
+        alone(|| {
+            let without_a_runtime = || block_on(sleep(ms(1)));
+            children_end_beside(|| drop(Timer::builder().build_with_driver().unwrap()), without_a_runtime);
+            let install = || {
+                let runtime = current_thread();
+                let _inside = runtime.enter();
+                for _ in 0..10 {
+                    Timer::builder().install().unwrap().shutdown();
+                }
+            };
+            children_end_beside(install, || current_thread().block_on(sleep(ms(1))));
+            let naps = || join_all((0..20).map(|n| sleep(Duration::from_micros(50 * n))));
+            children_end_beside(|| drop(block_on(naps())), without_a_runtime);
+        });
+    }
+
+    /// A timer of the parent's that fired in the child would wake a task of the parent's runtime there. That takes a
+    /// lock of tokio's, which a thread of the parent may have held.
+    #[test]
+    fn threads_spawn_tasks() {
+        alone(|| {
+            let runtimes = [(); 8].map(|()| multi_thread(1));
+            for runtime in &runtimes {
+                runtime.spawn(async {
+                    let mut ticks = hairspring::interval(Duration::from_micros(500));
+                    loop {
+                        ticks.tick().await;
+                    }
+                });
+            }
+            let next = AtomicUsize::new(0);
+            let spawn = || {
+                let runtime = &runtimes[next.fetch_add(1, SeqCst) % runtimes.len()];
+                for _ in 0..100 {
+                    runtime.spawn(async {});
+                }
+            };
+            children_end_beside(spawn, || block_on(sleep(ms(5))));
+        });
+    }
+}
+
+/// A bug that this crate had: a child that registered with its parent's timer moved the parent's alarm, because a
+/// `timerfd` is one file in both.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_does_not_move_the_timerfd_of_its_parent() {
+    use crate::common::{HOUR, inside, poll};
+    use hairspring::{Timer, timer::Alarm};
+
+    alone(|| {
+        must_end(|| {
+            let runtime = multi_thread(1);
+            let timer = inside(&runtime, || Timer::builder().alarm(Alarm::Timerfd).build().unwrap());
+            block_on(timer.sleep(ms(2)));
+            let mut far = timer.sleep(HOUR);
+            assert!(poll(&mut far).is_pending());
+            let turns = || timer.metrics().turns();
+            // Until nothing is due any more.
+            let mut before = turns();
+            while {
+                thread::sleep(ms(50));
+                turns() != before
+            } {
+                before = turns();
+            }
+            in_a_child(|| {
+                block_on(timer.sleep(ms(2)));
+                timer.shutdown();
+            });
+            thread::sleep(ms(50));
+            assert_eq!(turns(), before, "the parent's alarm went off");
+            assert!(poll(&mut far).is_pending());
+            block_on(timer.sleep(ms(2)));
+            assert!(turns() > before);
+        });
+    });
+}
+
+/// A bug that this crate had: such a process hung, because it took the ancestor's alarm thread for its own.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_with_the_id_of_a_dead_ancestor_sleeps() {
+    use std::io::{Read, Write};
+    use std::{fs, os::unix::net::UnixStream, process::id};
+
+    /// Where root can set the id of the next process.
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+
+    /// Whether a child with the wanted id could sleep, if it got that id.
+    fn sleeps_as(wanted: u32) -> Option<bool> {
+        fs::write(LAST, (wanted - 1).to_string()).unwrap();
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let sleeps = ends_in_a_child(|| {
+            there.write_all(&[u8::from(id() == wanted)]).unwrap();
+            block_on(sleep(ms(1)));
+        });
+        let mut has_it = [0];
+        here.read_exact(&mut has_it).unwrap();
+        (has_it == [1]).then_some(sleeps)
+    }
+
+    alone(|| {
+        if let Err(error) = fs::read_to_string(LAST).and_then(|last| fs::write(LAST, last)) {
+            println!("not tested: the id of a process cannot be chosen here: {error}");
+            return;
+        }
+        // A process sleeps, forks and ends. Its child, which uses no timer, forks one with the id of the dead.
+        let once = || {
+            let (mut here, mut there) = UnixStream::pair().unwrap();
+            in_a_child(|| {
+                block_on(sleep(ms(1)));
+                let sleeper = id();
+                if let Fork::Child = fork().unwrap() {
+                    there.read_exact(&mut [0]).unwrap();
+                    let report = sleeps_as(sleeper).map_or(2, u8::from);
+                    there.write_all(&[report]).unwrap();
+                }
+            });
+            here.write_all(&[0]).unwrap();
+            let mut report = [0];
+            here.read_exact(&mut report).unwrap();
+            report[0]
+        };
+        // Again if another program took the id.
+        let report = must_end(move || (0..100).map(|_| once()).find(|&report| report != 2));
+        assert_eq!(report, Some(1), "it hangs");
+    });
+}

@@ -1,0 +1,49 @@
+//! Tests that need a process to themselves: each runs in a copy of this program that runs nothing else.
+
+use std::any::type_name;
+use std::env;
+use std::process::Command;
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(target_os = "linux")] // No other system's alarms take a file.
+mod files;
+#[cfg(unix)]
+mod fork;
+#[cfg(target_has_atomic = "64")] // Otherwise tokio does not count parks.
+mod idle;
+mod postponed;
+mod silence;
+#[cfg(target_os = "linux")]
+mod threads;
+
+/// Set in a copy.
+const ALONE: &str = "HAIRSPRING_ALONE";
+
+/// Runs the body of a test in a copy of this program, and returns the copy's error output.
+fn alone<T: FnOnce()>(body: T) -> String {
+    in_copy::<T>(Command::new(env::current_exe().unwrap()), body)
+}
+
+/// The same in a copy that may open only 64 files.
+#[cfg(unix)]
+fn with_few_files<T: FnOnce()>(body: T) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"]).arg(env::current_exe().unwrap());
+    in_copy::<T>(shell, body);
+}
+
+/// `T` is a closure in the test, such as `alone::idle::a_test::{{closure}}`: it tells the test's name.
+fn in_copy<T>(mut copy: Command, body: impl FnOnce()) -> String {
+    if env::var_os(ALONE).is_some() {
+        body();
+        return String::new();
+    }
+    let name = type_name::<T>().trim_start_matches("alone::").trim_end_matches("::{{closure}}");
+    let copy = copy.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let [printed, errors] = [copy.stdout, copy.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(copy.status.success(), "{errors}");
+    assert!(printed.contains("1 passed"), "there is no test {name}");
+    errors
+}

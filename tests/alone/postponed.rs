@@ -1,0 +1,149 @@
+//! Postponing a deadline does not touch the timer: the sleep stays where it is until it fires.
+//!
+//! No test here pauses a clock: after that, the sleeps of its process move immediately (see `it/cancelled.rs`).
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::alone;
+use crate::common::{HOUR, Wakes, both_flavours, ms, multi_thread, must_end, poll, poll_with};
+use futures::StreamExt as _;
+use hairspring::io::TimeoutStream;
+use hairspring::{DeadlineMap, Instant, StreamExt as _, Timer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::runtime::Runtime;
+
+const LIMIT: Duration = Duration::from_millis(20);
+
+/// A connection whose buffers hold 4 bytes in each direction, and its peer.
+fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
+    let (ours, peers) = duplex(4);
+    (TimeoutStream::new(ours), peers)
+}
+
+fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>) -> Poll<io::Result<()>> {
+    Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut [0]))
+}
+
+/// Sends bytes to and fro, one at a time: the peer's answer always has to be waited for.
+async fn ping_pong(mut connection: TimeoutStream<DuplexStream>, mut peer: DuplexStream, rounds: u32) {
+    let echo = tokio::spawn(async move {
+        while let Ok(byte) = peer.read_u8().await {
+            peer.write_u8(byte).await.unwrap();
+        }
+    });
+    for _ in 0..rounds {
+        connection.write_u8(3).await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), 3);
+    }
+    drop(connection);
+    echo.await.unwrap();
+}
+
+/// Runtimes on which no test can pause the clock.
+fn unpaused() -> impl Iterator<Item = Runtime> {
+    both_flavours().into_iter().skip(usize::from(cfg!(feature = "test-util")))
+}
+
+#[test]
+fn bytes_that_move_do_not_touch_the_timer() {
+    alone(|| {
+        for runtime in unpaused() {
+            runtime.block_on(async {
+                let (connection, peer) = connection();
+                let last = Instant::now() + 4 * HOUR;
+                let connection = connection
+                    .with_read_timeout(HOUR)
+                    .with_write_timeout(HOUR)
+                    .with_idle_timeout(2 * HOUR)
+                    .with_deadline(last);
+                ping_pong(connection, peer, 1_000).await;
+                let metrics = Timer::current().metrics();
+                assert!(metrics.registered() <= 2, "one for each direction at most: {metrics:?}");
+                assert_eq!(metrics.pending(), 0, "a connection that is dropped leaves nothing");
+            });
+        }
+    });
+}
+
+/// One each time that the limit is over, and another if the last byte arrived just after the first was set.
+#[test]
+fn an_idle_timeout_registers_two_sleeps_per_limit_at_most() {
+    alone(|| {
+        for runtime in unpaused() {
+            runtime.block_on(async {
+                let (connection, mut peer) = connection();
+                let mut connection = connection.with_idle_timeout(LIMIT);
+                let start = Instant::now();
+                for _ in 0..100 {
+                    // On a machine that stalls, this may time out. The bound holds all the same.
+                    let _ = poll_read(&mut connection);
+                    std::thread::sleep(ms(1));
+                    peer.write_u8(1).await.unwrap();
+                    assert!(poll_read(&mut connection).is_ready());
+                }
+                let periods = start.elapsed().as_nanos() / LIMIT.as_nanos() + 1;
+                let registered = Timer::current().metrics().registered();
+                assert!(u128::from(registered) <= 2 * periods, "{registered} in {periods} times the limit");
+            });
+        }
+    });
+}
+
+/// A sleep that moved with each item would stay ahead of the clock, and never fire.
+#[test]
+fn items_of_a_stream_do_not_move_the_sleep() {
+    alone(|| {
+        for runtime in unpaused() {
+            must_end(move || {
+                runtime.block_on(async {
+                    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+                    let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
+                    let mut items = pin!(items.timeout(LIMIT));
+                    // On a machine that stalls, a poll may find that the limit has passed, and remove the sleep.
+                    while Timer::current().metrics().fired() == 0 {
+                        let _ = poll(&mut items.next());
+                        std::thread::sleep(ms(1));
+                        sender.send(()).unwrap();
+                        assert!(poll(&mut items.next()).is_ready());
+                    }
+                });
+            });
+        }
+    });
+}
+
+/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
+#[test]
+fn a_poll_yields_among_many_touched_entries_of_a_map() {
+    const KEYS: u32 = 60_000;
+
+    alone(|| {
+        multi_thread(1).block_on(async {
+            let (map, mut expirations) = DeadlineMap::new();
+            for key in 0..KEYS {
+                map.insert(key, (), ms(200));
+                assert!(map.touch(&key, HOUR));
+            }
+            std::thread::sleep(ms(200));
+            let (woken, waker) = Wakes::new();
+            let mut polls = 0;
+            loop {
+                polls += 1;
+                let before = woken.count();
+                assert!(poll_with(&mut expirations.next(), &waker).is_pending());
+                if woken.count() == before {
+                    break;
+                }
+            }
+            assert!((2..KEYS).contains(&polls), "{polls} polls");
+            for key in 0..KEYS {
+                assert!(map.touch(&key, Duration::ZERO));
+            }
+            drop(map);
+            assert_eq!(expirations.count().await, KEYS as usize);
+        });
+    });
+}

@@ -1,0 +1,139 @@
+//! tokio only panics if a runtime lacks `enable_io` or `enable_time`, and nobody sees that panic.
+
+use std::env;
+use std::panic;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use crate::common::{bare, ms, use_time};
+use crate::{alone, in_copy};
+use hairspring::timer::Alarm;
+use hairspring::{Timer, interval};
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `test` alone. It must print no error, and call the panic hook the given number of times.
+fn silent<T: FnOnce()>(panics: usize, test: T) {
+    let errors = in_copy::<T>(Command::new(env::current_exe().unwrap()), || {
+        panic::set_hook(Box::new(|panic| {
+            PANICS.fetch_add(1, SeqCst);
+            if panic.payload().downcast_ref() != Some(&"on purpose") {
+                eprintln!("{panic}");
+            }
+        }));
+        test();
+        assert_eq!(PANICS.load(SeqCst), panics);
+    });
+    assert_eq!(errors, "");
+}
+
+fn panic_on_purpose() {
+    assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
+}
+
+/// A bug that this crate had: the message of a caught panic was printed.
+#[test]
+fn timers_on_a_runtime_without_enable_time() {
+    silent(3, || {
+        panic_on_purpose();
+        for runtime in bare() {
+            runtime.block_on(runtime.spawn(use_time())).unwrap();
+            panic_on_purpose();
+        }
+    });
+}
+
+/// The guide's way to use a `timerfd` if there is one.
+#[test]
+fn a_timerfd_or_else_the_default() {
+    silent(0, || {
+        for runtime in bare() {
+            runtime.block_on(async {
+                let timer = Timer::builder();
+                let refused = timer.clone().alarm(Alarm::Timerfd).install().unwrap_err();
+                assert!(refused.to_string().contains("enable_io"), "{refused}");
+                timer.install().unwrap();
+                use_time().await;
+            });
+        }
+    });
+}
+
+#[test]
+fn a_driver_outside_of_every_runtime() {
+    silent(0, || {
+        for alarm in [Alarm::Thread, Alarm::Timerfd, Alarm::Tokio] {
+            let Ok((timer, driver)) = Timer::builder().alarm(alarm).build_with_driver() else { continue };
+            let nap = async {
+                timer.sleep(ms(1)).await;
+                timer.shutdown();
+            };
+            futures::executor::block_on(futures::future::join(driver, nap));
+        }
+    });
+}
+
+#[cfg(feature = "test-util")]
+#[test]
+fn a_paused_clock_without_sockets() {
+    use crate::common::{HOUR, both_flavours};
+
+    silent(0, || {
+        let [_, runtime] = bare();
+        for _ in 0..2 {
+            runtime.block_on(async {
+                hairspring::pause();
+                let start = hairspring::Instant::now();
+                hairspring::sleep(HOUR).await;
+                assert_eq!(start.elapsed(), HOUR);
+                hairspring::resume();
+            });
+            // Again, beside one that has some.
+            both_flavours().into_iter().for_each(std::mem::forget);
+        }
+    });
+}
+
+/// An interval with a zero period panics at its caller's line.
+#[test]
+fn a_zero_period_is_reported_at_its_line() {
+    use std::panic::Location;
+    use std::sync::{Arc, Mutex};
+
+    use hairspring::{Duration, Instant, boot, interval_at, wall};
+
+    #[track_caller]
+    fn here() -> u32 {
+        Location::caller().line()
+    }
+
+    fn panics<T>(call: impl FnOnce() -> T) {
+        assert!(panic::catch_unwind(panic::AssertUnwindSafe(call)).is_err());
+    }
+
+    const ZERO: Duration = Duration::ZERO;
+    alone(|| {
+        let [runtime, _] = bare();
+        let _guard = runtime.enter();
+        let reported = Arc::new(Mutex::new(None));
+        let report = reported.clone();
+        panic::set_hook(Box::new(move |info| {
+            let message = info.payload().downcast_ref::<&str>().copied();
+            let place = info.location().map(|location| (location.file().to_owned(), location.line()));
+            *report.lock().unwrap() = Some((message, place));
+        }));
+        let calls: [fn() -> (u32, ()); 6] = [
+            || (here(), panics(|| interval(ZERO))),
+            || (here(), panics(|| interval_at(Instant::now(), ZERO))),
+            || (here(), panics(|| Timer::current().interval(ZERO))),
+            || (here(), panics(|| Timer::current().interval_at(Instant::now(), ZERO))),
+            || (here(), panics(|| boot::interval(ZERO))),
+            || (here(), panics(|| wall::interval_aligned(ZERO))),
+        ];
+        let outcomes = calls.map(|call| (call().0, reported.lock().unwrap().take()));
+        let _ = panic::take_hook();
+        for (line, report) in outcomes {
+            assert_eq!(report, Some((Some("`period` must be non-zero."), Some((file!().to_owned(), line)))));
+        }
+    });
+}

@@ -1,0 +1,81 @@
+//! The threads of this crate have the main thread's niceness and CPU affinity.
+
+use std::fs;
+use std::thread;
+
+use crate::alone;
+use crate::common::{HUNG, current_thread, ms, must_end};
+use futures::executor::block_on;
+use hairspring::{Instant, sleep};
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The niceness of a thread, and the CPUs that it may use.
+type Urgency = (i32, String);
+
+fn of(task: &str) -> Option<Urgency> {
+    let read = |file| fs::read_to_string(format!("/proc/self/task/{task}/{file}")).ok();
+    let stat = read("stat")?;
+    // Behind the name, which is in brackets, come the state and then the fields from the fourth on.
+    let niceness = stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()?;
+    let status = read("status")?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some((niceness, allowed.trim().to_owned()))
+}
+
+/// The same for all threads of this crate.
+fn of_ours() -> Vec<Urgency> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
+    let name = |task: &String| fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
+    tasks.filter(|task| name(task).starts_with("hairspring")).filter_map(|task| of(&task)).collect()
+}
+
+/// `first` creates the first timers, on a separate thread. Whatever that thread's niceness and CPU affinity, the threads
+/// that serve later sleeps have those of the main thread.
+fn first_timers(first: fn()) {
+    must_end(move || {
+        let main = of(&std::process::id().to_string()).unwrap();
+        thread::spawn(move || {
+            first();
+            sleep_on_both();
+        })
+        .join()
+        .unwrap();
+        let start = Instant::now();
+        while of_ours().iter().any(|urgency| *urgency != main) {
+            assert!(start.elapsed() < HUNG / 2, "{:?} and not as {main:?}", of_ours());
+            sleep_on_both();
+        }
+    });
+}
+
+fn sleep_on_both() {
+    current_thread().block_on(sleep(ms(2)));
+    block_on(sleep(ms(2)));
+}
+
+/// A bug that this crate had: timers fired hundreds of milliseconds late if a background thread created the program's
+/// first timer, because the alarm thread inherited its niceness and CPU affinity.
+#[test]
+fn a_background_thread_does_not_make_timers_nice() {
+    alone(|| {
+        let lower_and_raise = || setpriority_process(None, 19).and_then(|()| setpriority_process(None, 0));
+        if thread::spawn(lower_and_raise).join().unwrap().is_err() {
+            println!("not tested: the system does not let this process raise a thread's priority");
+            return;
+        }
+        first_timers(|| setpriority_process(None, 19).unwrap());
+    });
+}
+
+#[test]
+fn a_background_thread_does_not_bind_timers_to_its_cpu() {
+    alone(|| {
+        first_timers(|| {
+            let allowed = sched_getaffinity(None).unwrap();
+            let mut one = CpuSet::new();
+            one.set((0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).unwrap());
+            sched_setaffinity(None, &one).unwrap();
+        });
+    });
+}

@@ -1,0 +1,200 @@
+//! Resets and drops at every point of a sleep's life. The fuzzer's target `timer` compares random ones with a model
+//! (tokio 849, 868).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Waker;
+
+use crate::common::{
+    HOUR, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll, poll_with,
+    settle,
+};
+use hairspring::{Duration, Instant, Sleep, sleep};
+
+/// tokio 2290: a reset into the past did not wake the task. Here another thread resets while the runtime sleeps.
+#[test]
+fn a_reset_wakes_without_another_poll() {
+    for ahead in [None, Some(ms(1))] {
+        for runtime in both_flavours() {
+            must_end(move || {
+                let (woken, waker) = Wakes::new();
+                let mut waiting = sleep(HOUR);
+                inside(&runtime, || assert!(poll_with(&mut waiting, &waker).is_pending()));
+                let resets = std::thread::spawn(move || {
+                    std::thread::sleep(ms(5));
+                    waiting.reset_at(ahead.map_or(Instant::now() - HOUR, |ahead| Instant::now() + ahead));
+                    waiting
+                });
+                runtime.block_on(async {
+                    while woken.count() == 0 {
+                        sleep(ms(1)).await;
+                    }
+                });
+                assert!(poll(&mut resets.join().unwrap()).is_ready());
+                assert_eq!(woken.count(), 1);
+            });
+        }
+    }
+}
+
+/// tokio 8169: a reset inside another runtime moved the timer there.
+#[test]
+fn a_reset_in_another_runtime_leaves_the_sleep_on_its_own() {
+    for home_ends in [false, true] {
+        for other in both_flavours() {
+            must_end(move || {
+                let home = multi_thread(1);
+                let (woken, waker) = Wakes::new();
+                let mut sleep = sleep(HOUR);
+                inside(&home, || assert!(poll_with(&mut sleep, &waker).is_pending()));
+                let deadline = Instant::now() + ms(20);
+                inside(&other, || sleep.reset_at(deadline));
+                if home_ends {
+                    drop(home);
+                    other.block_on(&mut sleep);
+                } else {
+                    drop(other);
+                    woken.wait();
+                    assert!(inside(&home, || poll(&mut sleep)).is_ready());
+                }
+                assert!(Instant::now() >= deadline);
+                assert_eq!(woken.count(), 1);
+            });
+        }
+    }
+}
+
+/// go 47329, 47762: a reset to an earlier deadline was ignored.
+#[test]
+fn a_storm_of_resets_ends_with_every_sleep_awake() {
+    must_end(|| {
+        multi_thread(3).block_on(async {
+            let tasks = (0..64).map(|seed| {
+                tokio::spawn(async move {
+                    let mut random = Random::new(seed);
+                    let mut sleep = sleep(HOUR);
+                    for _ in 0..10 {
+                        for _ in 0..20 {
+                            let after = random.pick(&[HOUR, ms(2)]);
+                            sleep.reset_at(Instant::now() + random.duration(after));
+                            if random.below(3) == 0 {
+                                let _ = futures::poll!(&mut sleep);
+                            }
+                        }
+                        let deadline = Instant::now() + random.duration(ms(2));
+                        sleep.reset_at(deadline);
+                        (&mut sleep).await;
+                        assert!(Instant::now() >= deadline);
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        });
+    });
+}
+
+type Operation = (&'static str, fn(&mut Sleep, &Waker));
+
+const POLL: Operation = ("poll", |sleep, waker| _ = poll_with(sleep, waker));
+const LOOK: Operation = ("look", |sleep, _| _ = (sleep.is_elapsed(), sleep.deadline(), format!("{sleep:?}")));
+const RESETS: [Operation; 6] = [
+    ("reset to the past", |sleep, _| sleep.reset_at(Instant::now() - HOUR)),
+    ("reset to now", |sleep, _| sleep.reset_at(Instant::now())),
+    ("reset to the same", |sleep, _| sleep.reset_at(sleep.deadline())),
+    ("reset to earlier", |sleep, _| sleep.reset_at(Instant::now() + ms(1))),
+    ("reset to later", |sleep, _| sleep.reset_at(Instant::now() + HOUR)),
+    ("reset to the end of time", |sleep, _| sleep.reset_at(Instant::now() + Duration::MAX)),
+];
+/// Each brings a new sleep into one of its states.
+const STATES: [Operation; 2] = [LOOK, POLL];
+
+/// tokio 2473, 3270: a panic on resetting a sleep that had expired but was not polled.
+#[tokio::test(start_paused = true)]
+async fn any_three_operations_work_in_every_state() {
+    let operations = [&RESETS[..], &[POLL, LOOK]].concat();
+    for state in 0..8 {
+        for which in 0..8 * 8 * 8 {
+            let [prepare, first, second, third] =
+                [STATES[state % 2], operations[which / 64], operations[which / 8 % 8], operations[which % 8]];
+            let (expired, completed) = (state & 2 != 0, state & 4 != 0);
+            let case = [prepare.0, first.0, second.0, third.0];
+            let case = format!("{case:?}, expired {expired}, completed {completed}");
+            let (woken, waker) = Wakes::new();
+            let mut sleep = sleep(ms(2));
+            prepare.1(&mut sleep, &waker);
+            if expired {
+                tokio::time::advance(ms(3)).await;
+            }
+            if completed {
+                (&mut sleep).await;
+            }
+            for (_, operation) in [first, second, third] {
+                operation(&mut sleep, &waker);
+            }
+            let due = sleep.deadline() <= Instant::now();
+            let before = woken.count();
+            assert_eq!(poll_with(&mut sleep, &waker).is_ready(), due, "{case}");
+            assert_eq!(sleep.is_elapsed(), due, "{case}");
+            sleep.reset_at(Instant::now() + ms(5));
+            assert!(poll_with(&mut sleep, &waker).is_pending(), "{case}");
+            tokio::time::advance(ms(5)).await;
+            settle().await;
+            assert!(woken.count() > before && poll(&mut sleep).is_ready(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn any_reset_works_after_the_runtime_ended() {
+    for prepare in STATES {
+        for (name, reset) in RESETS {
+            let home = current_thread();
+            let mut sleep = sleep(HOUR);
+            inside(&home, || prepare.1(&mut sleep, Waker::noop()));
+            drop(home);
+            reset(&mut sleep, Waker::noop());
+            let due = sleep.deadline() <= Instant::now();
+            current_thread().block_on(async {
+                assert!(!due || poll(&mut sleep).is_ready(), "{}, then {name}", prepare.0);
+                sleep.reset_at(Instant::now() + ms(1));
+                assert!(!sleep.is_elapsed());
+                (&mut sleep).await;
+            });
+        }
+    }
+}
+
+/// tokio 3229: a panic when a sleep was dropped in the millisecond in which it was due. go 37196: cancelled, and it
+/// fired all the same. Here sleeps are reset and dropped within microseconds of firing.
+#[test]
+fn a_sleep_dropped_or_reset_as_it_fires_wakes_at_most_once() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let _guard = runtime.enter();
+        let mut random = Random::new(3229);
+        let late = Arc::new(AtomicUsize::new(0));
+        for round in 0..400 {
+            let sleeps = (0..20).map(|_| {
+                let (woken, waker) = Wakes::new();
+                let mut sleep = sleep(random.duration(ms(1)));
+                let _ = poll_with(&mut sleep, &waker);
+                (sleep, woken)
+            });
+            let sleeps: Vec<_> = sleeps.collect();
+            std::thread::sleep(random.duration(ms(1)));
+            for (mut sleep, woken) in sleeps {
+                if round % 2 == 0 {
+                    sleep.reset_at(Instant::now() + HOUR);
+                    let late = late.clone();
+                    let waker = on_wake(move || _ = late.fetch_add(1, SeqCst));
+                    assert!(poll_with(&mut sleep, &waker).is_pending(), "cancelled, and yet it fired");
+                }
+                drop(sleep);
+                assert!(woken.count() <= 1);
+            }
+        }
+        assert_eq!(late.load(SeqCst), 0, "cancelled, and yet a waker was woken");
+    });
+}

@@ -1,0 +1,248 @@
+//! Starvation and lost wake-ups: no task may keep the timers of others from firing.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::hint::spin_loop;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::thread;
+
+use crate::alarms::alarms;
+use crate::common::{
+    HOUR, HUNG, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll_with,
+    rounds,
+};
+use futures::StreamExt;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
+use hairspring::timer::Alarm;
+use hairspring::{Duration, Instant, Timer, sleep, timeout};
+
+/// tokio 3069, 3190: 1 ms sleeps hung for as long as a far sleep still had to wait.
+#[test]
+fn short_sleeps_do_not_wait_for_a_long_one() {
+    async fn naps(seed: u64) {
+        let mut random = Random::new(seed);
+        for _ in 0..100 {
+            let length = random.pick(&[ms(1), ms(1) / 20]);
+            let start = std::time::Instant::now();
+            sleep(random.duration(length)).await;
+            assert!(start.elapsed() < HUNG / 2, "a lost wake-up");
+            for _ in 0..random.below(4) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.spawn(sleep(10 * HUNG));
+            // In tasks, and on threads that are not workers.
+            let tasks: Vec<_> = (0..4).map(|seed| runtime.spawn(naps(seed))).collect();
+            thread::scope(|scope| {
+                for seed in 4..7 {
+                    let runtime = &runtime;
+                    scope.spawn(move || (0..3).for_each(|_| runtime.block_on(naps(seed))));
+                }
+            });
+            assert!(runtime.block_on(join_all(tasks)).iter().all(Result::is_ok));
+        });
+    }
+}
+
+/// tokio 6682, 6683: the driver stored its next wake only after it had checked the timers. Here another thread
+/// registers the next sleep at about the moment when the turn that fired the previous one ends, and nothing else makes
+/// the driver run.
+#[test]
+fn a_sleep_registered_as_a_turn_ends_fires() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        let timer = inside(&runtime, Timer::current);
+        let mut random = Random::new(6682);
+        let mut nap = timer.sleep(Duration::ZERO);
+        let mut registered = 0;
+        let (woken, waker) = Wakes::new();
+        for round in rounds(6_000) {
+            let mut start = None;
+            while woken.count() < registered {
+                spin_loop();
+                let start = *start.get_or_insert_with(std::time::Instant::now);
+                assert!(start.elapsed() < HUNG / 2, "a lost wake-up");
+            }
+            // Soon after the wake-up, or when the driver goes to sleep with nothing left to wait for.
+            (0..random.below(if round % 2 == 0 { 60 } else { 300 })).for_each(|_| spin_loop());
+            let after = Duration::from_micros(5 + random.below(10));
+            if round % 4 < 2 {
+                nap.reset_at(Instant::now() + after);
+            } else {
+                nap = timer.sleep(after);
+            }
+            registered += usize::from(poll_with(&mut nap, &waker).is_pending());
+        }
+    });
+}
+
+/// Registers a sleep whose waker registers the next, until told to stop.
+fn register_from_wakers(timer: &Timer, stop: &Arc<AtomicBool>) {
+    let (timers, stops) = (timer.clone(), stop.clone());
+    let waker = on_wake(move || {
+        if !stops.load(SeqCst) {
+            register_from_wakers(&timers, &stops);
+        }
+    });
+    let mut short = Duration::from_nanos(500);
+    let mut next = timer.sleep(short);
+    // On a slow machine the deadline has passed already: then the next is longer.
+    while poll_with(&mut next, &waker).is_ready() {
+        short *= 2;
+        next = timer.sleep(short);
+    }
+    std::mem::forget(next);
+}
+
+/// libuv 4245, akka 32271: a zero delay that was registered again as it fired never let anything else run.
+#[test]
+fn sleeps_that_wakers_register_let_others_progress() {
+    must_end(|| {
+        let runtime = current_thread();
+        let stop = Arc::new(AtomicBool::new(false));
+        register_from_wakers(&inside(&runtime, Timer::current), &stop);
+        for _ in 0..20 {
+            runtime.block_on(sleep(ms(1)));
+        }
+        stop.store(true, SeqCst);
+        runtime.block_on(sleep(ms(2)));
+    });
+}
+
+/// tokio 7883: a sleep never completed under a combinator that polls eagerly.
+#[test]
+fn an_eager_poller_sees_the_deadline_pass() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            runtime.block_on(async {
+                let mut nap = sleep(ms(5));
+                poll_fn(|cx| {
+                    // The task never yields: only the clock can tell.
+                    while Pin::new(&mut nap).poll(cx).is_pending() {}
+                    Poll::Ready(())
+                })
+                .await;
+                let mut nap = sleep(ms(5));
+                poll_fn(|cx| {
+                    cx.waker().wake_by_ref();
+                    Pin::new(&mut nap).poll(cx)
+                })
+                .await;
+                let mut eager: FuturesUnordered<_> = (0..20).map(|index| sleep(ms(index))).collect();
+                while eager.next().await.is_some() {}
+            });
+        });
+    }
+}
+
+/// tokio 4730: a blocked worker held the driver, and with it the timers of all other tasks.
+#[test]
+fn a_blocked_worker_does_not_hold_up_the_others() {
+    for round in 0..4 {
+        must_end(move || {
+            let runtime = multi_thread(2);
+            // Either worker may be the last that had the driver.
+            for _ in 0..round {
+                runtime.block_on(runtime.spawn(sleep(ms(1)))).unwrap();
+            }
+            let (unblock, blocked) = mpsc::channel::<()>();
+            let (started, is_blocked) = mpsc::channel();
+            runtime.spawn(async move {
+                sleep(ms(1)).await;
+                started.send(()).unwrap();
+                let _ = blocked.recv();
+            });
+            is_blocked.recv().unwrap();
+            let (done, all_done) = mpsc::channel();
+            for _ in 0..4 {
+                let done = done.clone();
+                runtime.spawn(async move {
+                    for _ in 0..10 {
+                        sleep(ms(1)).await;
+                    }
+                    assert!(timeout(ms(1), std::future::pending::<()>()).await.is_err());
+                    done.send(()).unwrap();
+                });
+            }
+            drop(done);
+            assert_eq!(all_done.iter().count(), 4);
+            drop(unblock);
+        });
+    }
+}
+
+#[test]
+fn wakers_are_woken_while_every_worker_is_blocked() {
+    for (alarm, runtime) in alarms().into_iter().flat_map(|alarm| both_flavours().map(|runtime| (alarm, runtime))) {
+        if alarm == Alarm::Tokio {
+            continue; // Only tokio knows of it.
+        }
+        must_end(move || {
+            inside(&runtime, || Timer::builder().alarm(alarm).install().unwrap());
+            runtime.block_on(sleep(ms(5)));
+            let (woken, waker) = Wakes::new();
+            let mut nap = sleep(HOUR);
+            inside(&runtime, || assert!(poll_with(&mut nap, &waker).is_pending()));
+            let unblock = [(); 2].map(|()| {
+                let (unblock, blocked) = mpsc::channel::<()>();
+                runtime.spawn(async move { _ = blocked.recv() });
+                unblock
+            });
+            nap.reset_at(Instant::now() + ms(5));
+            woken.wait();
+            drop(unblock);
+            assert_eq!(woken.count(), 1);
+        });
+    }
+}
+
+/// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else, because nothing bounded one round of it.
+#[test]
+fn others_run_in_the_midst_of_a_mass_expiry() {
+    const SLEEPS: usize = 20_000;
+    must_end(|| {
+        current_thread().block_on(async {
+            let turns = Arc::new(AtomicUsize::new(0));
+            let count = turns.clone();
+            tokio::spawn(poll_fn(move |cx| {
+                count.fetch_add(1, SeqCst);
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            }));
+            let fired = Arc::new(Mutex::new((0, BTreeSet::new())));
+            let note = fired.clone();
+            let waker = on_wake(move || {
+                let mut fired = note.lock().unwrap();
+                fired.0 += 1;
+                fired.1.insert(turns.load(SeqCst));
+            });
+            // No helper thread turns for such an alarm: the driver does, though its runtime is blocked for a while.
+            let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
+            tokio::task::yield_now().await;
+            let mut ahead = ms(100);
+            let _sleeps = loop {
+                let deadline = Instant::now() + ahead;
+                let mut sleeps: Vec<_> = (0..SLEEPS).map(|_| timer.sleep_until(deadline)).collect();
+                if sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()) {
+                    break sleeps;
+                }
+                ahead *= 2; // On a slow machine.
+            };
+            thread::sleep(ahead);
+            while fired.lock().unwrap().0 < SLEEPS {
+                sleep(ms(1)).await;
+            }
+            sleep(ms(2)).await;
+            let fired = fired.lock().unwrap();
+            assert_eq!(fired.0, SLEEPS, "each once");
+            assert!(fired.1.len() >= 5, "the other task ran {} times", fired.1.len());
+        });
+    });
+}

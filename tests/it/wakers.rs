@@ -1,0 +1,283 @@
+//! Which waker is woken, how often, and when it is dropped; and wakers that panic, block or call the timer.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Waker;
+use std::thread;
+
+use crate::common::{
+    HOUR, OnDrop, Wakes, both_flavours, current_thread, holding, inside, ms, multi_thread, must_end, on_wake,
+    panic_message, paused, poll, poll_with, settle,
+};
+use futures::executor::block_on;
+use hairspring::{Instant, Sleep, Timer, sleep, sleep_until};
+use tokio::runtime::{Handle, Runtime};
+
+#[test]
+fn the_last_waker_given_is_woken_exactly_once() {
+    async fn test() {
+        let [(first, first_waker), (second, second_waker), (last, last_waker)] = [(); 3].map(|()| Wakes::new());
+        let mut waiting = sleep(HOUR);
+        for waker in [&first_waker, &second_waker, &first_waker, &last_waker, &last_waker] {
+            assert!(poll_with(&mut waiting, waker).is_pending());
+        }
+        waiting.reset_at(Instant::now() + ms(5));
+        while last.count() == 0 {
+            sleep(ms(1)).await;
+        }
+        assert!(poll_with(&mut waiting, &first_waker).is_ready());
+        sleep(ms(5)).await;
+        assert_eq!([first.count(), second.count(), last.count()], [0, 0, 1]);
+    }
+    for runtime in both_flavours().into_iter().chain([paused()]) {
+        must_end(move || runtime.block_on(test()));
+    }
+    must_end(|| block_on(test()));
+}
+
+/// netty 2541, STPE `removeOnCancel`, go 75935: a cancelled timer kept its payload until its deadline.
+#[test]
+fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
+    type End = fn(Runtime, Sleep) -> Option<(Option<Runtime>, Sleep)>;
+    let ends: [(&str, End); 5] = [
+        ("dropped", |_, _| None),
+        ("polled with another waker", |runtime, mut sleep| {
+            assert!(poll(&mut sleep).is_pending());
+            Some((Some(runtime), sleep))
+        }),
+        ("fired", |runtime, sleep| {
+            runtime.block_on(async {
+                tokio::time::advance(2 * HOUR).await;
+                settle().await;
+            });
+            Some((Some(runtime), sleep))
+        }),
+        ("ready before the driver ran", |runtime, mut sleep| {
+            let ready = || {
+                sleep.reset_at(Instant::now());
+                poll(&mut sleep).is_ready()
+            };
+            assert!(inside(&runtime, ready));
+            Some((Some(runtime), sleep))
+        }),
+        ("its runtime ended", |_, sleep| Some((None, sleep))),
+    ];
+    for (name, end) in ends {
+        let runtime = paused();
+        let held = Arc::new(());
+        let weak = Arc::downgrade(&held);
+        let waiting = inside(&runtime, || {
+            let mut sleep = sleep(HOUR);
+            assert!(poll_with(&mut sleep, &holding(held)).is_pending());
+            sleep
+        });
+        assert_eq!(weak.strong_count(), 1);
+        let _left = end(runtime, waiting);
+        assert_eq!(weak.strong_count(), 0, "{name}");
+    }
+}
+
+/// agrona 164cc842, caffeine 3e66fe9de: one callback that panicked stranded the rest of its slot.
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_no_other_from_firing() {
+    const SLEEPS: usize = 150;
+    let panics: [fn() -> Waker; 2] =
+        [|| on_wake(|| panic!("on purpose")), || holding(OnDrop(|| panic!("dropped on purpose")))];
+    for panics in panics {
+        for bad in [0, 1, 63, 64, SLEEPS - 1] {
+            let now = Instant::now();
+            let (woken, good) = Wakes::new();
+            let sleeps = (0..SLEEPS).map(|index| {
+                let mut sleep = sleep_until(now + ms(5));
+                let waker = if index == bad { panics() } else { good.clone() };
+                assert!(poll_with(&mut sleep, &waker).is_pending());
+                sleep
+            });
+            let sleeps: Vec<_> = sleeps.collect();
+            tokio::time::advance(ms(5)).await;
+            settle().await;
+            assert_eq!(woken.count(), SLEEPS - 1, "waker {bad} panicked");
+            for sleep in sleeps {
+                sleep.await;
+            }
+            sleep(ms(5)).await;
+            assert_eq!(now.elapsed(), ms(10), "the driver goes on");
+        }
+    }
+}
+
+/// Calls every operation on the timer that wakes it, and its runtime.
+fn use_all(timer: &Timer, handle: &Handle) {
+    let mut near = timer.sleep(ms(1));
+    let mut far = timer.sleep(HOUR);
+    let _ = (poll(&mut near), poll(&mut far));
+    near.reset_at(timer.now() + HOUR);
+    far.reset_at(timer.now());
+    let _ = (poll(&mut near), poll(&mut far), poll(&mut sleep(HOUR)));
+    drop((near, far));
+    let _ = poll(&mut timer.timeout(HOUR, std::future::pending::<()>()));
+    handle.spawn(sleep(ms(1)));
+}
+
+/// go 38070: a callback that was called under a lock deadlocked with its own timer.
+#[test]
+fn a_waker_may_use_the_timer_that_wakes_it() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            // One that the driver turns, and one that helper threads do.
+            let timers = [inside(&runtime, Timer::current), Timer::current()];
+            let called = Arc::new(AtomicUsize::new(0));
+            let sleeps = timers.iter().flat_map(|timer| [timer; 200]).enumerate().map(|(index, timer)| {
+                let mut sleep = timer.sleep(HOUR);
+                let (timer, handle, count) = (timer.clone(), runtime.handle().clone(), called.clone());
+                let waker = on_wake(move || {
+                    use_all(&timer, &handle);
+                    count.fetch_add(1, SeqCst);
+                });
+                assert!(poll_with(&mut sleep, &waker).is_pending());
+                // A turn wakes some, and the reset the others.
+                sleep.reset_at(if index % 2 == 0 { Instant::now() + ms(2) } else { Instant::now() - HOUR });
+                sleep
+            });
+            let sleeps: Vec<_> = sleeps.collect();
+            runtime.block_on(async {
+                while called.load(SeqCst) < sleeps.len() {
+                    sleep(ms(1)).await;
+                }
+            });
+            assert_eq!(called.load(SeqCst), sleeps.len());
+        });
+    }
+}
+
+/// tokio 5429: a deadlock when the drop of a waker called the timer.
+#[test]
+fn the_drop_of_a_waker_may_use_its_timer() {
+    for runtime in both_flavours() {
+        must_end(move || {
+            let timer = inside(&runtime, Timer::current);
+            let handle = runtime.handle().clone();
+            let drops = Arc::new(AtomicUsize::new(0));
+            let nosy = |uses_all: bool| {
+                let (timer, handle, drops) = (timer.clone(), handle.clone(), drops.clone());
+                // It holds a sleep that waits on the same timer.
+                let mut held = timer.sleep(HOUR);
+                let _ = uses_all.then(|| poll(&mut held));
+                let held = Mutex::new(Some(held));
+                holding(OnDrop(move || {
+                    drop(held.lock().unwrap().take());
+                    drops.fetch_add(1, SeqCst);
+                    if uses_all {
+                        use_all(&timer, &handle); // It panics on a timer that has ended.
+                    }
+                }))
+            };
+            let waiting = || {
+                let mut sleep = timer.sleep(HOUR);
+                assert!(poll_with(&mut sleep, &nosy(true)).is_pending());
+                sleep
+            };
+            drop(waiting());
+            assert_eq!(drops.load(SeqCst), 1, "cancelled");
+            assert!(poll(&mut waiting()).is_pending());
+            assert_eq!(drops.load(SeqCst), 2, "replaced");
+            let mut ready = waiting();
+            ready.reset_at(timer.now());
+            assert!(poll(&mut ready).is_ready());
+            // A turn may have its waker in hand.
+            while drops.load(SeqCst) < 3 {
+                thread::yield_now();
+            }
+            let mut fires = waiting();
+            fires.reset_at(timer.now() + ms(2));
+            runtime.block_on(async {
+                while drops.load(SeqCst) < 4 {
+                    sleep(ms(1)).await;
+                }
+            });
+            let _waits = waiting();
+            drop(runtime);
+            assert_eq!(drops.load(SeqCst), 5, "its runtime ended");
+            panic_message(|| poll_with(&mut timer.sleep(HOUR), &nosy(false)));
+            assert_eq!(drops.load(SeqCst), 6, "refused by a timer that has ended");
+        });
+    }
+}
+
+/// A waker that reports when it is woken, and then blocks until the last channel end is dropped.
+fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
+    let (started, starts) = mpsc::channel();
+    let (unblock, blocked) = mpsc::channel();
+    let ends = Mutex::new((started, blocked));
+    let waker = on_wake(move || {
+        let ends = ends.lock().unwrap();
+        let _ = (ends.0.send(()), ends.1.recv());
+    });
+    (starts, waker, unblock)
+}
+
+/// A helper thread wakes it, because nobody drives its runtime or it has none.
+#[test]
+fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
+    must_end(|| {
+        let stuck = current_thread();
+        let mut unblock = Vec::new();
+        for runtime in [Some(&stuck), None] {
+            let _entered = runtime.map(Runtime::enter);
+            let (starts, waker, end) = blocking();
+            let mut nap = sleep(HOUR);
+            assert!(poll_with(&mut nap, &waker).is_pending());
+            nap.reset_at(Instant::now() + ms(1));
+            starts.recv().unwrap();
+            assert!(poll(&mut nap).is_ready());
+            unblock.push(end);
+        }
+        for runtime in [current_thread(), multi_thread(2)] {
+            runtime.block_on(sleep(ms(5)));
+        }
+        // Another helper thread serves another runtime that nobody drives.
+        let stuck_too = current_thread();
+        let (woken, waker) = Wakes::new();
+        let mut nap = sleep(HOUR);
+        inside(&stuck_too, || assert!(poll_with(&mut nap, &waker).is_pending()));
+        nap.reset_at(Instant::now() + ms(5));
+        woken.wait();
+    });
+}
+
+/// The driver's waker is user code, too, if the user's executor runs the driver.
+#[test]
+fn a_driver_whose_waker_blocks_holds_up_no_other_timer() {
+    must_end(|| {
+        let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
+        let (starts, waker, _unblock) = blocking();
+        // The driver first: it must be waiting when the sleep is due.
+        assert!(poll_with(&mut driver, &waker).is_pending());
+        let mut nap = timer.sleep(ms(50));
+        assert!(poll(&mut nap).is_pending());
+        starts.recv().unwrap();
+        multi_thread(2).block_on(sleep(ms(5)));
+    });
+}
+
+#[test]
+fn a_driver_whose_waker_panics_fires_and_shuts_down() {
+    let panics: [fn() -> Waker; 2] =
+        [|| on_wake(|| panic!("on purpose")), || holding(OnDrop(|| assert!(thread::panicking(), "on purpose")))];
+    for panics in panics {
+        must_end(move || {
+            let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
+            assert!(poll_with(&mut driver, &panics()).is_pending());
+            let (mut fires, mut waits) = (timer.sleep(HOUR), timer.try_sleep(HOUR));
+            let ((firings, fires_waker), (ended, waits_waker)) = (Wakes::new(), Wakes::new());
+            assert!(poll_with(&mut fires, &fires_waker).is_pending());
+            assert!(poll_with(&mut waits, &waits_waker).is_pending());
+            fires.reset_at(timer.now() + ms(5));
+            while firings.count() == 0 {
+                assert!(poll(&mut driver).is_pending());
+            }
+            assert!(poll_with(&mut driver, &panics()).is_pending());
+            assert_eq!((timer.shutdown(), ended.count()), (1, 1));
+        });
+    }
+}
