@@ -3,16 +3,14 @@
 mod builder;
 mod foreign_code;
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 
 use crate::common::{
-    HOUR, Random, Wakes, bare, both_flavours, current_thread, inside, longest, ms, multi_thread, must_end,
-    panic_message, paused,
+    HOUR, Wakes, bare, both_flavours, current_thread, inside, longest, ms, multi_thread, must_end, panic_message,
+    paused,
 };
 use futures::{Stream, StreamExt};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant, Timer};
@@ -301,90 +299,4 @@ fn payloads_are_freed_immediately() {
     assert!(!dropped.iter().any(is_gone), "the stream still returns them");
     drop(expirations);
     assert!(dropped.iter().all(is_gone));
-}
-
-// Threads
-
-/// What the threads know about an entry. The value of an entry is its index.
-struct Life {
-    /// The earliest instant at which the stream may return it, according to the last touch that succeeded.
-    not_before: Mutex<Instant>,
-    ends: AtomicU32,
-}
-
-const THREADS: u64 = 3;
-const ENTRIES: u64 = 20_000;
-
-/// Three threads insert, touch, replace and remove entries, while a fourth takes what expires.
-#[test]
-fn each_entry_ends_once_whatever_threads_do() {
-    must_end(|| {
-        let (map, mut expirations) = DeadlineMap::new();
-        let lives: Arc<Vec<_>> = Arc::new((0..THREADS * ENTRIES).map(|_| Life::new()).collect());
-        let threads: Vec<_> = (0..THREADS)
-            .map(|number| {
-                let (map, lives) = (map.clone(), Arc::clone(&lives));
-                thread::spawn(move || live(number, &map, &lives))
-            })
-            .collect();
-        drop(map);
-        current_thread().block_on(async {
-            while let Some((_, index)) = expirations.recv().await {
-                let life = &lives[index];
-                let not_before = *life.not_before.lock().unwrap();
-                assert!(Instant::now() >= not_before, "early, or touched before it was handed out");
-                life.ends.fetch_add(1, SeqCst);
-            }
-        });
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        assert!(lives.iter().all(|life| life.ends.load(SeqCst) == 1), "each once, and none is lost");
-    });
-}
-
-impl Life {
-    fn new() -> Life {
-        Life { not_before: Mutex::new(Instant::now()), ends: AtomicU32::new(0) }
-    }
-
-    /// Sets a deadline. The consumer cannot check the entry until it is known whether that succeeded.
-    fn set(&self, duration: Duration, set: impl FnOnce() -> bool) {
-        let mut not_before = self.not_before.lock().unwrap();
-        let deadline = Instant::now() + duration;
-        if set() {
-            *not_before = deadline;
-        }
-    }
-}
-
-/// No other thread uses the same keys, so each knows which entry it replaces or removes.
-fn live(number: u64, map: &DeadlineMap<u64, usize>, lives: &[Life]) {
-    let mut random = Random::new(number);
-    let mut latest = HashMap::new();
-    for entry in 0..ENTRIES {
-        let key = number + THREADS * random.below(500);
-        let index = usize::try_from(number * ENTRIES + entry).unwrap();
-        let duration = random.duration(ms(3));
-        lives[index].set(duration, || {
-            let replaced = map.insert(key, index, duration);
-            if let Some(replaced) = replaced {
-                assert_eq!(latest.get(&key), Some(&replaced));
-                lives[replaced].ends.fetch_add(1, SeqCst);
-            }
-            true
-        });
-        latest.insert(key, index);
-        let key = number + THREADS * random.below(500);
-        let Some(&known) = latest.get(&key) else { continue };
-        if random.below(8) == 0 {
-            if let Some(removed) = map.remove(&key) {
-                assert_eq!(removed, known);
-                lives[removed].ends.fetch_add(1, SeqCst);
-            }
-        } else {
-            let duration = random.duration(ms(3));
-            lives[known].set(duration, || map.touch(&key, duration));
-        }
-    }
 }
