@@ -1,4 +1,4 @@
-//! Charts as SVG. They have no background and colours of middling brightness, to be read on white and on black.
+//! Charts as SVG, without a background and in colours that are legible on white and on black.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 const TEXT: RGBColor = RGBColor(128, 136, 145);
 const FONT: &str = "system-ui, 'DejaVu Sans', sans-serif";
 
-/// One for each curve or bar of a group.
+/// One per curve.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(63, 143, 210),
     RGBColor(224, 135, 42),
@@ -22,7 +22,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(229, 72, 77),
 ];
 
-/// What all panels have in common.
+/// An axis that all panels share.
 #[derive(Debug, Clone)]
 pub struct Axis {
     pub range: Range<f64>,
@@ -32,12 +32,12 @@ pub struct Axis {
 #[derive(Debug, Clone)]
 pub struct Panel {
     pub title: String,
-    /// A line for each curve, in its colour, or none.
+    /// One line per curve, in its colour.
     pub notes: Vec<String>,
     pub curves: Vec<Vec<(f64, f64)>>,
 }
 
-/// Panels of curves, filled down to the axis or not. The curves of all panels have the same `names`.
+/// Panels of curves, optionally filled. Each panel has the same curves, called `names`.
 pub fn curves(
     head: [&str; 2],
     names: &[&str],
@@ -81,7 +81,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, [x, y]: [&Axis; 2], fill: bool) {
     }
 }
 
-/// A picture with a title, a note at the foot and a legend.
+/// A picture with a title, a footnote and a legend.
 fn svg(size: (u32, u32), [title, note]: [&str; 2], names: &[&str], draw: impl FnOnce(&Area<'_>)) -> String {
     let mut svg = String::new();
     {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_of_curves_has_a_panel_for_each_also_of_nothing() {
+    fn a_chart_draws_every_panel_even_if_it_is_empty() {
         let axis = Axis { range: 0.0..3.0, label: |value| format!("{value} ms") };
         let panel = |curve: &[(f64, f64)]| Panel {
             title: "a scenario".to_owned(),
