@@ -2,6 +2,7 @@
 //!
 //! All rivals are set up in one process, each with its own runtime, and take turns.
 
+use std::array;
 use std::future;
 use std::sync::Arc;
 use std::task::Poll;
@@ -90,7 +91,10 @@ struct Seat<R: Rival> {
     rival: R,
     population: Vec<R::Armed>,
     earlier: Option<R::Armed>,
-    durations: Durations,
+    /// 30 to 40 s at random, drawn beforehand because that takes as long as a wheel does.
+    durations: Box<[Duration; 256]>,
+    /// The index of the next duration.
+    next: u8,
 }
 
 /// What a task does in one turn.
@@ -145,19 +149,18 @@ impl<R: Rival> Site<R> {
         let gate = Arc::new(Gate::new(tasks));
         let running: Vec<_> =
             self.seats.drain(..tasks).map(|seat| self.runtime.spawn(seat.work(Arc::clone(&gate), work))).collect();
-        let mut sum = 0.0;
-        for (place, task) in running.into_iter().enumerate() {
-            let (seat, figure) = self.runtime.block_on(task).expect("no rival panics");
-            self.seats.insert(place, seat);
-            sum += figure;
-        }
-        sum / tasks as f64
+        let done = running.into_iter().map(|task| self.runtime.block_on(task).expect("no rival panics"));
+        let (seats, figures): (Vec<_>, Vec<_>) = done.unzip();
+        self.seats.splice(0..0, seats);
+        figures.iter().sum::<f64>() / tasks as f64
     }
 }
 
 impl<R: Rival> Seat<R> {
     fn new(rival: R) -> Self {
-        Seat { rival, population: Vec::new(), earlier: None, durations: Durations::new() }
+        let mut random = Rng::with_seed(0);
+        let durations = array::from_fn(|_| between(&mut random, Duration::from_secs(30), Duration::from_secs(40)));
+        Seat { rival, population: Vec::new(), earlier: None, durations: Box::new(durations), next: 0 }
     }
 
     async fn work(mut self, gate: Arc<Gate>, work: Work) -> (Self, f64) {
@@ -170,7 +173,7 @@ impl<R: Rival> Seat<R> {
         let mut figure = 0.0;
         match work {
             Work::Populate(count) => self.populate(count).await,
-            Work::Stand => self.earlier = Some(future::poll_fn(|cx| Poll::Ready(self.rival.arm(EARLIER, cx))).await),
+            Work::Stand => self.earlier = Some(self.arm(EARLIER).await),
             Work::Unstand => self.earlier.take().into_iter().for_each(|earlier| self.rival.cancel(earlier)),
             Work::Measure(length) => figure = self.measure(length).await,
         }
@@ -181,25 +184,28 @@ impl<R: Rival> Seat<R> {
         (self, figure)
     }
 
+    /// Arms a timer that stays.
+    async fn arm(&mut self, duration: Duration) -> R::Armed {
+        future::poll_fn(|cx| Poll::Ready(self.rival.arm(duration, cx))).await
+    }
+
     async fn populate(&mut self, count: usize) {
-        for chunk in 0..count.div_ceil(1_000) {
-            let numbers = chunk * 1_000..count.min((chunk + 1) * 1_000);
-            future::poll_fn(|cx| {
-                self.population.extend(numbers.clone().map(|number| self.rival.arm(far_away(number as u64), cx)));
-                Poll::Ready(())
-            })
-            .await;
-            task::yield_now().await;
+        for number in 0..count {
+            let armed = self.arm(far_away(number as u64)).await;
+            self.population.push(armed);
+            if number % 1_000 == 999 {
+                task::yield_now().await;
+            }
         }
     }
 
     async fn measure(&mut self, length: Duration) -> f64 {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut operations = 0_u32;
         loop {
             self.repeat(OPS_PER_POLL).await;
             operations += OPS_PER_POLL;
-            let elapsed = begun.elapsed();
+            let elapsed = start.elapsed();
             if elapsed >= length {
                 return elapsed.as_nanos() as f64 / f64::from(operations);
             }
@@ -211,7 +217,8 @@ impl<R: Rival> Seat<R> {
     async fn repeat(&mut self, operations: u32) {
         future::poll_fn(|cx| {
             for _ in 0..operations {
-                self.rival.arm_cancel(self.durations.next(), cx);
+                self.next = self.next.wrapping_add(1);
+                self.rival.arm_cancel(self.durations[usize::from(self.next)], cx);
             }
             // Without a budget, polls are pending and arm nothing.
             assert!(task::coop::has_budget_remaining(), "the operations were real ones");
@@ -224,24 +231,4 @@ impl<R: Rival> Seat<R> {
 /// An hour to an hour and 17 minutes, at random.
 fn far_away(number: u64) -> Duration {
     Duration::from_hours(1) + Duration::from_micros(number.wrapping_mul(2_654_435_761) % 1_000_000_000)
-}
-
-/// Random durations of 30 to 40 s, drawn beforehand because that takes as long as a wheel does.
-struct Durations {
-    drawn: Box<[Duration; 256]>,
-    next: usize,
-}
-
-impl Durations {
-    fn new() -> Self {
-        let mut random = Rng::with_seed(0);
-        let drawn = std::array::from_fn(|_| between(&mut random, Duration::from_secs(30), Duration::from_secs(40)));
-        Durations { drawn: Box::new(drawn), next: 0 }
-    }
-
-    #[inline]
-    fn next(&mut self) -> Duration {
-        self.next = (self.next + 1) % self.drawn.len();
-        self.drawn[self.next]
-    }
 }

@@ -1,5 +1,5 @@
-//! Tasks that sleep in a loop, by one contender, in a process of its own. All CPU time of that process is the
-//! contender's, and nothing that a library leaves behind affects the next one.
+//! Tasks of one contender that sleep in a loop, in a separate process. All CPU time of that process is the contender's,
+//! and the next contender finds nothing that a library left behind.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::contenders::{Contender, named};
 use crate::outcome::{Outcome, child, report};
 use crate::rival::Rival;
 use crate::rivals::Tokio;
-use crate::session::{Sheet, in_words, range, take_turns};
+use crate::session::{Sheet, in_words, range, ratio, take_turns};
 
 /// How long the tasks sleep before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(150);
@@ -100,25 +100,8 @@ impl Cell {
 }
 
 /// The columns of [`Cell::compare`]. Ratios are to tokio's medians.
-pub const COLUMNS: [&str; 17] = [
-    "scenario",
-    "contender",
-    "sleeps a second",
-    "processor percent",
-    "least percent",
-    "most percent",
-    "processor times tokio's",
-    "ns a sleep",
-    "least ns",
-    "most ns",
-    "ns times tokio's",
-    "p50",
-    "p50 times tokio's",
-    "p99",
-    "p99 times tokio's",
-    "turns a second",
-    "early",
-];
+pub const COLUMNS: &str = "scenario|contender|sleeps a second|processor percent|least percent|most percent|processor times tokio's|\
+    ns a sleep|least ns|most ns|ns times tokio's|p50|p50 times tokio's|p99|p99 times tokio's|turns a second|early";
 
 /// The outcomes of one contender.
 pub struct Row {
@@ -161,18 +144,16 @@ impl Row {
 
     fn cells(&self, base: Option<&Row>) -> Vec<String> {
         let all = &self.all;
-        let ratio = |times: Option<f64>| times.map_or("-".to_owned(), |times| format!("{times:.3}"));
         let mut cells = vec![self.who.name.to_owned(), format!("{:.0}", all.per_second(all.sleeps()))];
         cells.extend(self.range(Outcome::cpu_percent).map(|percent| format!("{percent:.1}")));
-        cells.push(ratio(self.times(base, Outcome::cpu_percent)));
+        cells.push(ratio(self.times(base, Outcome::cpu_percent), 3));
         cells.extend(self.range(Outcome::price).map(|nanos| format!("{nanos:.0}")));
-        cells.push(ratio(self.times(base, Outcome::price)));
+        cells.push(ratio(self.times(base, Outcome::price), 3));
         for percent in [50.0, 99.0] {
             let late = all.percentile(percent);
-            cells.extend([in_words(late), ratio(base.map(|base| late / base.all.percentile(percent)))]);
+            cells.extend([in_words(late), ratio(base.map(|base| late / base.all.percentile(percent)), 3)]);
         }
-        let turns = all.per_second(all.turns as f64);
-        cells.push(if all.turns > 0 { format!("{turns:.0}") } else { "-".to_owned() });
+        cells.push(ratio((all.turns > 0).then(|| all.per_second(all.turns as f64)), 0));
         cells.push(all.early.to_string());
         cells
     }

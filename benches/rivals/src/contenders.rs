@@ -15,6 +15,7 @@ use crate::floor;
 use crate::outcome::{Late, Outcome};
 use crate::rival::{Rival, Until, workers};
 use crate::rivals::{AsyncIo, Hairspring, Tokio, TokioHrtime, TokioTimerd};
+use crate::session::Scope;
 
 /// How long a worker is blocked, and then free.
 const BLOCK: Duration = Duration::from_millis(20);
@@ -33,7 +34,7 @@ pub struct Contender {
 pub const TIMERFD: &str = "hairspring, timerfd";
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-pub const CONTENDERS: &[Contender] = &[
+const CONTENDERS: &[Contender] = &[
     ours(Hairspring::NAME, || {}),
     ours("hairspring, 1 ms", || install(Timer::builder().resolution(MILLISECOND))),
     ours(TIMERFD, || install(timerfd())),
@@ -63,6 +64,12 @@ fn timerfd() -> Builder {
 
 fn install(builder: Builder) {
     builder.install().expect("the runtime has `enable_all`");
+}
+
+/// The contenders of these names, or all, if `--only` includes them.
+pub fn choose(scope: &Scope, names: &[&str]) -> Result<Vec<&'static Contender>, String> {
+    let all = CONTENDERS.iter().filter(|contender| names.is_empty() || names.contains(&contender.name));
+    scope.choose(all.collect(), |contender| contender.name)
 }
 
 /// The contender of that name.

@@ -13,37 +13,25 @@ use tools::Rng;
 use tools::machine::Meter;
 
 use crate::cell::{Row, find};
-use crate::contenders::{CONTENDERS, Contender, TIMERFD, named};
+use crate::contenders::{Contender, TIMERFD, choose, named};
 use crate::memory::hairspring_until;
 use crate::outcome::{Late, Outcome, child, report};
 use crate::population::{Count, Population, arm_cancel};
 use crate::rival::{Rival, Until, workers};
 use crate::rivals::{Hairspring, Tokio};
-use crate::session::{Scope, Sheet, verdict, with_range};
+use crate::session::{Scope, Sheet, ratio, verdict, with_range};
 
-const NAMES: [&str; 3] = [Hairspring::NAME, TIMERFD, Tokio::NAME];
 const SIZE: usize = 1_000_000;
 /// How long the bystander sleeps, and the interval at which a task arms and cancels `ARMED` timers.
 const PAUSE: Duration = Duration::from_millis(1);
 const ARMED: usize = 16;
 
-const COLUMNS: [&str; 10] = [
-    "contender",
-    "processor s",
-    "times tokio's",
-    "late p50 ms",
-    "late p99 ms",
-    "late most ms",
-    "slowest arm+cancel ms",
-    "thread late most ms",
-    "bytes each",
-    "turns",
-];
+const COLUMNS: &str = "contender|processor s|times tokio's|late p50 ms|late p99 ms|late most ms|slowest arm+cancel ms|\
+    thread late most ms|bytes each|turns";
 
 pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
     let mut sheet = Sheet::new(&[], COLUMNS);
-    let chosen = CONTENDERS.iter().filter(|contender| NAMES.contains(&contender.name)).collect();
-    let chosen = scope.choose(chosen, |contender| contender.name)?;
+    let chosen = choose(scope, &[Hairspring::NAME, TIMERFD, Tokio::NAME])?;
     let over = scope.turn(Duration::from_secs(5));
     let what = format!("{SIZE} sleeps due at random over {over:?}");
     let rows = Row::measure(&what, &chosen, scope.rounds(5), |contender, round| {
@@ -65,7 +53,7 @@ fn cells(row: &Row, tokio: Option<&Row>) -> Vec<String> {
     vec![
         row.who.name.to_owned(),
         range(2, &|outcome| outcome.cpu as f64 / 1e9),
-        times.map_or("-".to_owned(), |times| format!("{times:.2}")),
+        ratio(times, 2),
         range(2, &|outcome| outcome.percentile(50.0) / 1e6),
         range(2, &|outcome| outcome.percentile(99.0) / 1e6),
         range(1, &|outcome| outcome.percentile(100.0) / 1e6),

@@ -80,7 +80,7 @@ async fn arm_until_all_fired<U: Until>(count: Arc<Count>) -> u64 {
     let mut longest = 0;
     for turn in 1_u32.. {
         let took = arm_cancel::<U>().await;
-        if count.has_begun() {
+        if count.has_started() {
             longest = longest.max(took);
         }
         if count.is_complete() {

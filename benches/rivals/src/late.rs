@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::cell::{COLUMNS, Cell};
-use crate::contenders::{CONTENDERS, TIMERFD};
+use crate::contenders::{TIMERFD, choose};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
 use crate::session::{Scope, Sheet};
@@ -13,8 +13,7 @@ const NAMES: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µ
 
 /// Fails if one of our sleeps ended early.
 pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
-    let contenders = CONTENDERS.iter().filter(|contender| NAMES.contains(&contender.name)).collect();
-    let chosen = scope.choose(contenders, |contender| contender.name)?;
+    let chosen = choose(scope, &NAMES)?;
     let (mut sheet, mut early) = (Sheet::new(&[], COLUMNS), 0);
     let millis = scope.turn(Duration::from_secs(1)).as_millis() as u64;
     for (tasks, workers, has_blocked) in [(1, 2, false), (50, 2, false), (1_000, 2, false), (50, 4, true)] {

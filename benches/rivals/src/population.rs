@@ -108,7 +108,7 @@ impl Count {
         Count { expected, woken: AtomicUsize::new(0), created: Instant::now(), completed: AtomicU64::new(0) }
     }
 
-    pub fn has_begun(&self) -> bool {
+    pub fn has_started(&self) -> bool {
         self.woken.load(SeqCst) > 0
     }
 

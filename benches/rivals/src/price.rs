@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::cell::{COLUMNS, Cell, Row, find};
-use crate::contenders::{CONTENDERS, TIMERFD};
+use crate::contenders::{TIMERFD, choose};
 use crate::outcome::Outcome;
 use crate::rival::Rival;
 use crate::rivals::{Hairspring, Tokio};
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 pub fn run(Options { tasks, scope }: &Options) -> Result<(), Box<dyn Error>> {
-    let chosen = scope.choose(CONTENDERS.iter().collect(), |contender| contender.name)?;
+    let chosen = choose(scope, &[])?;
     let millis = scope.turn(Duration::from_millis(600)).as_millis() as u64;
     let mut sheet = Sheet::new(&[], COLUMNS);
     for &tasks in tasks {

@@ -9,6 +9,8 @@ use crate::session::{Sheet, quartiles, with_range};
 pub const WORKERS: &str = "2 workers";
 pub const CURRENT_THREAD: &str = "current thread";
 
+const COLUMNS: &str = "workload|rival|runtime|tasks|earlier timer|population|unit|median|p25|p75|rounds";
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Case {
     pub workload: &'static str,
@@ -33,9 +35,7 @@ pub struct Record {
 
 impl Record {
     pub fn new() -> Self {
-        let case = ["workload", "rival", "runtime", "tasks", "earlier timer", "population"];
-        let figures = ["unit", "median", "p25", "p75", "rounds"];
-        Record { sheet: Sheet::new(&[], case.into_iter().chain(figures)), figures: Vec::new() }
+        Record { sheet: Sheet::new(&[], COLUMNS), figures: Vec::new() }
     }
 
     pub fn add(&mut self, case: Case, rival: &'static str, unit: &str, figures: Vec<f64>) {

@@ -1,8 +1,8 @@
 //! A server whose handler sleeps, with clients that ask again immediately.
 //!
 //! Unlike in `price`, requests follow the timers. Timers that fire together share wake-ups, system calls and context
-//! switches, and so do their responses and the next requests. The server is a process of its own, which separates its
-//! CPU time from the clients'.
+//! switches, and so do their responses and the next requests. The server runs in a separate process, because its CPU
+//! time is measured without the clients'.
 
 use std::env;
 use std::error::Error;
@@ -19,14 +19,13 @@ use tokio::task::JoinSet;
 use tools::machine::{Meter, switches};
 use tools::{Histogram, median};
 
-use crate::contenders::{CONTENDERS, Contender, TIMERFD, named};
+use crate::contenders::{Contender, TIMERFD, choose, named};
 use crate::rival::{Rival, Until, build, workers};
 use crate::rivals::{Hairspring, Tokio};
 use crate::service::{connect, listen};
 use crate::session::{Scope, Sheet, in_words, quartiles, take_turns};
 
 const CONNECTIONS: [u32; 4] = [4, 16, 64, 256];
-const NAMES: [&str; 3] = [Hairspring::NAME, TIMERFD, Tokio::NAME];
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long the handler sleeps.
 const SLEEP: Duration = Duration::from_millis(10);
@@ -48,23 +47,12 @@ struct Turn {
     latency: Histogram<u64>,
 }
 
-const COLUMNS: [&str; 10] = [
-    "connections",
-    "contender",
-    "requests a second",
-    "CPU ns a request",
-    "CPU times tokio's",
-    "p25",
-    "p75",
-    "context switches a request",
-    "p50",
-    "p99",
-];
+const COLUMNS: &str = "connections|contender|requests a second|CPU ns a request|CPU times tokio's|p25|p75|context switches a request|\
+    p50|p99";
 
 pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
     let mut sheet = Sheet::new(&[], COLUMNS);
-    let chosen = CONTENDERS.iter().filter(|contender| NAMES.contains(&contender.name)).collect();
-    let chosen = scope.choose(chosen, |contender: &&Contender| contender.name)?;
+    let chosen = choose(scope, &[Hairspring::NAME, TIMERFD, Tokio::NAME])?;
     let length = scope.turn(Duration::from_secs(1));
     for connections in CONNECTIONS {
         let title = format!("{connections} connections");
@@ -105,7 +93,7 @@ fn turn(contender: &Contender, connections: u32, length: Duration) -> Result<Tur
         tokio::time::sleep_until(begin.into()).await;
         let (meter, switched) = (Meter::of(process), switches(process));
         tokio::time::sleep_until(end.into()).await;
-        let used = [meter.used().as_nanos() as u64, switches(process) - switched];
+        let used = [meter.used().as_nanos() as u64, switches(process).saturating_sub(switched)];
         let mut latency = Histogram::<u64>::new(3).expect("three digits are allowed");
         while let Some(client) = clients.join_next().await {
             client.expect("no client panics")?.into_iter().for_each(|nanos| latency += nanos);

@@ -81,24 +81,16 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Prints what the run is made with. `others` are versions of programs that are not in the lock file.
-    pub fn new<C: ToString>(others: &[String], columns: impl IntoIterator<Item = C>) -> Self {
-        let versions = machine::versions(&[
-            "hairspring",
-            "tokio",
-            "pingora-timeout",
-            "async-io",
-            "futures-timer",
-            "tokio-util",
-            "tick",
-            "tokio-hrtime",
-            "tokio-timerd",
-            "hyper",
-        ]);
+    /// Prints the machine and the versions. `others` are versions of programs that are not in the lock file. The columns
+    /// are separated by `|`.
+    pub fn new(others: &[String], columns: &str) -> Self {
+        let crates =
+            "hairspring tokio pingora-timeout async-io futures-timer tokio-util tick tokio-hrtime tokio-timerd hyper";
+        let versions = machine::versions(&crates.split(' ').collect::<Vec<_>>());
         let versions = [&[versions], others].concat().join(", ");
         let machine = format!("{}; {versions}; {}", machine::system(), machine::today());
         println!("{machine}");
-        Sheet { machine, columns: columns.into_iter().map(|column| column.to_string()).collect(), rows: Vec::new() }
+        Sheet { machine, columns: columns.split('|').map(str::to_owned).collect(), rows: Vec::new() }
     }
 
     pub fn push(&mut self, row: Vec<String>) {
@@ -136,6 +128,11 @@ pub fn quartiles(figures: Vec<f64>) -> [f64; 3] {
 /// The median, the minimum and the maximum.
 pub fn range(figures: Vec<f64>) -> [f64; 3] {
     quantiles(figures, [0.5, 0.0, 1.0])
+}
+
+/// A ratio, or a dash if there is nothing to compare with.
+pub fn ratio(times: Option<f64>, decimals: usize) -> String {
+    times.map_or("-".to_owned(), |times| format!("{times:.decimals$}"))
 }
 
 /// A figure with its quartiles or its range.

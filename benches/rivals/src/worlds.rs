@@ -53,17 +53,8 @@ pub struct World {
 /// the median lateness, its 99th percentile, and the CPU time per timer fired.
 type Figures = [Vec<f64>; 7];
 
-const COLUMNS: [&str; 9] = [
-    "timers pending",
-    "world",
-    "1 thread, ns",
-    "processor ns",
-    "2 threads, ns",
-    "processor ns, 2 threads",
-    "late p50",
-    "late p99",
-    "processor ns, fired",
-];
+const COLUMNS: &str = "timers pending|world|1 thread, ns|processor ns|2 threads, ns|processor ns, 2 threads|late p50|late p99|\
+    processor ns, fired";
 
 pub fn run(Options { scope, worlds: others, versions }: &Options) -> Result<(), Box<dyn Error>> {
     let own = env::current_exe()?;

@@ -35,8 +35,8 @@ pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
         (Pool::NAME, compare::<Pool>),
     ];
     let services = scope.choose(services, |service| service.0)?;
-    let figures = FIGURES.iter().flat_map(|(name, ..)| ["", " p25", " p75"].map(|which| format!("{name}{which}")));
-    let mut sheet = Sheet::new(&[], ["service", "workers", "contender"].map(str::to_owned).into_iter().chain(figures));
+    let figures = FIGURES.map(|(name, ..)| format!("|{name}|{name} p25|{name} p75")).concat();
+    let mut sheet = Sheet::new(&[], &format!("service|workers|contender{figures}"));
     for workers in [2, 1] {
         for (_, compare) in &services {
             compare(scope, workers, &mut sheet);
