@@ -81,8 +81,8 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Prints the machine and the versions. `others` are versions of programs that are not in the lock file. The columns
-    /// are separated by `|`.
+    /// Prints the machine and the versions. `others` are versions of programs that are not in the lock file. A `|`
+    /// separates columns.
     pub fn new(others: &[String], columns: &str) -> Self {
         let crates =
             "hairspring tokio pingora-timeout async-io futures-timer tokio-util tick tokio-hrtime tokio-timerd hyper";

@@ -1,8 +1,8 @@
 //! A soak test in real time: waves of up to a million sleeps that are armed, reset, cancelled and fired at random.
 //!
 //! Tasks hold most of the sleeps in vectors and poll them by hand, as a server does with its connections. Other tasks
-//! await sleeps and timeouts. No sleep may end early, or later than a bound. At the end of each wave no sleep is pending,
-//! the counts must balance, and the memory must be free.
+//! await sleeps and timeouts. No sleep may end early, or later than a bound. At the end of each wave no sleep is
+//! pending, the counts must balance, and the memory must be free.
 //!
 //! The fuzzer's soak test checks each firing through virtual years. This one has threads and a real clock.
 
@@ -27,8 +27,8 @@ static ALLOCATOR: StatsAlloc<System> = StatsAlloc::system();
 
 const HOLDERS: usize = 4;
 const AWAITERS: usize = 200;
-/// How many bytes may stay allocated while no sleep is pending. If one sleep in a hundred leaked, six waves of a million
-/// would exceed this.
+/// How many bytes may stay allocated while no sleep is pending. If one sleep in a hundred leaked, six waves of a
+/// million would exceed this.
 const ALLOWED: usize = 8 << 20;
 
 /// Arms, resets, cancels and fires sleeps at random, and checks that none is early, late, lost or leaked.

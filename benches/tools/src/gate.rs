@@ -19,8 +19,8 @@ impl Gate {
 
     /// Returns in all tasks simultaneously, each on a different thread.
     ///
-    /// It spins, because tasks that were suspended could all continue on one thread. Each millisecond it yields, in case
-    /// another of the tasks is queued behind this one.
+    /// It spins, because tasks that were suspended could all continue on one thread. Each millisecond it yields, in
+    /// case another of the tasks is queued behind this one.
     pub async fn meet(&self) {
         loop {
             self.inside.fetch_add(1, SeqCst);
