@@ -1,8 +1,8 @@
-//! Arming and cancelling: a timer of 30 to 40 s is made, polled once and dropped, in the tasks of a runtime.
+//! Creating a timer of 30 to 40 s, polling it once and dropping it, in the tasks of a runtime.
 //!
-//! All rivals are ready at the same time, each with a runtime of its own, and take turns: a load that comes and goes
-//! meets them all.
+//! All rivals are set up in one process, each with its own runtime, and take turns.
 
+use std::array;
 use std::future;
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,69 +11,65 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task;
-use tools::{Gate, Rng, between, progress};
+use tools::{Gate, Rng, between};
 
 use crate::Options;
-use crate::record::{Case, Record, RuntimeKind};
-use crate::rival::Rival;
+use crate::record::{CURRENT_THREAD, Case, Record, WORKERS};
+use crate::rival::{Rival, build, workers};
 use crate::rivals::{AsyncIo, BareWheel, Floor, FuturesTimer, Hairspring, Handle, Pingora, Queue, Tick, Tokio};
+use crate::session::{contains, take_turns};
 
-pub const WORKLOAD: &str = "arm+cancel";
-
-/// Operations in one poll of a task. Then the task yields, as tasks do, and the runtime gets to do what it put off: its
-/// share is 1 ns of each figure.
+/// Operations in one poll of a task. Then the task yields, which lets the runtime run. That takes 1 ns per operation.
 const OPS_PER_POLL: u32 = 1_000;
 
-/// How far away the earlier timer is, which is pending while others are armed.
+/// The deadline of the earlier timer that stays pending.
 const EARLIER: Duration = Duration::from_secs(20);
 
-/// A rival by its name, and what measures it: nanoseconds for an operation, as each of so many tasks sees it, with an
-/// earlier timer pending or not.
+/// A rival's name, and its [`Site::round`].
 type Contender = (&'static str, Box<dyn FnMut(usize, bool, Duration) -> f64>);
 
-/// Measures all rivals, on all runtimes, at all populations, with an earlier timer and without.
 pub fn run(options: &Options, record: &mut Record) {
-    for runtime in [RuntimeKind::Workers, RuntimeKind::CurrentThread] {
+    for (runtime, most_tasks) in [(WORKERS, 2), (CURRENT_THREAD, 1)] {
         for &population in options.populations() {
-            let mut contenders = contenders(options, runtime, population);
-            // First without: an earlier timer may leave an alarm behind.
-            for standing in [false, true] {
-                for tasks in 1..=runtime.most_tasks() {
-                    take_turns(options, record, case(runtime, tasks, standing, population), &mut contenders);
+            let mut contenders = contenders(options, most_tasks, population);
+            let (mut columns, mut cases) = (Vec::new(), Vec::new());
+            // First without an earlier timer, because one may leave an alarm behind.
+            for (standing, earlier) in [(false, "none"), (true, "standing")] {
+                for tasks in 1..=most_tasks {
+                    let case = case(runtime, tasks, standing, population);
+                    let turns = take_turns("arm and cancel", options.rounds(), contenders.len(), |place, _| {
+                        (contenders[place].1)(tasks, standing, options.round_length())
+                    });
+                    contenders.iter().zip(turns).for_each(|((name, _), figures)| record.add(case, name, "ns", figures));
+                    columns.push(format!("tasks: {tasks}, earlier timer: {earlier}"));
+                    cases.push(case);
                 }
             }
-            print(record, runtime, population);
+            let columns: Vec<_> = columns.iter().map(String::as_str).collect();
+            let title = format!("arm and cancel, ns: {runtime}, {population} other timers pending");
+            record.print(&title, &columns, &cases);
         }
     }
 }
 
-pub fn case(runtime: RuntimeKind, tasks: usize, standing: bool, population: usize) -> Case {
-    Case { workload: WORKLOAD, runtime, tasks, standing: Some(standing), population }
+pub fn case(runtime: &'static str, tasks: usize, standing: bool, population: usize) -> Case {
+    let earlier = if standing { "standing" } else { "none" };
+    Case { runtime, tasks, earlier, ..Case::of("arm+cancel", population) }
 }
 
-/// A column for each number of tasks and state.
-fn print(record: &Record, runtime: RuntimeKind, population: usize) {
-    let (mut names, mut cases) = (Vec::new(), Vec::new());
-    for standing in [true, false] {
-        for tasks in 1..=runtime.most_tasks() {
-            let state = if standing { "earlier timer" } else { "no earlier timer" };
-            names.push(format!("{tasks} task{}, {state}", if tasks == 1 { "" } else { "s" }));
-            cases.push(case(runtime, tasks, standing, population));
-        }
-    }
-    let runtime = runtime.name();
-    record.print(&format!("arm and cancel, ns: {runtime}, {population} more timers pending"), &names, &cases);
-}
-
-fn contenders(options: &Options, runtime: RuntimeKind, population: usize) -> Vec<Contender> {
+fn contenders(options: &Options, most_tasks: usize, population: usize) -> Vec<Contender> {
     let mut contenders: Vec<Contender> = Vec::new();
     macro_rules! enter {
         ($($rival:ty),*) => {
-            $(if options.takes::<$rival>() && (runtime == RuntimeKind::Workers || <$rival>::ON_CURRENT_THREAD) {
-                let mut site = Site::<$rival>::new(runtime, population);
-                let round = move |tasks, standing, length| site.round(tasks, standing, length);
-                contenders.push((<$rival>::NAME, Box::new(round)));
-            })*
+            $(
+                // All ratios are to hairspring, so it always takes part.
+                let takes_part = <$rival>::NAME == Hairspring::NAME || contains(&options.only, <$rival>::NAME);
+                if takes_part && (most_tasks > 1 || <$rival>::ON_CURRENT_THREAD) {
+                    let mut site = Site::<$rival>::new(most_tasks, population);
+                    let round = move |tasks, standing, length| site.round(tasks, standing, length);
+                    contenders.push((<$rival>::NAME, Box::new(round)));
+                }
+            )*
         };
     }
     enter!(Hairspring, Handle, Tokio);
@@ -83,18 +79,6 @@ fn contenders(options: &Options, runtime: RuntimeKind, population: usize) -> Vec
     contenders
 }
 
-fn take_turns(options: &Options, record: &mut Record, case: Case, contenders: &mut [Contender]) {
-    let mut figures = vec![Vec::new(); contenders.len()];
-    for _ in progress("arm and cancel", options.rounds() as u64).wrap_iter(0..options.rounds()) {
-        for ((_, round), figures) in contenders.iter_mut().zip(&mut figures) {
-            figures.push(round(case.tasks, case.standing == Some(true), options.round_length()));
-        }
-    }
-    for ((name, _), figures) in contenders.iter().zip(figures) {
-        record.add(case, name, "ns", figures);
-    }
-}
-
 /// A rival with its runtime.
 pub struct Site<R: Rival> {
     // Dropped before the runtime.
@@ -102,35 +86,38 @@ pub struct Site<R: Rival> {
     pub runtime: Runtime,
 }
 
-/// What one task of a rival holds. It goes into the task and comes out again.
+/// The state of one task. It moves into the task and back.
 struct Seat<R: Rival> {
     rival: R,
     population: Vec<R::Armed>,
     earlier: Option<R::Armed>,
-    durations: Durations,
+    /// 30 to 40 s at random, drawn beforehand because that takes as long as a wheel does.
+    durations: Box<[Duration; 256]>,
+    /// The index of the next duration.
+    next: u8,
 }
 
-/// What a task does.
+/// What a task does in one turn.
 #[derive(Clone, Copy)]
 enum Work {
-    /// Arms that many timers which stay.
+    /// Arms so many timers, which stay.
     Populate(usize),
-    /// Arms a timer that is earlier than those which are measured.
+    /// Arms a timer that is earlier than the measured ones.
     Stand,
-    /// Cancels that again.
+    /// Cancels that timer.
     Unstand,
-    /// Arms and cancels for that long, and returns the nanoseconds that one took.
+    /// Arms and cancels for so long.
     Measure(Duration),
 }
 
 impl<R: Rival> Site<R> {
-    /// Nanoseconds for an operation, as each of so many tasks sees it, with an earlier timer pending or not.
+    /// Nanoseconds per operation in each of so many tasks, with an earlier timer pending or not.
     pub fn round(&mut self, tasks: usize, standing: bool, length: Duration) -> f64 {
         let standers = if R::SHARED { 1 } else { tasks };
         if standing {
             self.in_tasks(standers, Work::Stand);
         }
-        // The workers go to sleep and take note of what is pending.
+        // The workers park, which makes them look at what is pending.
         thread::sleep(Duration::from_millis(1));
         let figure = self.in_tasks(tasks, Work::Measure(length));
         if standing {
@@ -139,15 +126,12 @@ impl<R: Rival> Site<R> {
         figure
     }
 
-    pub fn new(kind: RuntimeKind, population: usize) -> Self {
-        let mut builder = match kind {
-            RuntimeKind::Workers => Builder::new_multi_thread(),
-            RuntimeKind::CurrentThread => Builder::new_current_thread(),
+    /// With two tasks, on two workers; with one, on a current-thread runtime.
+    pub fn new(tasks: usize, population: usize) -> Self {
+        let runtime = match tasks {
+            1 => build(&mut Builder::new_current_thread(), R::configure),
+            _ => workers(tasks, R::configure),
         };
-        builder.worker_threads(2).enable_all();
-        R::configure(&mut builder);
-        let runtime = builder.build().expect("a runtime");
-        let tasks = kind.most_tasks();
         let seats = runtime.spawn(async move {
             let first = R::new();
             let mut rivals: Vec<R> = (1..tasks).map(|_| first.for_another_task()).collect();
@@ -160,28 +144,27 @@ impl<R: Rival> Site<R> {
         site
     }
 
-    /// Has that many tasks do the same at once; returns the mean of what they return.
+    /// Runs the same work in so many tasks simultaneously. Returns the mean of their figures.
     fn in_tasks(&mut self, tasks: usize, work: Work) -> f64 {
         let gate = Arc::new(Gate::new(tasks));
         let running: Vec<_> =
             self.seats.drain(..tasks).map(|seat| self.runtime.spawn(seat.work(Arc::clone(&gate), work))).collect();
-        let mut sum = 0.0;
-        for (place, task) in running.into_iter().enumerate() {
-            let (seat, figure) = self.runtime.block_on(task).expect("no rival panics");
-            self.seats.insert(place, seat);
-            sum += figure;
-        }
-        sum / tasks as f64
+        let done = running.into_iter().map(|task| self.runtime.block_on(task).expect("no rival panics"));
+        let (seats, figures): (Vec<_>, Vec<_>) = done.unzip();
+        self.seats.splice(0..0, seats);
+        figures.iter().sum::<f64>() / tasks as f64
     }
 }
 
 impl<R: Rival> Seat<R> {
     fn new(rival: R) -> Self {
-        Seat { rival, population: Vec::new(), earlier: None, durations: Durations::new() }
+        let mut random = Rng::with_seed(0);
+        let durations = array::from_fn(|_| between(&mut random, Duration::from_secs(30), Duration::from_secs(40)));
+        Seat { rival, population: Vec::new(), earlier: None, durations: Box::new(durations), next: 0 }
     }
 
     async fn work(mut self, gate: Arc<Gate>, work: Work) -> (Self, f64) {
-        // On a worker thread that is new to it, a timer may have to find out where it is.
+        // On a thread's first timers, a library may have to set up its state there.
         for _ in 0..16 {
             self.repeat(1).await;
             task::yield_now().await;
@@ -190,36 +173,39 @@ impl<R: Rival> Seat<R> {
         let mut figure = 0.0;
         match work {
             Work::Populate(count) => self.populate(count).await,
-            Work::Stand => self.earlier = Some(future::poll_fn(|cx| Poll::Ready(self.rival.arm(EARLIER, cx))).await),
+            Work::Stand => self.earlier = Some(self.arm(EARLIER).await),
             Work::Unstand => self.earlier.take().into_iter().for_each(|earlier| self.rival.cancel(earlier)),
             Work::Measure(length) => figure = self.measure(length).await,
         }
-        // The runtime gets to take note.
+        // Lets the runtime catch up.
         for _ in 0..4 {
             task::yield_now().await;
         }
         (self, figure)
     }
 
+    /// Arms a timer that stays.
+    async fn arm(&mut self, duration: Duration) -> R::Armed {
+        future::poll_fn(|cx| Poll::Ready(self.rival.arm(duration, cx))).await
+    }
+
     async fn populate(&mut self, count: usize) {
-        for chunk in 0..count.div_ceil(1_000) {
-            let numbers = chunk * 1_000..count.min((chunk + 1) * 1_000);
-            future::poll_fn(|cx| {
-                self.population.extend(numbers.clone().map(|number| self.rival.arm(far_away(number as u64), cx)));
-                Poll::Ready(())
-            })
-            .await;
-            task::yield_now().await;
+        for number in 0..count {
+            let armed = self.arm(far_away(number as u64)).await;
+            self.population.push(armed);
+            if number % 1_000 == 999 {
+                task::yield_now().await;
+            }
         }
     }
 
     async fn measure(&mut self, length: Duration) -> f64 {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut operations = 0_u32;
         loop {
             self.repeat(OPS_PER_POLL).await;
             operations += OPS_PER_POLL;
-            let elapsed = begun.elapsed();
+            let elapsed = start.elapsed();
             if elapsed >= length {
                 return elapsed.as_nanos() as f64 / f64::from(operations);
             }
@@ -227,13 +213,14 @@ impl<R: Rival> Seat<R> {
         }
     }
 
-    /// Arms and cancels that often, in one poll of the task.
+    /// Arms and cancels so often in one poll of the task.
     async fn repeat(&mut self, operations: u32) {
         future::poll_fn(|cx| {
             for _ in 0..operations {
-                self.rival.arm_cancel(self.durations.next(), cx);
+                self.next = self.next.wrapping_add(1);
+                self.rival.arm_cancel(self.durations[usize::from(self.next)], cx);
             }
-            // A task that has used up its budget gets "pending" before any timer is armed.
+            // Without a budget, polls are pending and arm nothing.
             assert!(task::coop::has_budget_remaining(), "the operations were real ones");
             Poll::Ready(())
         })
@@ -241,27 +228,7 @@ impl<R: Rival> Seat<R> {
     }
 }
 
-/// One to one and a quarter hours, in no order.
+/// An hour to an hour and 17 minutes, at random.
 fn far_away(number: u64) -> Duration {
     Duration::from_hours(1) + Duration::from_micros(number.wrapping_mul(2_654_435_761) % 1_000_000_000)
-}
-
-/// 30 to 40 s, to the nanosecond and in no order. Drawn beforehand: drawing costs as much as a wheel.
-struct Durations {
-    drawn: Box<[Duration; 256]>,
-    next: usize,
-}
-
-impl Durations {
-    fn new() -> Self {
-        let mut random = Rng::with_seed(0);
-        let drawn = std::array::from_fn(|_| between(&mut random, Duration::from_secs(30), Duration::from_secs(40)));
-        Durations { drawn: Box::new(drawn), next: 0 }
-    }
-
-    #[inline]
-    fn next(&mut self) -> Duration {
-        self.next = (self.next + 1) % self.drawn.len();
-        self.drawn[self.next]
-    }
 }

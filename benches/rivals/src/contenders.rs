@@ -1,4 +1,4 @@
-//! Who is let sleep again and again, in tasks of a runtime.
+//! The contenders whose sleeps end: timers with their settings, and the floors.
 
 use std::ops::Range;
 use std::thread;
@@ -10,23 +10,24 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::cell::{Cell, Late, Outcome};
+use crate::cell::Cell;
 use crate::floor;
-use crate::rival::{Rival, Until};
+use crate::outcome::{Late, Outcome};
+use crate::rival::{Rival, Until, workers};
 use crate::rivals::{AsyncIo, Hairspring, Tokio, TokioHrtime, TokioTimerd};
+use crate::session::Scope;
 
-/// How long a worker is blocked, and how long it is not.
+/// How long a worker is blocked, and then free.
 const BLOCK: Duration = Duration::from_millis(20);
 
-/// Who sleeps.
 pub struct Contender {
     pub name: &'static str,
-    /// Whether a sleep that ends early is our fault.
+    /// Whether an early sleep is our fault.
     pub is_ours: bool,
-    /// More would take too many files.
+    /// More would need too many open files.
     pub most_tasks: u32,
     /// Called in the new runtime.
-    pub set_up: fn(),
+    set_up: fn(),
     pub measure: fn(&Contender, &Cell) -> Outcome,
 }
 
@@ -62,43 +63,41 @@ fn timerfd() -> Builder {
 }
 
 fn install(builder: Builder) {
-    builder.install().expect("a runtime with `enable_all` can have it");
+    builder.install().expect("the runtime has `enable_all`");
 }
 
-/// Those of the names, or, for what is no name, those that have it in theirs; all if nothing is asked for.
-pub fn chosen(only: &[String]) -> Result<Vec<&'static Contender>, String> {
-    let is_name = |part: &str| CONTENDERS.iter().any(|other| other.name == part);
-    let fits = |name: &str, part: &str| name == part || !is_name(part) && name.contains(part);
-    let takes = |name: &str| only.is_empty() || only.iter().any(|part| fits(name, part));
-    let chosen: Vec<_> = CONTENDERS.iter().filter(|contender| takes(contender.name)).collect();
-    if chosen.is_empty() {
-        let names: Vec<_> = CONTENDERS.iter().map(|contender| contender.name).collect();
-        return Err(format!("{only:?} is in none of the names: {}", names.join("; ")));
-    }
-    Ok(chosen)
+/// The contenders of these names, or all, if `--only` includes them.
+pub fn choose(scope: &Scope, names: &[&str]) -> Result<Vec<&'static Contender>, String> {
+    let all = CONTENDERS.iter().filter(|contender| names.is_empty() || names.contains(&contender.name));
+    scope.choose(all.collect(), |contender| contender.name)
 }
 
-/// The one of that name.
+/// The contender of that name.
 pub fn named(name: &str) -> &'static Contender {
     CONTENDERS.iter().find(|contender| contender.name == name).expect("a contender's name")
 }
 
+impl Contender {
+    /// Sets up the runtime's timer. Returns a function that reads the turns of our driver.
+    pub fn set_up(&self, runtime: &Runtime) -> impl Fn() -> u64 {
+        let timer = runtime.block_on(async {
+            (self.set_up)();
+            self.is_ours.then(Timer::current)
+        });
+        move || timer.as_ref().map_or(0, |timer| timer.metrics().turns())
+    }
+}
+
 fn sleep_in_tasks<U: Until>(contender: &Contender, cell: &Cell) -> Outcome {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(cell.workers).enable_all();
-    U::configure(&mut builder);
-    let runtime = builder.build().expect("a runtime");
-    let timer = runtime.block_on(async {
-        (contender.set_up)();
-        contender.is_ours.then(Timer::current)
-    });
+    let runtime = workers(cell.workers, U::configure);
+    let turns = contender.set_up(&runtime);
     if cell.has_blocked {
         runtime.spawn(block_half_of_the_time::<U>());
     }
-    sleep_on::<U>(&runtime, cell, || timer.as_ref().map_or(0, |timer| timer.metrics().turns()))
+    sleep_on::<U>(&runtime, cell, turns)
 }
 
-/// Lets the tasks of a cell sleep in a runtime.
+/// Runs a cell's tasks in a runtime.
 pub fn sleep_on<U: Until>(runtime: &Runtime, cell: &Cell, turns: impl Fn() -> u64) -> Outcome {
     let (window, mut sleepers) = (cell.window(), JoinSet::new());
     for task in 0..cell.tasks {
@@ -106,7 +105,7 @@ pub fn sleep_on<U: Until>(runtime: &Runtime, cell: &Cell, turns: impl Fn() -> u6
     }
     let mut outcome = Outcome::metered(&window, turns);
     runtime.block_on(async {
-        // One that never wakes up is left out.
+        // A task that never wakes is left out.
         while let Ok(Some(seen)) = timeout(Duration::from_secs(1), sleepers.join_next()).await {
             outcome.note(seen.expect("no contender panics"));
         }
@@ -127,7 +126,7 @@ async fn sleep_repeatedly<U: Until>(cell: Cell, task: u32, window: Range<Instant
     seen
 }
 
-/// Does what a task must not, as some do all the same.
+/// Blocks its worker, as tasks should not, but sometimes do.
 async fn block_half_of_the_time<U: Until>() {
     loop {
         thread::sleep(BLOCK);

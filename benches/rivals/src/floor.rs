@@ -1,10 +1,10 @@
-//! What threads cost that wait for the same deadlines without any runtime: what no timer can do without.
+//! The cost of meeting the same deadlines with plain threads: no timer can do with less.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,49 +12,29 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::cell::{Cell, Late, Outcome};
+use crate::cell::Cell;
 use crate::contenders::Contender;
+use crate::outcome::{Late, Outcome};
 
-/// How much longer the threads go on than it is counted: a thread that has ended is not counted.
+/// The threads outlive the window by this much, because a thread that has ended is not metered.
 const LONGER: Duration = Duration::from_millis(50);
 
-/// What a thread costs that wakes up for each deadline and then wakes another one, and no runtime.
+/// One thread wakes for each deadline and wakes another.
 pub fn thread(_: &Contender, cell: &Cell) -> Outcome {
-    let (cell, window) = (cell.clone(), cell.window());
-    let [until, counted] = [window.clone(), window.clone()];
-    let due = Arc::new(Mutex::new(Some(Vec::new())));
-    let taken = Arc::clone(&due);
-    let woken = thread::spawn(move || {
-        let take = || taken.lock().expect("nobody panics").as_mut().map(mem::take);
-        let mut seen = Vec::new();
-        while let Some(due) = take() {
-            seen.extend(late(due, &counted));
-            thread::park();
-        }
-        seen
-    });
-    let waker = woken.thread().clone();
-    let keeper = thread::spawn(move || {
-        let turns = keep_time(&cell, &until, thread::park_timeout, |late| {
-            due.lock().expect("nobody panics").as_mut().expect("it goes on").extend(late);
-            waker.unpark();
-        });
-        *due.lock().expect("nobody panics") = None;
-        waker.unpark();
-        turns
-    });
-    let mut outcome = Outcome::metered(&window, || 0);
-    outcome.turns = keeper.join().expect("it does not panic");
-    outcome.note(woken.join().expect("it does not panic"));
-    outcome
+    measure(cell, |cell, window| {
+        let (sender, receiver) = mpsc::channel();
+        let counted = window.clone();
+        let woken = thread::spawn(move || receiver.iter().flat_map(|due| late(due, &counted)).collect());
+        let turns = keep_time(cell, window, thread::park_timeout, |due| sender.send(due).expect("it receives"));
+        drop(sender);
+        (turns, woken.join().expect("it does not panic"))
+    })
 }
 
-/// What a thread costs that sets a `timerfd` for each deadline and reads it, and nothing else.
+/// One thread sets a `timerfd` for each deadline and reads it.
 pub fn timerfd(_: &Contender, cell: &Cell) -> Outcome {
-    let (cell, window) = (cell.clone(), cell.window());
-    let counted = window.clone();
-    let keeper = thread::spawn(move || {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).expect("the system has one more");
+    measure(cell, |cell, window| {
+        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).expect("a file is left");
         let wait = |time: Duration| {
             let it_value = Timespec { tv_sec: 0, tv_nsec: time.as_nanos().max(1) as i64 };
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
@@ -62,27 +42,25 @@ pub fn timerfd(_: &Contender, cell: &Cell) -> Outcome {
             rustix::io::read(&fd, &mut [0_u8; 8]).expect("it can be read");
         };
         let mut seen = Vec::new();
-        let turns = keep_time(&cell, &counted, wait, |due| seen.extend(late(due, &counted)));
-        (turns, seen)
-    });
+        (keep_time(cell, window, wait, |due| seen.extend(late(due, window))), seen)
+    })
+}
+
+fn measure(cell: &Cell, run: fn(&Cell, &Range<Instant>) -> (u64, Vec<Late>)) -> Outcome {
+    let (cell, window) = (cell.clone(), cell.window());
+    let counted = window.clone();
+    let keeper = thread::spawn(move || run(&cell, &counted));
     let mut outcome = Outcome::metered(&window, || 0);
-    let seen;
-    (outcome.turns, seen) = keeper.join().expect("it does not panic");
+    let (turns, seen) = keeper.join().expect("it does not panic");
+    outcome.turns = turns;
     outcome.note(seen);
     outcome
 }
 
-/// Waits for deadline after deadline of all tasks, a little longer than the window; returns the turns in it.
-fn keep_time(
-    cell: &Cell,
-    window: &Range<Instant>,
-    mut wait: impl FnMut(Duration),
-    mut fire: impl FnMut(Vec<Instant>),
-) -> u64 {
-    let mut random = cell.random(0);
-    let mut now = Instant::now();
+/// Waits for the next deadline of all tasks until shortly after the window. Returns the turns in the window.
+fn keep_time(cell: &Cell, window: &Range<Instant>, wait: impl Fn(Duration), mut fire: impl FnMut(Vec<Instant>)) -> u64 {
+    let (mut random, mut now, mut turns) = (cell.random(0), Instant::now(), 0);
     let mut deadlines: BinaryHeap<_> = (0..cell.tasks).map(|_| Reverse(now + cell.length(&mut random))).collect();
-    let mut turns = 0;
     while now < window.end + LONGER {
         let next = deadlines.peek().map_or(now, |earliest| earliest.0);
         wait(next.saturating_duration_since(Instant::now()));

@@ -1,44 +1,26 @@
-//! How late sleeps end, and their CPU time: hairspring with either alarm, `tokio::time` and async-io.
-//!
-//! The contenders take turns of a second, each in a new process and with the same random numbers. A different one begins
-//! each time, which spreads other load on the machine over all of them.
+//! How late sleeps end, and their CPU time, in four scenarios.
 
 use std::error::Error;
+use std::time::Duration;
 
-use clap::Args;
-
-use crate::cell::{Cell, save};
-use crate::contenders::{TIMERFD, named};
-use crate::machine_line;
+use crate::cell::{COLUMNS, Cell};
+use crate::contenders::{TIMERFD, choose};
 use crate::rival::Rival;
 use crate::rivals::{AsyncIo, Hairspring, Tokio};
+use crate::session::{Scope, Sheet};
 
-const WHOLE_RUN: u32 = 5;
+const NAMES: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µs", Tokio::NAME, AsyncIo::NAME];
 
-#[derive(Debug, Args)]
-pub struct Options {
-    /// How many turns of a second each has in each scenario
-    #[arg(long, default_value_t = WHOLE_RUN, value_parser = clap::value_parser!(u32).range(1..=60))]
-    seconds: u32,
-}
-
-/// Who takes part; ratios are to tokio.
-const CONTENDERS: [&str; 5] = [Hairspring::NAME, TIMERFD, "hairspring, timerfd, 10 µs", Tokio::NAME, AsyncIo::NAME];
-
-/// Measures, prints tables and stores them. Fails if a sleep of ours ended early.
-pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    println!("{}", machine_line());
-    let scenarios = [(1, 2, false), (50, 2, false), (1_000, 2, false), (50, 4, true)];
-    let (mut lines, mut early) = (Vec::new(), 0);
-    for (tasks, workers, has_blocked) in scenarios {
-        let cell = Cell { tasks, workers, has_blocked, ..Cell::default() };
-        let rows = cell.compare(&CONTENDERS.map(named), options.seconds, &mut lines);
+/// Fails if one of our sleeps ended early.
+pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
+    let chosen = choose(scope, &NAMES)?;
+    let (mut sheet, mut early) = (Sheet::new(&[], COLUMNS), 0);
+    let millis = scope.turn(Duration::from_secs(1)).as_millis() as u64;
+    for (tasks, workers, has_blocked) in [(1, 2, false), (50, 2, false), (1_000, 2, false), (50, 4, true)] {
+        let cell = Cell { tasks, workers, millis, has_blocked, ..Cell::default() };
+        let rows = cell.compare(&chosen, scope.rounds(5), &mut sheet);
         early += rows.iter().filter(|row| row.who.is_ours).map(|row| row.all.early).sum::<u64>();
     }
-    save(if options.seconds < WHOLE_RUN { "quick" } else { "late" }, &lines)?;
-    if early > 0 {
-        Err(format!("BAD: {early} of hairspring's sleeps ended before their deadline").into())
-    } else {
-        Ok(())
-    }
+    sheet.save(scope.file("late"))?;
+    if early > 0 { Err(format!("BAD: {early} of hairspring's sleeps ended early").into()) } else { Ok(()) }
 }

@@ -1,73 +1,49 @@
-//! Memory that a pending timer takes, and what is given back when the timers are gone.
+//! Resident memory of pending timers, and after they are gone.
 //!
-//! Each figure comes from a fresh process of this program, so that none finds memory that another has left behind.
+//! Each figure comes from a new process, because an allocator reuses memory.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tools::{machine, table};
 
 use crate::Options;
-use crate::cell::child;
-use crate::firing::{Count, arm, evenly, two_workers, warm_up};
+use crate::outcome::{child, report};
+use crate::population::{Population, evenly};
 use crate::record::{Case, Record};
-use crate::rival::{Rival, Until};
+use crate::rival::{Rival, Until, workers};
 use crate::rivals::{Hairspring, Tokio};
 
 pub const PENDING: &str = "memory: pending";
-pub const CANCELLED: &str = "memory: after cancelling";
-pub const FIRED: &str = "memory: after firing";
-/// Of one timer, without what the library keeps of it elsewhere.
-pub const SLEEP: &str = "memory: the sleep itself";
+const CANCELLED: &str = "memory: after cancelling";
+const FIRED: &str = "memory: after firing";
+/// The future alone.
+const SLEEP: &str = "memory: the sleep itself";
 
-/// The sleeps side by side in a `Vec`, as only sleeps that are `Unpin` can be.
+/// Our sleeps side by side in a `Vec`, as they are `Unpin`.
 pub const IN_PLACE: &str = "hairspring, in a Vec";
-pub const BOXED: &str = "hairspring, boxed";
-pub const TOKIO: &str = "tokio::time, boxed";
-pub const ALL: [&str; 3] = [IN_PLACE, BOXED, TOKIO];
-
-const HOUR: Duration = Duration::from_hours(1);
+const BOXED: &str = "hairspring, boxed";
+const TOKIO: &str = "tokio::time, boxed";
 
 pub fn run(options: &Options, record: &mut Record) {
     for &population in options.memory() {
-        for contender in ALL {
-            let [pending, cancelled] = in_child(contender, population, "cancel");
-            let [_, fired] = in_child(contender, population, "fire");
-            for (workload, bytes) in [(PENDING, pending), (CANCELLED, cancelled), (FIRED, fired)] {
-                record.add(Case::of(workload, population), contender, "bytes a timer", vec![bytes / population as f64]);
+        let cases = [PENDING, CANCELLED, FIRED].map(|workload| Case::of(workload, population));
+        for contender in [IN_PLACE, BOXED, TOKIO] {
+            let [cancel, fire] =
+                ["cancel", "fire"].map(|end| child(&["memory", contender, &population.to_string(), end]));
+            for (case, bytes) in cases.into_iter().zip([cancel[0], cancel[1], fire[1]]) {
+                record.add(case, contender, "bytes a timer", vec![bytes as f64 / population as f64]);
             }
         }
-        print(record, population);
+        let title = format!("memory at {population} timers, bytes each");
+        record.print(&title, &["pending", "after cancelling", "after firing"], &cases);
     }
     let [ours, tokio] = [size_of::<hairspring::Sleep>(), size_of::<tokio::time::Sleep>()];
-    println!("  of a pending timer, the sleep itself: hairspring {ours} bytes, tokio {tokio} bytes\n");
     record.add(Case::of(SLEEP, 1), Hairspring::NAME, "bytes", vec![ours as f64]);
     record.add(Case::of(SLEEP, 1), Tokio::NAME, "bytes", vec![tokio as f64]);
+    record.print("the sleep itself, without the memory elsewhere", &["bytes"], &[Case::of(SLEEP, 1)]);
 }
 
-fn print(record: &Record, population: usize) {
-    let line = |contender: &'static str| {
-        let bytes =
-            [PENDING, CANCELLED, FIRED].map(|workload| record.median(Case::of(workload, population), contender));
-        let cells = bytes.map(|bytes| format!("{:.1}", bytes.unwrap_or(f64::NAN)));
-        [contender.to_owned()].into_iter().chain(cells).collect::<Vec<_>>()
-    };
-    println!("memory at {population} timers, bytes for each");
-    println!("{}\n", table(&["", "pending", "after cancelling", "after firing"], &ALL.map(line)));
-}
-
-/// Bytes that are resident more than before: with all timers pending, and after their end.
-fn in_child(contender: &str, population: usize, end: &str) -> [f64; 2] {
-    let arguments = ["memory", contender, &population.to_string(), end].map(str::to_owned);
-    let numbers = child(&arguments, None);
-    let [pending, after] = numbers[..] else { panic!("not two numbers: {numbers:?}") };
-    [pending, after].map(|bytes| bytes as f64)
-}
-
-/// What a process measures that was started for it.
+/// Runs in the child process.
 #[derive(Debug, Args)]
 pub struct Child {
     contender: String,
@@ -77,52 +53,29 @@ pub struct Child {
 
 impl Child {
     pub fn run(&self) {
-        let (population, fire) = (self.population, self.end == "fire");
-        let [pending, after] = match self.contender.as_str() {
-            IN_PLACE => measure::<Hairspring, _>(hairspring_until, population, fire),
-            BOXED => measure::<Hairspring, _>(|deadline| Box::pin(hairspring_until(deadline)), population, fire),
-            TOKIO => measure::<Tokio, _>(|deadline| Box::pin(Tokio::sleep_until(deadline)), population, fire),
+        match self.contender.as_str() {
+            IN_PLACE => self.measure::<Hairspring, _>(hairspring_until),
+            BOXED => self.measure::<Hairspring, _>(|deadline| Box::pin(hairspring_until(deadline))),
+            TOKIO => self.measure::<Tokio, _>(|deadline| Box::pin(Tokio::sleep_until(deadline))),
             other => panic!("no contender {other}"),
-        };
-        println!("{pending} {after}");
+        }
     }
-}
 
-pub fn resident() -> u64 {
-    machine::resident().expect("Linux tells of a process's memory")
+    fn measure<U: Until, F: Future + Unpin + Send + 'static>(&self, sleep_until: fn(Instant) -> F) {
+        let (runtime, size, fires) = (workers(2, U::configure), self.population, self.end == "fire");
+        // Five microseconds to arm each.
+        let lead = Duration::from_micros(5 * size as u64).max(Duration::from_secs(1));
+        let due = Instant::now() + if fires { lead } else { Duration::from_hours(1) };
+        let deadlines = evenly(due, Duration::from_nanos(50 * size as u64), size);
+        let population = Population::arm::<U>(&runtime, size, due, deadlines, sleep_until).expect("armed in time");
+        let pending = population.resident();
+        if fires {
+            population.count.wait(Duration::from_millis(10), || {});
+        }
+        report(&[pending, population.end()]);
+    }
 }
 
 pub fn hairspring_until(deadline: Instant) -> hairspring::Sleep {
     hairspring::sleep_until(deadline.into())
-}
-
-/// Bytes that are resident more than before.
-pub fn more_than(before: u64) -> u64 {
-    resident().saturating_sub(before)
-}
-
-fn measure<U: Until, F>(sleep_until: fn(Instant) -> F, population: usize, fire: bool) -> [u64; 2]
-where
-    F: Future + Unpin + Send + 'static,
-{
-    let runtime = two_workers();
-    for task in [warm_up::<U>(), warm_up::<U>()].map(|warm_up| runtime.spawn(warm_up)) {
-        runtime.block_on(task).expect("nothing panics");
-    }
-    let before = resident();
-    let count = Arc::new(Count::new(population));
-    // Five microseconds for each to be armed in.
-    let lead = if fire { Duration::from_micros(5 * population as u64).max(Duration::from_secs(1)) } else { HOUR };
-    let due = Instant::now() + lead;
-    let over = Duration::from_nanos(50 * population as u64);
-    let timers = arm::<U, F>(&runtime, &count, evenly(due, over, population), sleep_until);
-    assert!(Instant::now() < due, "armed in time");
-    let pending = more_than(before);
-    while fire && !count.is_complete() {
-        thread::sleep(Duration::from_millis(10));
-        assert!(due.elapsed() < Duration::from_mins(1), "all fire");
-    }
-    drop(timers);
-    thread::sleep(Duration::from_millis(100));
-    [pending, more_than(before)]
 }

@@ -1,4 +1,4 @@
-//! The timers.
+//! The rivals.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use tokio_util::time::delay_queue::{DelayQueue, Key};
 
 use crate::rival::{Kept, Rival, Until, keep, poll_once};
 
-/// A rival whose timers are futures, each made from a duration.
+/// A rival whose timers are futures, created from a duration.
 macro_rules! sleeps {
     ($(#[$about:meta])* $name:ident($($field:ty)?), $shown:literal, new: $new:expr,
      sleep: |$rival:ident, $duration:ident| $sleep:expr $(, until: |$deadline:ident| $until:expr)? $(; $more:item)*) => {
@@ -47,29 +47,29 @@ macro_rules! sleeps {
 }
 
 sleeps! {
-    /// This crate's free functions.
+    /// Our free functions.
     Hairspring(), "hairspring", new: Hairspring(), sleep: |_rival, duration| hairspring::sleep(duration),
     until: |deadline| hairspring::sleep_until(deadline.into())
 }
 
 sleeps! {
-    /// This crate through a `Timer` that is held, which need not be found first.
+    /// Our `Timer`, a handle that saves the lookup.
     Handle(hairspring::Timer), "hairspring, handle", new: Handle(hairspring::Timer::current()),
     sleep: |rival, duration| rival.0.sleep(duration)
 }
 
 sleeps! {
-    /// One wheel for each runtime, behind a lock.
+    /// A wheel per runtime, behind a lock.
     Tokio(), "tokio::time", new: Tokio(), sleep: |_rival, duration| tokio::time::sleep(duration),
     until: |deadline| tokio::time::sleep_until(deadline.into())
 }
 
 #[cfg(tokio_unstable)]
 sleeps! {
-    /// Tokio's alternative timer, an unstable option of its runtime: a wheel for each worker thread.
+    /// An unstable option of tokio's runtime: a wheel per worker.
     TokioAlt(), "tokio, alternative", new: TokioAlt(), sleep: |_rival, duration| tokio::time::sleep(duration),
     until: |deadline| tokio::time::sleep_until(deadline.into());
-    // The option has no effect there.
+    // It has no effect there.
     const ON_CURRENT_THREAD: bool = false;;
     fn configure(runtime: &mut tokio::runtime::Builder) {
         runtime.enable_alt_timer();
@@ -77,48 +77,46 @@ sleeps! {
 }
 
 sleeps! {
-    /// The fast timers: ticks of 10 ms, a tree of ticks for each thread; what is dropped stays until its tick.
+    /// A tree per thread, with ticks of 10 ms. A dropped timer stays until its tick.
     Pingora(), "pingora-timeout", new: Pingora(),
     sleep: |_rival, duration| pingora_timeout::fast_timeout::fast_sleep(duration)
 }
 
 sleeps! {
-    /// One binary tree of timers for the process, behind a lock, and a queue of operations in front of it.
+    /// A binary tree for the process, behind a queue of operations and a lock.
     AsyncIo(), "async-io", new: AsyncIo(), sleep: |_rival, duration| async_io::Timer::after(duration),
     until: |deadline| async move { async_io::Timer::at(deadline).await; }
 }
 
 sleeps! {
-    /// A `timerfd` for each sleep.
+    /// A `timerfd` per sleep.
     TokioHrtime(), "tokio-hrtime", new: TokioHrtime(), sleep: |_rival, duration| tokio_hrtime::sleep(duration),
     until: |deadline| tokio_hrtime::sleep_until(deadline)
 }
 
 sleeps! {
-    /// The same, with other calls.
+    /// A `timerfd` per sleep.
     TokioTimerd(), "tokio-timerd", new: TokioTimerd(), sleep: |_rival, duration| tokio_timerd::sleep(duration),
     until: |deadline| async move {
-        let sleep = tokio_timerd::Delay::new(deadline).expect("the system has one more");
+        let sleep = tokio_timerd::Delay::new(deadline).expect("a file is left");
         sleep.await.expect("it can be read");
     }
 }
 
 sleeps! {
-    /// One heap of timers for the process, kept by a thread that hears of each change.
+    /// A heap for the process, owned by a thread that is told of each change.
     FuturesTimer(), "futures-timer", new: FuturesTimer(), sleep: |_rival, duration| futures_timer::Delay::new(duration)
 }
 
 sleeps! {
-    /// Microsoft's: one binary tree of timers for each clock, behind a lock, driven by a tokio task. Its storage for
-    /// each thread is for runtimes that pin tasks to threads. On tokio, as here, a clock is shared.
+    /// A binary tree per clock, behind a lock, driven by a tokio task. On tokio, threads share a clock.
     Tick(tick::Clock), "tick", new: Tick(tick::Clock::new_tokio()), sleep: |rival, duration| rival.0.delay(duration);
     fn for_another_task(&self) -> Self {
         Tick(self.0.clone())
     }
 }
 
-/// A wheel of the caller's own, not shared with any other task, and one tokio `Sleep` for the earliest of what is in
-/// it. Each task has one.
+/// A wheel per task, with a tokio `Sleep` for its earliest entry.
 pub struct Queue(DelayQueue<()>);
 
 impl Rival for Queue {
@@ -132,7 +130,7 @@ impl Rival for Queue {
 
     fn arm(&mut self, duration: Duration, cx: &mut Context<'_>) -> Key {
         let key = self.0.insert((), duration);
-        // Has the queue's own sleep registered.
+        // Registers the queue's sleep.
         assert!(!matches!(self.0.poll_expired(cx), Poll::Ready(Some(_))), "its deadline is far away");
         key
     }
@@ -141,7 +139,7 @@ impl Rival for Queue {
         self.0.remove(&key);
     }
 
-    /// Without a poll between the two: a queue is polled once for many changes.
+    /// Without a poll in between, because a queue is polled once for many changes.
     #[inline]
     fn arm_cancel(&mut self, duration: Duration, _cx: &mut Context<'_>) {
         let key = self.0.insert((), duration);
@@ -149,10 +147,10 @@ impl Rival for Queue {
     }
 }
 
-/// What arming and cancelling cannot do without, as long as timers have a lock and a deadline counts from now: one
-/// reading of the clock, two uncontended pairs of lock and unlock, one clone and drop of the waker.
+/// What a timer with a lock cannot avoid: reading the clock, locking and unlocking twice without contention, cloning
+/// and dropping the waker.
 pub struct Floor {
-    // On cache lines of its own, as the timers of one thread ought to be.
+    // No false sharing, as it should be with timers of one thread.
     lock: Box<Padded>,
 }
 
@@ -185,7 +183,7 @@ impl Rival for Floor {
     }
 }
 
-/// This crate's wheel alone: no clock, no lock, no waker.
+/// Our wheel alone, without clock, lock or waker.
 pub struct BareWheel(Box<hairspring::wheel::Wheel<u64>>);
 
 impl Rival for BareWheel {
@@ -198,7 +196,7 @@ impl Rival for BareWheel {
 
     #[inline]
     fn arm(&mut self, duration: Duration, _cx: &mut Context<'_>) -> Self::Armed {
-        // Without the 128 bits of `as_nanos`.
+        // Not `as_nanos`, which has 128 bits.
         let nanos = duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos());
         self.0.insert(hairspring::wheel::Tick(nanos), nanos)
     }

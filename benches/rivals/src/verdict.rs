@@ -1,106 +1,98 @@
-//! What the crate promises, held against the run.
+//! Compares a run with the promised ratios.
 
-use crate::record::{Case, Record, RuntimeKind};
+use crate::record::{CURRENT_THREAD, Case, Record, WORKERS};
 use crate::rival::Rival;
 use crate::rivals::{Floor, Hairspring, Handle, Pingora, Tokio};
+use crate::session::verdict;
 use crate::{Options, arm_cancel, firing, memory, tasks};
 
-const TOKIO_ALT: &str = "tokio, alternative";
+/// A rival's figure.
+type Figure<'a> = (Case, &'a str);
 
-/// Prints a line for each promise whose figures were taken.
+/// Prints a line for each promise that the run has figures for.
 pub fn print(options: &Options, record: &Record) {
-    let ours = |case| record.median(case, Hairspring::NAME);
-    println!("what is promised");
-    // Two tasks that share nothing slow each other down only if there are no two free cores.
-    if let (Some(one), Some(two)) =
-        (record.median(workers(1, true, 0), Floor::NAME), record.median(workers(2, true, 0), Floor::NAME))
-    {
-        let quiet = if two / one <= 1.1 { "the machine was quiet" } else { "the machine was NOT quiet, measure again" };
-        println!("  {quiet}: two tasks at the floor took {:.2} times one task", two / one);
+    let ratio =
+        |figure: Figure, base: Figure| Some(record.median(figure.0, figure.1)? / record.median(base.0, base.1)?);
+    let at_most = |what: &str, figure: Figure, base: Figure, most: f64, note: &str| {
+        if let Some(times) = ratio(figure, base) {
+            verdict(times <= most, &format!("{what}: {times:.2} times, at most {most}{note}"));
+        }
+    };
+    println!("\npromises");
+    // Two tasks that share nothing slow each other only if fewer than two cores are free.
+    if let Some(times) = ratio((workers(2, true), Floor::NAME), (workers(1, true), Floor::NAME)) {
+        let state = if times <= 1.1 { "the machine was idle" } else { "the machine was BUSY, measure again" };
+        println!("  {state}: two tasks at the floor took {times:.2} times as long as one");
     }
-    for (standing, least, aim) in [(true, 4.0, " (aim 6)"), (false, 8.0, " (aim 12)")] {
-        faster(record, Tokio::NAME, standing, least, aim);
+    for (rival, standing, least, aim) in [
+        (Tokio::NAME, true, 4.0, " (aim 6)"),
+        (Tokio::NAME, false, 8.0, " (aim 12)"),
+        ("tokio, alternative", true, 2.2, ""),
+        (Pingora::NAME, true, 1.5, ""),
+        ("tokio, alternative", false, 2.2, ""),
+        (Pingora::NAME, false, 1.5, ""),
+    ] {
+        let (case, earlier) = (workers(2, standing), earlier(standing));
+        if let Some(times) = ratio((case, rival), ours(case)) {
+            let what = format!("2 tasks, {earlier}: {times:.2} times faster than {rival}, at least {least}{aim}");
+            verdict(times >= least, &what);
+        }
     }
+    // The cases did not take turns. The floor, which did with each, shows the share of the machine.
+    let between = |what: &str, case: Case, base: Case, most: f64| {
+        let floor = ratio((case, Floor::NAME), (base, Floor::NAME));
+        let note = floor.map_or(String::new(), |times| format!(" (the floor: {times:.2})"));
+        at_most(what, ours(case), ours(base), most, &note);
+    };
     for standing in [true, false] {
-        faster(record, TOKIO_ALT, standing, 2.2, "");
-        faster(record, Pingora::NAME, standing, 1.5, "");
-    }
-    for standing in [true, false] {
-        let cases = [workers(2, standing, 0), workers(1, standing, 0)];
-        between(record, &format!("two tasks against one, {}", state(standing)), cases, 1.15);
+        let what = format!("two tasks against one, {}", earlier(standing));
+        between(&what, workers(2, standing), workers(1, standing), 1.15);
     }
     let most = options.populations().last().copied().unwrap_or(0);
-    for (place, cases) in [
-        ("1 task", [workers(1, true, most), workers(1, true, 0)]),
-        ("2 tasks", [workers(2, true, most), workers(2, true, 0)]),
-        ("current thread", [current_thread(most), current_thread(0)]),
-    ] {
-        between(record, &format!("{most} timers pending against none, {place}"), cases, 1.3);
+    for (place, case) in
+        [("1 task", workers(1, true)), ("2 tasks", workers(2, true)), ("current thread", current_thread())]
+    {
+        let what = format!("{most} timers pending against none, {place}");
+        between(&what, Case { population: most, ..case }, case, 1.3);
     }
-    for (place, case) in [("one of 2 workers", workers(1, true, 0)), ("current thread", current_thread(0))] {
-        let floor = record.median(case, Floor::NAME);
-        at_most(&format!("one thread against the floor, {place}"), ours(case), floor, 1.5, " (aim 1.2)");
+    for (place, case) in [("one of 2 workers", workers(1, true)), ("current thread", current_thread())] {
+        let what = format!("one thread against the floor, {place}");
+        at_most(&what, ours(case), (case, Floor::NAME), 1.5, " (aim 1.2)");
     }
     let fired = options.firing();
     let [tick, spread] = [firing::ONE_TICK, firing::SPREAD].map(|names| names.map(|name| Case::of(name, fired)));
-    for case in [tick[0], spread[1], tasks::case(tasks::PROCESSOR), tick[2], spread[2]] {
-        at_most(&format!("{} against tokio's", case.workload), ours(case), record.median(case, Tokio::NAME), 1.0, "");
+    for case in [tick[0], spread[1], tasks::case(tasks::CPU), tick[2], spread[2]] {
+        at_most(&format!("{} against tokio's", case.workload), ours(case), (case, Tokio::NAME), 1.0, "");
     }
     for [_, _, longest, whole] in [tick, spread] {
         at_most(&format!("{} against the whole", longest.workload), ours(longest), ours(whole), 0.1, "");
     }
     for tasks in [1, 2] {
-        let case = workers(tasks, true, 0);
-        if let (Some(free), Some(handle)) = (ours(case), record.median(case, Handle::NAME)) {
-            let what = format!("free functions against a handle, {tasks} at once: {:.1} ns more", free - handle);
-            line(free - handle <= 10.0, &format!("{what}, at most 10"));
+        let case = workers(tasks, true);
+        if let [Some(free), Some(handle)] = [Hairspring::NAME, Handle::NAME].map(|name| record.median(case, name)) {
+            let what = format!("free functions against a handle, {tasks} tasks: {:.1} ns more", free - handle);
+            verdict(free - handle <= 10.0, &format!("{what}, at most 10"));
         }
     }
     for &population in options.memory() {
         if let Some(bytes) = record.median(Case::of(memory::PENDING, population), memory::IN_PLACE) {
-            line(bytes <= 96.0, &format!("a pending timer among {population}: {bytes:.1} bytes, at most 96"));
+            verdict(bytes <= 96.0, &format!("a pending timer among {population}: {bytes:.1} bytes, at most 96"));
         }
     }
 }
 
-/// Two cases were not measured in turns, so what the floor took beside them shows how much is the machine's.
-fn between(record: &Record, what: &str, [case, base]: [Case; 2], most: f64) {
-    let beside = match [case, base].map(|case| record.median(case, Floor::NAME)) {
-        [Some(figure), Some(base)] => format!(" (the floor: {:.2})", figure / base),
-        _ => String::new(),
-    };
-    let [figure, base] = [case, base].map(|case| record.median(case, Hairspring::NAME));
-    at_most(what, figure, base, most, &beside);
+fn ours(case: Case) -> Figure<'static> {
+    (case, Hairspring::NAME)
 }
 
-fn faster(record: &Record, rival: &str, standing: bool, least: f64, aim: &str) {
-    let case = workers(2, standing, 0);
-    if let (Some(ours), Some(theirs)) = (record.median(case, Hairspring::NAME), record.median(case, rival)) {
-        let (times, state) = (theirs / ours, state(standing));
-        let what = format!("2 tasks, {state}: {times:.2} times faster than {rival}, at least {least}{aim}");
-        line(times >= least, &what);
-    }
+fn workers(tasks: usize, standing: bool) -> Case {
+    arm_cancel::case(WORKERS, tasks, standing, 0)
 }
 
-fn at_most(what: &str, figure: Option<f64>, base: Option<f64>, most: f64, note: &str) {
-    if let (Some(figure), Some(base)) = (figure, base) {
-        let times = figure / base;
-        line(times <= most, &format!("{what}: {times:.2} times, at most {most}{note}"));
-    }
+fn current_thread() -> Case {
+    arm_cancel::case(CURRENT_THREAD, 1, true, 0)
 }
 
-pub fn line(holds: bool, what: &str) {
-    println!("  {}  {what}", if holds { "PASS " } else { "short" });
-}
-
-fn workers(tasks: usize, standing: bool, population: usize) -> Case {
-    arm_cancel::case(RuntimeKind::Workers, tasks, standing, population)
-}
-
-fn current_thread(population: usize) -> Case {
-    arm_cancel::case(RuntimeKind::CurrentThread, 1, true, population)
-}
-
-fn state(standing: bool) -> &'static str {
-    if standing { "an earlier timer standing" } else { "none standing" }
+fn earlier(standing: bool) -> &'static str {
+    if standing { "an earlier timer pending" } else { "no earlier timer" }
 }

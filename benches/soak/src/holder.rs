@@ -1,7 +1,7 @@
 //! A vector of sleeps that one task polls by hand.
 //!
-//! Each place has one waker, which notes the place. A noted place is polled whatever sleep is there by then, because a
-//! poll too many does no harm.
+//! Each place has a waker, which queues the place. A queued place is polled even if it holds a newer sleep by then,
+//! because an extra poll does no harm.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use tools::{Rng, between};
 use crate::Tally;
 
 const PAUSE: Duration = Duration::from_millis(1);
-/// How many sleeps are armed, and how many are disturbed, in each pause at most.
+/// How many sleeps are armed after each pause at most, and how many are disturbed.
 const STEP: usize = 2_000;
 const DISTURBED: usize = 500;
 /// One sleep in so many is short.
@@ -24,47 +24,47 @@ const SHORT_ONE_IN: usize = 200;
 /// How a wave ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
-    /// All sleeps are dropped.
+    /// Drops all sleeps.
     Cancel,
-    /// All sleeps fire within two seconds, a twentieth of them at one instant.
+    /// Lets all sleeps fire within two seconds, a twentieth of them at one instant.
     Fire,
 }
 
-type Noted = Arc<Mutex<Vec<usize>>>;
+type Queue = Arc<Mutex<Vec<usize>>>;
 
 struct Place {
     number: usize,
-    noted: Noted,
+    queued: Queue,
 }
 
 impl Wake for Place {
     fn wake(self: Arc<Self>) {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
     }
 }
 
 pub(crate) struct Holder {
     tally: Arc<Tally>,
     random: Rng,
-    /// How many sleeps there will be.
+    /// The number of sleeps to reach.
     size: usize,
     bound: Duration,
-    noted: Noted,
-    /// A sleep that has fired, and was not armed again, is `None`.
+    queued: Queue,
+    /// A sleep that has fired is `None` until it is armed again.
     sleeps: Vec<(Option<Sleep>, Waker)>,
 }
 
 impl Holder {
     pub(crate) fn new(tally: Arc<Tally>, random: Rng, size: usize, bound: Duration) -> Self {
-        Holder { tally, random, size, bound, noted: Noted::default(), sleeps: Vec::new() }
+        Holder { tally, random, size, bound, queued: Queue::default(), sleeps: Vec::new() }
     }
 
-    /// Arms, resets, cancels and polls sleeps until the time has come, then ends them all.
+    /// Arms, resets, cancels and polls sleeps until the given time, then ends them all.
     pub(crate) async fn live(mut self, until: Instant, end: End) {
         while Instant::now() < until || self.sleeps.len() < self.size {
-            self.poll_noted(true);
+            self.poll_queued(true);
             for _ in 0..STEP.min(self.size - self.sleeps.len()) {
-                let place = Place { number: self.sleeps.len(), noted: self.noted.clone() };
+                let place = Place { number: self.sleeps.len(), queued: self.queued.clone() };
                 self.sleeps.push((None, Waker::from(Arc::new(place))));
                 self.arm(self.sleeps.len() - 1);
             }
@@ -76,17 +76,17 @@ impl Holder {
         }
     }
 
-    /// Polls the places whose wakers were called.
-    fn poll_noted(&mut self, arms_again: bool) {
-        let noted = std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
-        for place in noted {
+    /// Polls the queued places.
+    fn poll_queued(&mut self, arms_again: bool) {
+        let queued = std::mem::take(&mut *self.queued.lock().unwrap_or_else(PoisonError::into_inner));
+        for place in queued {
             if self.poll(place) && arms_again {
                 self.arm(place);
             }
         }
     }
 
-    /// Whether a sleep at this place has just ended.
+    /// Polls the sleep at this place. Returns whether it has just ended.
     fn poll(&mut self, place: usize) -> bool {
         let (held, waker) = &mut self.sleeps[place];
         let Some(sleep) = held else { return false };
@@ -99,7 +99,7 @@ impl Holder {
         true
     }
 
-    /// Puts a new sleep in this place, which cancels the one that is there.
+    /// Replaces the sleep at this place, which cancels the old one.
     fn arm(&mut self, place: usize) {
         let length = match self.random.usize(..SHORT_ONE_IN) {
             0 => between(&mut self.random, PAUSE, 100 * PAUSE),
@@ -121,7 +121,7 @@ impl Holder {
             _ => {
                 let was_lost = self.sleeps[place].0.as_ref().is_some_and(|sleep| {
                     Instant::now() > sleep.deadline() + self.bound
-                        && self.noted.lock().is_ok_and(|noted| !noted.contains(&place))
+                        && self.queued.lock().is_ok_and(|queued| !queued.contains(&place))
                 });
                 if was_lost {
                     self.tally.fault("a sleep was not woken");
@@ -140,7 +140,7 @@ impl Holder {
         }
     }
 
-    /// Lets all sleeps fire, without a poll that their wakers have not asked for.
+    /// Lets all sleeps fire. Polls only queued places, so a missing wake-up shows.
     async fn fire_all(&mut self) {
         let last = Instant::now() + Duration::from_millis(2_500);
         for place in 0..self.sleeps.len() {
@@ -152,7 +152,7 @@ impl Holder {
         }
         let given_up = last + 20 * self.bound;
         while self.sleeps.iter().any(|(sleep, _)| sleep.is_some()) {
-            self.poll_noted(false);
+            self.poll_queued(false);
             if Instant::now() > given_up {
                 let left = self.sleeps.iter().filter(|(sleep, _)| sleep.is_some()).count();
                 return self.tally.fault(&format!("{left} sleeps were not woken"));

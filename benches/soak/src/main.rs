@@ -1,10 +1,10 @@
-//! A soak in real time: up to a million sleeps that are armed, reset, cancelled and fired at random, in waves.
+//! A soak test in real time: waves of up to a million sleeps that are armed, reset, cancelled and fired at random.
 //!
-//! Tasks hold most of the sleeps in vectors and poll them by hand, as a server holds its connections. Other tasks await
-//! sleeps and timeouts. No sleep may end early, stay pending past its deadline and a bound, or fire later than the bound.
-//! At the end of each wave none is pending: the counts balance, and the memory is free.
+//! Tasks hold most of the sleeps in vectors and poll them by hand, as a server does with its connections. Other tasks
+//! await sleeps and timeouts. No sleep may end early, or later than a bound. At the end of each wave no sleep is
+//! pending, the counts must balance, and the memory must be free.
 //!
-//! The fuzzer's soak checks each firing through virtual years. This one has threads and a real clock.
+//! The fuzzer's soak test checks each firing through virtual years. This one has threads and a real clock.
 
 mod holder;
 
@@ -27,33 +27,33 @@ static ALLOCATOR: StatsAlloc<System> = StatsAlloc::system();
 
 const HOLDERS: usize = 4;
 const AWAITERS: usize = 200;
-/// What may stay allocated while no sleep is pending. If one sleep in a hundred leaked, six waves of a million would
-/// exceed it.
+/// How many bytes may stay allocated while no sleep is pending. If one sleep in a hundred leaked, six waves of a
+/// million would exceed this.
 const ALLOWED: usize = 8 << 20;
 
-/// Arms, resets, cancels and fires sleeps at random, and checks that all add up.
+/// Arms, resets, cancels and fires sleeps at random, and checks that none is early, late, lost or leaked.
 ///
-/// Exits with 0 if all held, with 1 if something did not, with 2 on bad options.
+/// The exit status is 0 if all checks pass, 1 if one fails, and 2 if an option is invalid.
 #[derive(Debug, Clone, Copy, Parser)]
 struct Options {
-    /// How long it runs, in seconds; the last wave is completed
+    /// The duration in seconds; the last wave is completed
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// The same in minutes
+    /// The duration in minutes
     #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..=1_440))]
     minutes: Option<u64>,
-    /// How many sleeps there are at the top of a wave
+    /// How many sleeps a wave reaches
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     peak: u32,
-    /// How late a sleep may fire, in milliseconds; other programs on the machine make sleeps late, too
+    /// How late a sleep may fire, in milliseconds; a busy machine needs more
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     bound_ms: u64,
-    /// Where the random numbers begin
+    /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What went wrong, and what the holders did.
+/// The number of faults, and of operations.
 #[derive(Debug, Default)]
 struct Tally {
     faults: AtomicU64,
@@ -65,7 +65,7 @@ struct Tally {
 
 impl Tally {
     fn fault(&self, what: &str) {
-        // The first are enough.
+        // The first few are enough.
         if self.faults.fetch_add(1, Relaxed) < 20 {
             println!("BAD: {what}");
         }
@@ -86,10 +86,10 @@ fn main() -> std::io::Result<ExitCode> {
     let tally = runtime.block_on(run(options));
     let [faults, armed, reset, fired, awaited] =
         [&tally.faults, &tally.armed, &tally.reset, &tally.fired, &tally.awaited].map(|count| count.load(Relaxed));
-    println!("held by hand: {armed} armed, {reset} reset, {fired} fired; in tasks: {awaited} ended");
+    println!("polled by hand: {armed} armed, {reset} reset, {fired} fired; awaited: {awaited}");
     println!(
         "{}",
-        if faults == 0 { "good: nothing early, late, lost or leaked".into() } else { format!("BAD: {faults}") }
+        if faults == 0 { "good: nothing early, late, lost or leaked".into() } else { format!("BAD: {faults} faults") }
     );
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -139,14 +139,14 @@ fn check_empty(timer: &Timer, options: &Options, tally: &Tally, wave: usize, sta
         tally.fault(&format!("the counts do not balance: {metrics:?}"));
     }
     if held > ALLOWED {
-        tally.fault(&format!("{held} bytes are still allocated, allowed are {ALLOWED}"));
+        tally.fault(&format!("{held} bytes are still allocated, at most {ALLOWED} are allowed"));
     }
     if latest > Duration::from_millis(options.bound_ms) {
-        tally.fault(&format!("a sleep was {latest:?} late, allowed are {} ms", options.bound_ms));
+        tally.fault(&format!("a sleep was {latest:?} late, at most {} ms are allowed", options.bound_ms));
     }
 }
 
-/// Awaits sleeps and timeouts, some of which are dropped while they wait.
+/// Awaits sleeps with timeouts, some of which drop the sleep while it waits.
 async fn wait_repeatedly(tally: Arc<Tally>, stop: Arc<AtomicBool>, mut random: Rng) {
     let mut length = || between(&mut random, Duration::from_micros(100), Duration::from_millis(50));
     while !stop.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! Lets tasks start at the same moment.
+//! Starts tasks at the same moment.
 
 use std::hint;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -17,10 +17,10 @@ impl Gate {
         Gate { tasks, inside: AtomicUsize::new(0) }
     }
 
-    /// Returns in all tasks at once, each on a thread of its own.
+    /// Returns in all tasks simultaneously, each on a different thread.
     ///
-    /// So it keeps the thread: tasks that were suspended could all continue on one. Now and then it yields, in case
-    /// another of the tasks is queued behind this one.
+    /// It spins, because tasks that were suspended could all continue on one thread. Each millisecond it yields, in
+    /// case another of the tasks is queued behind this one.
     pub async fn meet(&self) {
         loop {
             self.inside.fetch_add(1, SeqCst);

@@ -1,18 +1,18 @@
-//! Where a run was made and with what, and what it took of the machine.
+//! The machine and the versions of a run, and the CPU time and memory it takes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::process::Command;
+use std::process::{self, Command};
 use std::time::Duration;
 use std::{fs, thread};
 
-/// The day, as `2026-11-22`, in UTC.
+/// Today's date in UTC, such as `2026-11-22`.
 pub fn today() -> String {
     let output = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).trim().to_owned()
 }
 
-/// `processor, 2 cores, Linux 6.18, rustc 1.95.0`; what cannot be found out is said to be unknown.
+/// Such as `Intel Xeon, 2 cores, Linux 6.18, rustc 1.95.0`.
 pub fn system() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let all = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn system() -> String {
     format!("{processor}, {cores} cores, Linux {}, {}", kernel.trim(), compiler.join(" "))
 }
 
-/// `tokio 1.54.1, tick 0.8.0`, by the lock file that this was built with.
+/// Such as `tokio 1.54.1, tick 0.8.0`, from the lock file of this build.
 pub fn versions(names: &[&str]) -> String {
     const LOCK: &str = include_str!("../../Cargo.lock");
     let version = |name: &&str| {
@@ -36,57 +36,63 @@ pub fn versions(names: &[&str]) -> String {
     names.iter().map(version).collect::<Vec<_>>().join(", ")
 }
 
-/// Memory that the process has resident, in bytes; `None` on systems that do not say.
-pub fn resident() -> Option<u64> {
+/// This process's resident memory in bytes.
+pub fn resident() -> u64 {
     // Exact, unlike the counters in /proc/self/statm.
-    let all = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    let line = all.lines().find_map(|line| line.strip_prefix("Rss:"))?;
-    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    let all = fs::read_to_string("/proc/self/smaps_rollup").expect("Linux reports memory");
+    let line = all.lines().find_map(|line| line.strip_prefix("Rss:")).expect("Linux reports resident memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// How long a thread ran, and how long it was ready to run and had no processor.
-#[derive(Debug, Default, Clone, Copy)]
-struct Times {
-    ran: Duration,
-    waited: Duration,
-}
-
-/// What the threads of this process had taken when it was made.
+/// Measures the CPU time of a process from the moment it is created.
 #[derive(Debug)]
-pub struct Meter(HashMap<OsString, Times>);
+pub struct Meter {
+    process: u32,
+    /// Of each thread, in nanoseconds.
+    start: HashMap<OsString, u64>,
+}
 
 impl Meter {
-    /// `None` on systems that do not say.
-    pub fn start() -> Option<Self> {
-        threads().map(Meter)
+    pub fn start() -> Self {
+        Meter::of(process::id())
     }
 
-    /// The processor time taken since then by the threads that have not ended.
+    pub fn of(process: u32) -> Self {
+        Meter { process, start: cpu_times(process) }
+    }
+
+    /// The CPU time since then of the threads that still exist.
     ///
-    /// Not the sum over all threads before and after: some of those before may have ended.
-    pub fn used(&self) -> Option<Duration> {
-        let before = |thread| self.0.get(thread).copied().unwrap_or_default().ran;
-        Some(threads()?.iter().map(|(thread, now)| now.ran.saturating_sub(before(thread))).sum())
+    /// Totals before and after would not do, because threads may have ended in between.
+    pub fn used(&self) -> Duration {
+        let since = |(thread, now)| u64::saturating_sub(now, self.start.get(&thread).copied().unwrap_or(0));
+        Duration::from_nanos(cpu_times(self.process).into_iter().map(since).sum())
     }
 }
 
-/// How long the threads there are have waited for a processor since each began.
-pub fn waited() -> Option<Duration> {
-    threads().map(|threads| threads.values().map(|times| times.waited).sum())
+/// How often the threads of a process have blocked.
+pub fn switches(process: u32) -> u64 {
+    let count = |status: String| {
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).expect("Linux counts context switches")
+    };
+    threads(process, "status").map(|(_, status)| count(status)).sum()
 }
 
-fn threads() -> Option<HashMap<OsString, Times>> {
-    let mut threads = HashMap::new();
-    for thread in fs::read_dir("/proc/self/task").ok()? {
-        let thread = thread.ok()?;
-        // A thread may end meanwhile.
-        let Ok(line) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
-        let mut nanos = line.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
-        let times = Times { ran: nanos.next()?.ok()?, waited: nanos.next()?.ok()? };
-        threads.insert(thread.file_name(), times);
-    }
-    // If the kernel does not count there is no file, and so no thread.
-    (!threads.is_empty()).then_some(threads)
+fn cpu_times(process: u32) -> HashMap<OsString, u64> {
+    let first = |times: &str| times.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    let nanos = |(thread, times): (_, String)| (thread, first(&times).expect("the time on a CPU comes first"));
+    let times: HashMap<_, _> = threads(process, "schedstat").map(nanos).collect();
+    assert!(!times.is_empty(), "this kernel does not report CPU time per thread");
+    times
+}
+
+/// What a file under /proc says about each thread. Threads that end while this runs are left out.
+fn threads(process: u32, file: &str) -> impl Iterator<Item = (OsString, String)> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("Linux lists threads");
+    threads
+        .flatten()
+        .filter_map(move |thread| Some((thread.file_name(), fs::read_to_string(thread.path().join(file)).ok()?)))
 }
 
 #[cfg(test)]
@@ -94,17 +100,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_those_of_the_lock_file() {
+    fn versions_come_from_the_lock_file() {
         let versions = versions(&["tokio", "no-such-crate"]);
         assert!(versions.starts_with("tokio 1.") && versions.ends_with("no-such-crate ?"), "{versions}");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn work_takes_processor_time_and_memory() {
-        let meter = Meter::start().unwrap();
-        while meter.used().unwrap() < Duration::from_millis(2) {}
-        assert!(resident().unwrap() > 100_000 && waited().is_some());
+    fn work_takes_cpu_time_and_memory() {
+        let meter = Meter::start();
+        while meter.used() < Duration::from_millis(2) {}
+        assert!(resident() > 100_000 && switches(process::id()) < u64::MAX);
         assert!(system().contains("cores, Linux ") && today().len() == "2026-11-22".len());
     }
 }

@@ -1,8 +1,8 @@
-//! Tables on the terminal.
+//! Tables for the terminal.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A table with a line of names; the first column is on the left, numbers on the right.
+/// A table with a header. The first column is aligned left, all others right.
 pub fn table<H: ToString, C: ToString>(names: &[H], rows: &[Vec<C>]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(names.iter().map(ToString::to_string));

@@ -1,4 +1,4 @@
-//! How a service limits what it waits for: not at all, with hairspring, or with one of tokio's timers.
+//! How a service limits its waiting: not at all, with hairspring, or with one of tokio's timers.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -9,18 +9,18 @@ use futures::FutureExt;
 use hyper::server::conn::http1;
 use tokio::runtime::Builder;
 
-/// So long that none passes.
+/// Long enough never to pass.
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub trait Limit: Send + Sync + 'static {
     const NAME: &str;
 
-    /// Settings of the runtime that it needs.
+    /// Configures the runtime.
     fn configure(_runtime: &mut Builder) {}
 
     type Elapsed: fmt::Debug + Send;
 
-    /// As a program would write it: `timeout` itself, so that nothing is moved that it does not move.
+    /// Calls `timeout` as a program would, without another move of the future.
     fn limit<F: Future + Send>(future: F) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 
     /// A server with a limit on each request's header.

@@ -1,8 +1,7 @@
-//! What limits cost a service: how many requests it answers, and the processor time of each.
+//! The cost of timeouts in a service: requests per second, and CPU time per request.
 //!
-//! All contenders are ready in one process, each with a runtime of its own, and take turns; another one begins each
-//! time. A figure is compared with those of the same round. The clients keep all workers busy, so processor time says
-//! what a request costs even if other programs take some of the processors.
+//! All contenders are set up in one process, each with its own runtime, and take turns. The clients keep all workers
+//! busy, so the CPU time of a request does not depend on how much of the machine other programs take.
 
 mod limit;
 mod services;
@@ -13,158 +12,113 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tools::machine::Meter;
-use tools::{progress, quantile, table};
+use tools::table;
 
-use crate::{machine_line, save};
+use crate::rival;
+use crate::session::{Scope, Sheet, quartiles, take_turns, with_range};
 use limit::{Hairspring, Limit, Tokio, Unlimited};
 use services::{Actors, Echo, Http, Pool, Service};
+pub use services::{connect, listen};
 
-const WHOLE_RUN: u32 = 15;
-const WORKERS: [u16; 2] = [2, 1];
-const TURN: Duration = Duration::from_millis(150);
+/// A service's name, and its comparison with so many workers.
+type Comparison = (&'static str, fn(&Scope, usize, &mut Sheet));
 
-#[derive(Debug, Args)]
-pub struct Options {
-    /// Only the services that have it in their names
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
-    /// How many threads a runtime has, one table for each
-    #[arg(long, value_name = "COUNT", value_delimiter = ',', default_values_t = WORKERS,
-          value_parser = clap::value_parser!(u16).range(1..=64))]
-    workers: Vec<u16>,
-    /// How often each takes its turn
-    #[arg(long, default_value_t = WHOLE_RUN, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: u32,
+pub fn run(scope: &Scope) -> Result<(), Box<dyn Error>> {
+    let services: Vec<Comparison> = vec![
+        (Actors::NAME, compare::<Actors>),
+        (Echo::NAME, compare::<Echo>),
+        (Http::NAME, compare::<Http>),
+        (Pool::NAME, compare::<Pool>),
+    ];
+    let services = scope.choose(services, |service| service.0)?;
+    let figures = FIGURES.map(|(name, ..)| format!("|{name}|{name} p25|{name} p75")).concat();
+    let mut sheet = Sheet::new(&[], &format!("service|workers|contender{figures}"));
+    for workers in [2, 1] {
+        for (_, compare) in &services {
+            compare(scope, workers, &mut sheet);
+        }
+    }
+    sheet.save(scope.file("service"))
 }
 
-/// Measures, prints tables, and keeps them.
-pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    println!("{}", machine_line());
-    let mut lines = Vec::new();
-    for &workers in &options.workers {
-        compare::<Actors>(options, workers, &mut lines);
-        compare::<Echo>(options, workers, &mut lines);
-        compare::<Http>(options, workers, &mut lines);
-        compare::<Pool>(options, workers, &mut lines);
-    }
-    if lines.is_empty() {
-        let names = [Actors::NAME, Echo::NAME, Http::NAME, Pool::NAME].join("; ");
-        return Err(format!("{:?} is in none of the names: {names}", options.only).into());
-    }
-    // Only a whole run is worth keeping.
-    let is_whole = options.only.is_none() && options.rounds >= WHOLE_RUN && options.workers == WORKERS;
-    let figures = FIGURES.iter().flat_map(|(name, _)| ["", " p25", " p75"].map(|which| format!("{name}{which}")));
-    let columns: Vec<_> = ["service", "workers", "contender"].map(str::to_owned).into_iter().chain(figures).collect();
-    let columns: Vec<_> = columns.iter().map(String::as_str).collect();
-    save(if is_whole { "service" } else { "quick" }, &columns, &lines)
-}
-
-/// What came of a turn.
 #[derive(Clone, Copy)]
 struct Turn {
-    a_second: f64,
-    /// Nanoseconds of processor time for a request, of all threads of the process.
-    processor: f64,
+    per_second: f64,
+    /// Nanoseconds of the process's CPU time per request.
+    cpu: f64,
 }
 
-type Contender = (&'static str, Box<dyn Fn(Duration) -> Turn>, Vec<Turn>);
+/// A name, and the measurement of one turn.
+type Contender = (&'static str, Box<dyn Fn(Duration) -> Turn>);
 
-fn contender<S: Service, L: Limit>(workers: u16) -> Contender {
+fn contender<S: Service, L: Limit>(workers: usize) -> Contender {
     let site = Site::<S>::new::<L>(workers);
-    (L::NAME, Box::new(move |length| site.turn::<L>(length)), Vec::new())
+    (L::NAME, Box::new(move |length| site.turn::<L>(length)))
 }
 
-fn compare<S: Service>(options: &Options, workers: u16, lines: &mut Vec<Vec<String>>) {
-    if options.only.as_ref().is_some_and(|part| !S::NAME.contains(part.as_str())) {
-        return;
-    }
-    let mut contenders = [
+fn compare<S: Service>(scope: &Scope, workers: usize, sheet: &mut Sheet) {
+    let contenders = [
         contender::<S, Unlimited>(workers),
         contender::<S, Hairspring>(workers),
         contender::<S, Tokio>(workers),
         #[cfg(tokio_unstable)]
         contender::<S, limit::TokioAlt>(workers),
     ];
+    let length = scope.turn(Duration::from_millis(150));
     // The first round warms up.
-    for round in progress(S::NAME, options.rounds.into()).wrap_iter(0..=options.rounds) {
-        let first = round as usize % contenders.len();
-        for place in (first..contenders.len()).chain(0..first) {
-            let (_, turn, turns) = &mut contenders[place];
-            let turn = turn(TURN);
-            if round > 0 {
-                turns.push(turn);
-            }
-        }
+    let mut all = take_turns(S::NAME, scope.rounds(15) + 1, contenders.len(), |place, _| (contenders[place].1)(length));
+    for turns in &mut all {
+        turns.remove(0);
     }
-    let find = |name| contenders.iter().find(|other| other.0 == name).map(|other| &other.2).expect("it takes part");
-    let (unlimited, tokio) = (find(Unlimited::NAME), find(Tokio::NAME));
-    let rows: Vec<_> = contenders.iter().map(|(name, _, turns)| (name, figures(turns, unlimited, tokio))).collect();
-    let shown = rows.iter().map(|(name, figures)| {
-        let figure = |((_, decimals), [middle, p25, p75]): (&(&str, usize), &[f64; 3])| {
-            format!("{middle:.decimals$} ({p25:.decimals$}..{p75:.decimals$})")
-        };
-        [(**name).to_owned()].into_iter().chain(FIGURES.iter().zip(figures).map(figure)).collect::<Vec<_>>()
-    });
-    let names: Vec<_> = ["contender"].into_iter().chain(FIGURES.map(|(name, _)| name)).collect();
     let workers = format!("{workers} worker{}", if workers == 1 { "" } else { "s" });
-    println!("\n{}, {workers}; p25..p75\n{}", S::NAME, table(&names, &shown.collect::<Vec<_>>()));
-    for (name, figures) in rows {
-        let numbers =
-            FIGURES.iter().zip(figures).flat_map(|((_, decimals), figure)| figure.map(|n| format!("{n:.decimals$}")));
-        lines.push([S::NAME, &workers, name].map(str::to_owned).into_iter().chain(numbers).collect());
+    let mut shown = Vec::new();
+    for ((name, _), turns) in contenders.iter().zip(&all) {
+        let [mut line, mut row] = [vec![(*name).to_owned()], [S::NAME, &workers, name].map(str::to_owned).to_vec()];
+        for (_, decimals, figure) in FIGURES {
+            // Without limits and tokio, in the same round.
+            let rounds = turns.iter().zip(&all[0]).zip(&all[2]);
+            let figures = quartiles(rounds.map(|((turn, none), tokio)| figure(turn, none, tokio)).collect());
+            line.push(with_range(figures, decimals));
+            row.extend(figures.map(|figure| format!("{figure:.decimals$}")));
+        }
+        shown.push(line);
+        sheet.push(row);
     }
+    let head: Vec<_> = ["contender"].into_iter().chain(FIGURES.map(|(name, ..)| name)).collect();
+    println!("\n{}, {workers}; quartiles\n{}", S::NAME, table(&head, &shown));
 }
 
-/// What is reported of a contender, with how many decimals: each figure in the middle of all rounds, and its quartiles.
-const FIGURES: [(&str, usize); 6] = [
-    ("requests a second", 0),
-    ("percent of none", 1),
-    ("processor ns a request", 0),
-    ("ns of its limits", 0),
-    ("requests times tokio's", 3),
-    ("processor times tokio's", 3),
+/// A figure of a turn beside those without limits and with tokio.
+type Figure = fn(&Turn, &Turn, &Turn) -> f64;
+
+/// The figures with their decimals.
+const FIGURES: [(&str, usize, Figure); 6] = [
+    ("requests a second", 0, |turn, _, _| turn.per_second),
+    ("percent of none", 1, |turn, none, _| 100.0 * turn.per_second / none.per_second),
+    ("processor ns a request", 0, |turn, _, _| turn.cpu),
+    ("ns of its limits", 0, |turn, none, _| turn.cpu - none.cpu),
+    ("requests times tokio's", 3, |turn, _, tokio| turn.per_second / tokio.per_second),
+    ("processor times tokio's", 3, |turn, _, tokio| turn.cpu / tokio.cpu),
 ];
 
-/// For [`FIGURES`]. Shares, differences and ratios are those of a round.
-fn figures(turns: &[Turn], unlimited: &[Turn], tokio: &[Turn]) -> [[f64; 3]; 6] {
-    let of = |figure: &dyn Fn(&Turn, &Turn, &Turn) -> f64| {
-        let rounds = turns.iter().zip(unlimited).zip(tokio);
-        let mut figures: Vec<_> = rounds.map(|((turn, none), tokio)| figure(turn, none, tokio)).collect();
-        figures.sort_by(f64::total_cmp);
-        [0.5, 0.25, 0.75].map(|share| quantile(&figures, share))
-    };
-    [
-        of(&|turn, _, _| turn.a_second),
-        of(&|turn, none, _| 100.0 * turn.a_second / none.a_second),
-        of(&|turn, _, _| turn.processor),
-        of(&|turn, none, _| turn.processor - none.processor),
-        of(&|turn, _, tokio| turn.a_second / tokio.a_second),
-        of(&|turn, _, tokio| turn.processor / tokio.processor),
-    ]
-}
-
-/// A service in a runtime of its own.
+/// A service with its runtime.
 struct Site<S> {
     service: Arc<S>,
     runtime: Runtime,
 }
 
 impl<S: Service> Site<S> {
-    fn new<L: Limit>(workers: u16) -> Self {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(workers.into()).enable_all();
-        L::configure(&mut builder);
-        let runtime = builder.build().expect("a runtime");
+    fn new<L: Limit>(workers: usize) -> Self {
+        let runtime = rival::workers(workers, L::configure);
         let service = runtime.block_on(runtime.spawn(S::open::<L>())).expect("it opens");
         Site { service: Arc::new(service), runtime }
     }
 
-    /// Lets clients ask, again and again.
+    /// Runs clients that ask in a loop.
     fn turn<L: Limit>(&self, length: Duration) -> Turn {
         let (gate, is_over) = (Arc::new(Barrier::new(S::CLIENTS + 1)), Arc::new(AtomicBool::new(false)));
         let mut clients = JoinSet::new();
@@ -185,12 +139,12 @@ impl<S: Service> Site<S> {
             clients.spawn_on(client, self.runtime.handle());
         }
         self.runtime.block_on(gate.wait());
-        let (begun, meter) = (Instant::now(), Meter::start().expect("Linux tells of a process's threads"));
+        let (start, meter) = (Instant::now(), Meter::start());
         thread::sleep(length);
         is_over.store(true, Relaxed);
         let asked: u64 = self.runtime.block_on(clients.join_all()).into_iter().sum();
-        let (took, processor) = (begun.elapsed(), meter.used().expect("Linux tells of a process's threads"));
-        Turn { a_second: asked as f64 / took.as_secs_f64(), processor: processor.as_nanos() as f64 / asked as f64 }
+        let (took, cpu) = (start.elapsed(), meter.used());
+        Turn { per_second: asked as f64 / took.as_secs_f64(), cpu: cpu.as_nanos() as f64 / asked as f64 }
     }
 }
 
@@ -199,19 +153,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_those_of_a_round() {
-        let turns = |figures: [(f64, f64); 3]| figures.map(|(a_second, processor)| Turn { a_second, processor });
-        let none = turns([(100.0, 10.0), (200.0, 10.0), (100.0, 10.0)]);
-        let ours = turns([(50.0, 14.0), (100.0, 15.0), (60.0, 16.0)]);
-        let [requests, share, _, cost, times, processor] = figures(&ours, &none, &none).map(|[middle, ..]| middle);
-        assert_eq!([requests, share, cost, times, processor].map(|n| n.to_string()), ["60", "50", "5", "0.5", "1.5"]);
-    }
-
-    #[test]
     fn every_service_answers_with_every_limit() {
         fn answers<S: Service, L: Limit>() {
             let turn = Site::<S>::new::<L>(2).turn::<L>(Duration::from_millis(1));
-            assert!(turn.a_second > 0.0 && turn.processor > 0.0, "{} with {}", S::NAME, L::NAME);
+            assert!(turn.per_second > 0.0 && turn.cpu > 0.0, "{} with {}", S::NAME, L::NAME);
         }
         fn all<L: Limit>() {
             answers::<Actors, L>();

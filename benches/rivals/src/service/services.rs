@@ -1,4 +1,4 @@
-//! The services. Each limits what it waits for, as `L` does, and is asked by clients in the same runtime.
+//! The services. `L` says how they limit their waiting. Clients in the same runtime ask them.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,14 +18,14 @@ use tokio::task;
 
 use super::limit::Limit;
 
-const LESS: &str = "it takes less";
+const LESS: &str = "the limit does not pass";
 
 pub trait Service: Send + Sync + 'static {
     const NAME: &str;
     const CLIENTS: usize;
     type Client: Send;
 
-    /// Starts what answers.
+    /// Starts the service.
     fn open<L: Limit>() -> impl Future<Output = Self> + Send;
 
     fn connect(&self) -> impl Future<Output = Self::Client> + Send;
@@ -34,10 +34,10 @@ pub trait Service: Send + Sync + 'static {
     fn ask<L: Limit>(&self, client: &mut Self::Client) -> impl Future<Output = ()> + Send;
 }
 
-/// Actors that count, each asked through a channel and answering through one. A limit on each answer.
+/// Actors that count, asked and answering through channels. A limit on each answer.
 pub struct Actors {
     inboxes: Vec<mpsc::Sender<oneshot::Sender<u64>>>,
-    /// Whom the next client asks first.
+    /// The actor that the next client asks first.
     next: AtomicUsize,
 }
 
@@ -53,7 +53,7 @@ impl Service for Actors {
                 let mut answered = 0;
                 while let Some(answer) = asked.recv().await {
                     answered += 1;
-                    // Nobody waits any more if the round is over.
+                    // Nobody waits if the round is over.
                     let _ = answer.send(answered);
                 }
             });
@@ -79,7 +79,7 @@ impl Service for Actors {
     }
 }
 
-/// A server of echoes over loopback: it limits each read and each write, and the client each request and its read.
+/// An echo server over loopback that limits each read and each write. The client limits the request and its read.
 pub struct Echo(SocketAddr);
 
 const MESSAGE: usize = 64;
@@ -116,7 +116,7 @@ impl Service for Echo {
     }
 }
 
-/// hyper with a limit on each request's header, and one on each request, for which an actor is asked.
+/// hyper, with a limit on the request's header and on the request, which asks an actor.
 pub struct Http(SocketAddr);
 
 const ANSWER: &str = "the answer of an actor";
@@ -153,13 +153,13 @@ impl Service for Http {
         let (mut answer, mut length) = ([0; 512], 0);
         while !answer[..length].ends_with(ANSWER.as_bytes()) {
             let read = stream.read(&mut answer[length..]).await.expect("the server answers");
-            assert!(read > 0, "the server has ended: {}", String::from_utf8_lossy(&answer[..length]));
+            assert!(read > 0, "the server closed the connection: {}", String::from_utf8_lossy(&answer[..length]));
             length += read;
         }
     }
 }
 
-/// A pool of fewer connections than clients, with a limit on how long one waits for a connection.
+/// A pool with fewer connections than clients, and a limit on the wait for one.
 pub struct Pool(Semaphore);
 
 impl Service for Pool {
@@ -175,21 +175,21 @@ impl Service for Pool {
 
     async fn ask<L: Limit>(&self, (): &mut ()) {
         let connection = L::limit(self.0.acquire()).await.expect(LESS).expect("the pool stays open");
-        // Its query.
+        // The query.
         task::yield_now().await;
         drop(connection);
     }
 }
 
-/// Serves each connection in a task of its own.
-async fn listen<F: Future<Output = ()> + Send + 'static>(
+/// Serves each connection in a new task.
+pub async fn listen<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(TcpStream) -> F + Send + Sync + 'static,
 ) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
     task::spawn(async move {
         loop {
-            let (stream, _) = listener.accept().await.expect("one more connection");
+            let (stream, _) = listener.accept().await.expect("a file is left");
             stream.set_nodelay(true).expect("TCP has that");
             task::spawn(serve(stream));
         }
@@ -197,7 +197,7 @@ async fn listen<F: Future<Output = ()> + Send + 'static>(
     address
 }
 
-async fn connect(server: SocketAddr) -> TcpStream {
+pub async fn connect(server: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(server).await.expect("the server listens");
     stream.set_nodelay(true).expect("TCP has that");
     stream
