@@ -292,8 +292,9 @@ mod tests {
         if !crate::util::waits::are_known() {
             return; // Under an emulator.
         }
-        let (end, ends) = std::io::pipe().unwrap();
-        let mut end = end;
+        let (end, ends) = std::os::unix::net::UnixStream::pair().unwrap();
+        // A file is read with `read`, a socket with `recv`.
+        let mut end = std::fs::File::from(std::os::fd::OwnedFd::from(end));
         let (watch, thread) = that_does(move || _ = std::io::Read::read(&mut end, &mut [0]));
         assert!(watch.blocking.any_runs());
         assert!(becomes(&watch, false), "for all we know it has left");
