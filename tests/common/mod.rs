@@ -72,8 +72,8 @@ pub(crate) fn step() {
     STEPS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Runs `test` on a separate thread, and fails if a step of it hangs. A test is one step unless it calls [`step`]. Do so
-/// in tests that pass thousands of items between threads.
+/// Runs `test` on a separate thread, and fails if a step of it hangs. A test is one step unless it calls [`step`],
+/// which tests that pass thousands of items between threads do.
 pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, ended) = mpsc::channel();
     let thread = thread::spawn(move || {

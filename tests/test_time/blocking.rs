@@ -1,5 +1,5 @@
-//! Blocking work keeps a paused clock from moving. In a bubble all blocking work does, on every system. In other runtimes
-//! only the work that `test_util::spawn_blocking` starts does.
+//! Blocking work keeps a paused clock from moving. In a bubble all blocking work does, on every system. In other
+//! runtimes only the work that `test_util::spawn_blocking` starts does.
 
 #[cfg(unix)]
 use std::process::Command;
@@ -236,8 +236,8 @@ fn long_work_holds_time_and_bubbles() {
     }
 }
 
-/// A bug in this crate: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host or ran
-/// a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
+/// A bug in this crate: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host or
+/// ran a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
 #[test]
 fn files_and_names_hold_a_bubbles_time() {
     let directory = std::env::temp_dir().join(format!("hairspring-{}", std::process::id()));

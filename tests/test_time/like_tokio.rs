@@ -1,8 +1,8 @@
-//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace with
-//! `tokio::time` and with this crate, on a paused current-thread runtime.
+//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace
+//! with `tokio::time` and with this crate, on a paused current-thread runtime.
 //!
-//! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at the
-//! same time run in no order that either promises. So there are two kinds of programs:
+//! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at
+//! the same time run in no order that either promises. So there are two kinds of programs:
 //! - All times are whole milliseconds, and no task knows of another: each task leaves the same trace.
 //! - Tasks send each other messages, and no two wait for the same millisecond: the whole traces are the same. In half of
 //!   these programs each task begins a fraction of a millisecond earlier, to the nanosecond; then the traces are the same
@@ -273,8 +273,8 @@ fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-/// The comparable part of a trace from several workers: tasks that run at the same instant may be in any order, and it is
-/// up to chance whether a task ends before it is aborted.
+/// The comparable part of a trace from several workers: tasks that run at the same instant may be in any order, and it
+/// is up to chance whether a task ends before it is aborted.
 fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
     trace.sort_by_key(|event| (event.at, event.task));
     trace.retain(|event| {

@@ -281,8 +281,8 @@ fn paused_clocks_reach_the_end_of_time() {
     });
 }
 
-/// Two bugs in this crate. The last tick means "never", so timers of a clock that reached it read the system's time. The
-/// last multiple of a resolution comes before the last deadline, but replaced it.
+/// Two bugs in this crate. The last tick means "never", so timers of a clock that reached it read the system's time.
+/// The last multiple of a resolution comes before the last deadline, but replaced it.
 #[test]
 fn a_manual_clock_reaches_the_end_of_time() {
     for durations in WAITING {

@@ -214,7 +214,8 @@ fn every_timer_of_its_runtime_follows() {
             let elsewhere = other.spawn(sleep(HOUR));
             pause();
             let start = Instant::now();
-            // Armed before the pause, they end within the hour on either timer. A timer that is built later follows, too.
+            // Armed before the pause, they end within the hour on either timer. A timer that is built later follows,
+            // too.
             before.await.unwrap();
             waits.await.unwrap();
             assert!(start.elapsed() <= HOUR);
@@ -366,7 +367,8 @@ async fn sleeps_and_settles() {
     }
 }
 
-/// One task for each of tokio's timers and each of ours. Tokio's are less than three milliseconds late, ours up to `late`.
+/// One task for each of tokio's timers and each of ours. Tokio's are less than three milliseconds late, ours up to
+/// `late`.
 async fn both_kinds(naps: u32, late: Duration) {
     let tasks = (0..12).map(|seed| async move {
         let mut random = Random::new(seed);

@@ -1,7 +1,7 @@
 //! Uses timers on runtimes with and without `enable_time` and `enable_io`, in a program that aborts on a panic.
 //!
-//! Exits successfully and prints nothing. With `--false-word` it chooses an alarm that the runtime cannot run, which only
-//! a panic of tokio's reveals. There is one program for each set of features.
+//! Exits successfully and prints nothing. With `--false-word` it aborts, because it chooses an alarm that the runtime
+//! cannot run. There is one program for each set of features.
 
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Timer, interval, sleep, timeout};

@@ -47,8 +47,8 @@ trait Rig {
 
     fn now(&self) -> u64;
 
-    /// Moves time on to the next firing, but not beyond `limit`; which timers have fired, with the tick of each, goes to
-    /// `fired`.
+    /// Moves time on to the next firing, but not beyond `limit`; which timers have fired, with the tick of each, goes
+    /// to `fired`.
     fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>);
 }
 
@@ -120,7 +120,8 @@ struct Soak<R> {
     rig: R,
     random: Random,
     end: u64,
-    /// By timer: when it is to fire, where it is armed. First the crowd, then the two beside it, then two for each level.
+    /// By timer: when it is to fire, where it is armed. First the crowd, then the two beside it, then two for each
+    /// level.
     deadlines: Vec<Option<u64>>,
     fired: Vec<(usize, u64)>,
     counts: Counts,

@@ -1,7 +1,8 @@
 //! Random programs on a paused clock: each step of each task happens exactly on time, to the nanosecond.
 //!
-//! Each task keeps its own time by a simple model. A sleep adds to it. A message carries the time at which it was sent; it
-//! takes no time, so the receiver's time is then the later of the two. After each step the clock must show that time.
+//! Each task keeps its own time by a simple model. A sleep adds to it. A message carries the time at which it was sent;
+//! it takes no time, so the receiver's time is then the later of the two. After each step the clock must show that
+//! time.
 //!
 //! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime, `HAIRSPRING_SEED=7` only those with that seed.
 
