@@ -47,7 +47,7 @@ fn each_earlier_deadline_wakes_the_poller() {
     });
 }
 
-/// What the threads know about an entry. The value of an entry is its index.
+/// The threads' knowledge of an entry. The value of an entry is the index of its `Life`.
 struct Life {
     /// The earliest instant at which the stream may return it, according to the last touch that succeeded.
     not_before: Mutex<Instant>,

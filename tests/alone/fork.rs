@@ -93,7 +93,7 @@ fn timers_fire_in_a_child_of_a_child() {
 fn an_inherited_runtime_works_in_the_child() {
     alone(|| {
         must_end(|| {
-            // Without tokio's time driver.
+            // This runtime has no time driver of tokio's.
             let [runtime, _] = bare();
             runtime.block_on(sleep(ms(2)));
             in_a_child(|| {

@@ -102,7 +102,7 @@ pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn(
     });
 }
 
-/// The rounds of a test for a rare failure, each of them a step: at most this many, and fewer on a slow machine.
+/// The rounds of a test for a rare failure, each of them a step. There are fewer on a slow machine.
 pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
     let enough = Instant::now() + ms(2_000);
     (0..most).take_while(move |_| Instant::now() < enough).inspect(|_| step())

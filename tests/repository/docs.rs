@@ -1,4 +1,4 @@
-//! What the documents say about the repository is true.
+//! The documents' statements about the repository are true.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Blocking work keeps a paused clock from moving: all of it in a bubble, on every system, and in other runtimes only
-//! work that `test_util::spawn_blocking` starts.
+//! Blocking work keeps a paused clock from moving. In a bubble, on every system, all blocking work does. In other
+//! runtimes, only work that `test_util::spawn_blocking` starts does.
 
 #[cfg(unix)]
 use std::process::Command;

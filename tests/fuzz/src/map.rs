@@ -302,10 +302,8 @@ impl Pair {
         let polled = Pin::new(expirations).poll_next(&mut Context::from_waker(&self.poller.waker));
         self.waits = polled.is_pending().then_some(before);
         match polled {
-            Poll::Pending => {
-                assert!(!self.is_due() && !self.has_ended(), "the stream is pending although an entry is due")
-            }
-            Poll::Ready(None) => assert!(self.has_ended(), "the stream ends although more entries may come"),
+            Poll::Pending => assert!(!self.is_due() && !self.has_ended(), "pending although an entry is due"),
+            Poll::Ready(None) => assert!(self.has_ended(), "ended although more may come"),
             Poll::Ready(Some(entry)) if !self.displaced.is_empty() => {
                 // Entries with the same key come in order.
                 let of_key = self.displaced.iter().position(|&(key, _)| key == entry.0);

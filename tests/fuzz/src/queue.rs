@@ -62,7 +62,7 @@ pub(crate) struct Pair {
     /// The number of inserts and resets.
     armed: u64,
     pollers: [Poller; 2],
-    /// What the last poll returned, which poller made it, and how often both had been woken by then.
+    /// The answer of the last poll, which poller made it, and how often each had been woken by then.
     last: Option<(Answer, usize, [usize; 2])>,
     limit: usize,
     reach: u64,

@@ -114,7 +114,7 @@ pub(super) struct Model {
     /// A clock at the end of time.
     ahead: ManualClock,
     pub(super) setup: Setup,
-    /// Which of the timers a sleep is on.
+    /// Counts the timers, so a sleep's era tells its timer.
     era: u64,
     places: Vec<Place>,
     limbo: Vec<Limbo>,
