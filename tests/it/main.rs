@@ -1,4 +1,5 @@
-//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`.
+//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`,
+//! `tests/memory.rs` and `tests/paused_nested.rs`.
 
 #[path = "../common/mod.rs"]
 mod common;
