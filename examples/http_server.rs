@@ -1,8 +1,9 @@
 //! An HTTP server that disconnects slow and silent clients, on hyper with hairspring's timer.
 //!
-//! hyper's `header_read_timeout` limits how long a client takes to send a header, and its silence between requests. A
-//! `timeout` limits each handler. A `TimeoutStream` disconnects clients that do not read. 300 clients in the same
-//! process try the first three; exits with 1 if one of them gets a wrong answer, or gets it too early.
+//! hyper's `header_read_timeout` limits how long a client may take to send a header, and how long it may be silent
+//! between requests. A `timeout` limits each handler. A `TimeoutStream` disconnects clients that do not read. 300
+//! clients in the same process exercise the first three limits. Exits with 1 if a client gets a wrong answer, or is
+//! disconnected too early.
 //!
 //! ```text
 //! cargo run --release --features hyper --example http_server
@@ -26,11 +27,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// For headers, silence, handlers and writes.
+/// The limit for headers, silence, handlers and writes.
 const LIMIT: Duration = Duration::from_millis(500);
 const CLIENTS_OF_A_KIND: usize = 75;
 
-/// Each kind of client: its request, the beginning of the answer, and the least time until the server disconnects.
+/// Each kind of client: its request, the beginning of the answer, and the minimum time until the server disconnects.
 const KINDS: [(&str, &str, &str, Duration); 4] = [
     ("polite", "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", "HTTP/1.1 200 OK\r\n", Duration::ZERO),
     ("silent", "GET / HTTP/1.1\r\nhost: a\r\n\r\n", "HTTP/1.1 200 OK\r\n", LIMIT),

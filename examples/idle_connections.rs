@@ -1,6 +1,6 @@
 //! A TCP server that drops idle connections, with thousands of clients in the same process.
 //!
-//! The server reads through `TimeoutStream`s. A heartbeat only moves the deadline: the timer stays as it is, fires at
+//! The server reads through `TimeoutStream`s. A heartbeat moves only the deadline. The timer stays in place, fires at
 //! the old deadline and is armed again. One client in ten stops sending. Exits with 1 unless exactly those are dropped.
 //!
 //! Run it with `cargo run --release --example idle_connections -- --connections 500`.
@@ -49,7 +49,7 @@ async fn run(wanted: usize) -> io::Result<ExitCode> {
         println!("too few open files for {wanted} connections: `ulimit -n {}` allows them", 2 * wanted + 32);
     }
     println!("{connections} connections for {STAY:?}; the server drops a connection after {IDLE:?} of silence");
-    // The server's timers are its own. The clients use the runtime's default timer, so each side has its own counts.
+    // The clients use the runtime's default timer. The server has another, so each side has separate counts.
     let timer = Timer::builder().name("server").build().map_err(io::Error::other)?;
     let timers = [timer.clone(), Timer::current()];
     thread::spawn(move || show_progress(&timers));
@@ -141,7 +141,8 @@ fn lateness_of_a_plain_thread() -> Vec<Duration> {
     (0..1_500).map(sleep).collect() // takes a little less than STAY
 }
 
-/// Counts how many files the process can open, up to `enough`, by trying: asking for the limit takes unsafe code.
+/// Counts how many files the process can open, up to `enough`. It tries, because asking for the limit takes unsafe
+/// code.
 fn open_files(enough: usize) -> io::Result<usize> {
     let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok((0..enough).map_while(|_| socket.try_clone().ok()).collect::<Vec<_>>().len())

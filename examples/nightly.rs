@@ -1,5 +1,5 @@
-//! A job that runs at 03:00 each night in a time zone, while the clock changes: daylight saving, a clock that is set
-//! forward and back, and a machine that sleeps until morning.
+//! A job that runs at 03:00 each night in a time zone, despite daylight saving time, a clock that is set forward and
+//! back, and a machine that sleeps until morning.
 //!
 //! The job is ordinary code with `wall::sleep_until` and the crate `jiff` for time zones. Four days of virtual
 //! time pass in an instant. Panics unless each night has one run, at the right time.
@@ -18,26 +18,26 @@ use jiff::{Error, Timestamp, Unit, Zoned};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The next 03:00 after `time`, in its time zone. If the clocks skip 03:00, `jiff` returns a time that far after the
-/// gap; if it occurs twice, the first.
+/// The next 03:00 after `time`, in its time zone. If 03:00 occurs twice, `jiff` returns the first. If clocks skip it,
+/// `jiff` returns a time after the gap.
 fn next_night(time: &Zoned) -> Result<Zoned, Error> {
     let today = time.date().at(3, 0, 0, 0).to_zoned(time.time_zone().clone())?;
     if today > *time { Ok(today) } else { time.date().tomorrow()?.at(3, 0, 0, 0).to_zoned(time.time_zone().clone()) }
 }
 
-/// The time in a zone, by the wall clock of the runtime.
+/// The time in a zone, according to the runtime's wall clock.
 fn now(zone: &TimeZone) -> Result<Zoned, Error> {
     Ok(Timestamp::try_from(wall::now())?.to_zoned(zone.clone()))
 }
 
-/// Calls `job` each night, with the night that it is for.
+/// Calls `job` each night, with the night to which the run belongs.
 async fn nightly(zone: TimeZone, mut job: impl FnMut(&Zoned)) -> Result<(), Error> {
     let mut last = now(&zone)?;
     loop {
         let night = next_night(&last)?;
         wall::sleep_until(SystemTime::from(&night)).await;
         job(&night);
-        // A clock that is set forward skips nights; one that is set back repeats none.
+        // If the clock is set forward, nights are skipped. If it is set back, none is repeated.
         last = now(&zone)?.max(night);
     }
 }

@@ -1,8 +1,8 @@
 //! A client with retries, a limit for each attempt and a deadline for each request. A day of it runs in an instant.
 //!
 //! The server refuses one request in four, and hangs in every eighth hour. The client is ordinary code with `sleep` and
-//! `timeout`; nothing in it knows that the clock is paused. Two runs leave the same trace to the nanosecond, with one
-//! worker and with four; exits with 1 if they differ.
+//! `timeout`, and does not know that the clock is paused. A run with one worker and a run with four leave the same
+//! trace, to the nanosecond. Exits with 1 if they differ.
 //!
 //! ```text
 //! cargo run --release --features test-util --example retry_with_backoff
@@ -16,11 +16,11 @@ use tokio::runtime::Builder;
 const DAY: Duration = Duration::from_secs(86_400);
 /// The client's pause between requests.
 const PAUSE: Duration = Duration::from_secs(600);
-/// For a request with all its attempts.
+/// The limit for a request with all its attempts.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// For one attempt.
+/// The limit for one attempt.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// The pause before the second attempt. It doubles with each further one, up to the longest.
+/// The pause before the second attempt. It doubles with each further attempt, up to `LONGEST_BACKOFF`.
 const FIRST_BACKOFF: Duration = Duration::from_millis(400);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ enum Event {
 /// The events, each with its time from the start.
 type Trace = Vec<(Duration, Event)>;
 
-/// Runs a day on a new runtime with a paused clock: time jumps ahead whenever all tasks wait.
+/// Runs a day on a new runtime with a paused clock. Time jumps ahead whenever all tasks wait.
 fn run(workers: usize) -> Trace {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     runtime.expect("a runtime can be built").block_on(async {
@@ -70,7 +70,7 @@ async fn client() -> Trace {
     trace
 }
 
-/// Tries until there is an answer.
+/// Tries until it gets an answer.
 async fn request(start: Instant, attempts: &mut u64, trace: &mut Trace) {
     let mut backoff = FIRST_BACKOFF;
     loop {

@@ -1,8 +1,8 @@
 //! A server whose sessions expire unless their clients send heartbeats: sliding expiry with a `DeadlineMap`.
 //!
-//! A client connects, sends heartbeats and logs out; every third falls silent instead. The server keeps each session in
-//! a map, and each heartbeat moves its deadline. Expired sessions come out of the map's stream, and the server tells
-//! their clients. Exits with 1 if a session ends twice or not at all.
+//! Clients connect, send heartbeats and log out. Every third client falls silent instead. The server keeps the sessions
+//! in a map, and each heartbeat moves a deadline. Expired sessions come out of the map's stream, and the server
+//! notifies their clients. Exits with 1 if a session ends twice or not at all.
 //!
 //! ```text
 //! cargo run --release --example sessions
@@ -20,10 +20,10 @@ use tokio::task::JoinSet;
 
 const CLIENTS: u64 = 200;
 const HEARTBEATS: u64 = 6;
-/// How long a session lasts after the last heartbeat. Clients send four in that time.
+/// How long a session lasts after the last heartbeat. Clients send four heartbeats in that time.
 const IDLE: Duration = Duration::from_millis(400);
 
-/// The connection to the client. The task that takes it out of the map sends the last message.
+/// The connection to the client. The task that takes the session out of the map sends the last message.
 struct Session(OwnedWriteHalf);
 
 #[tokio::main]

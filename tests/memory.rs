@@ -1,5 +1,4 @@
-//! How much memory maps, queues and wheels take, measured at the allocator: a program must be able to afford one per
-//! peer.
+//! Memory taken by maps, queues and wheels, measured at the allocator. A program must be able to afford one per peer.
 
 use std::alloc::System;
 
@@ -14,7 +13,7 @@ const LIFE: Duration = Duration::from_secs(30);
 
 type Halves = (DeadlineMap<u64, u64>, Expirations<u64, u64>);
 
-/// The value that `make` returns, and the bytes that it and other threads take, including the value itself.
+/// The value that `make` returns, and its size plus all bytes that any thread allocates during the call and keeps.
 fn bytes<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(COUNTED);
     let value = make();
@@ -37,15 +36,15 @@ fn with_entries(shards: usize, count: u64) -> usize {
     bytes(fill).1
 }
 
-/// A bug that this crate had: an empty `DeadlineMap` took 94 kB on 2 processors. It allocated each shard in full.
-// One test, because the allocator counts what all threads take.
+/// A bug that this crate had: an empty `DeadlineMap` took 94 kB on 2 CPUs, because it allocated each shard in full.
+// This is one test, because the allocator counts allocations of all threads.
 #[test]
 fn small_collections_take_little_memory() {
-    // What a process has once, such as a thread, which takes a moment to start.
+    // Get the allocations that a process makes once out of the way. The alarm thread takes a moment to start.
     let _ = with_entries(2, 1);
     std::thread::sleep(Duration::from_millis(200));
 
-    // Two processors have 8 shards, sixteen have 64.
+    // With 2 CPUs a map has 8 shards, and with 16 it has 64.
     let (_empty, here) = bytes(DeadlineMap::<u64, u64>::new);
     assert!(here <= 4_096, "an empty map takes {here} bytes on this machine");
     for (shards, most) in [(1, 512), (8, 1_024), (64, 2_048)] {
@@ -73,7 +72,7 @@ fn small_collections_take_little_memory() {
     });
     assert!(empty + kept <= 4_096, "a map that was cleared takes {} bytes", empty + kept);
 
-    // The ends of lifetimes take little, and are freed as the map shrinks.
+    // The records of maximum lifetimes are small, and are freed as the map shrinks.
     let limited = || DeadlineMap::<u64, u64>::builder().shards(1).max_lifetime(LIFE).build().unwrap();
     let (halves, kept) = bytes(|| {
         let halves = limited();

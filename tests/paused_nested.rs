@@ -1,7 +1,7 @@
 //! A paused runtime inside a task of another.
 //!
-//! This test has a program of its own: once any clock of the process was found paused, no thread relies on the timer
-//! that it remembers.
+//! The test needs a process to itself: once any clock in it has been paused, no thread relies on the timer that it
+//! remembers.
 #![cfg(feature = "test-util")]
 
 mod common;
@@ -10,14 +10,14 @@ use common::{HOUR, current_thread, ms, multi_thread, must_end};
 use hairspring::{Instant, pause, sleep};
 use tokio::task::{block_in_place, yield_now};
 
-/// Its sleeps waited on the timer of the runtime outside, for an hour of real time.
+/// A bug that this crate had: the inner runtime's sleeps waited on the outer runtime's timer, in real time.
 #[test]
-fn a_runtime_that_is_paused_inside_a_task_of_another_has_its_own_time() {
+fn a_paused_runtime_inside_another_keeps_its_own_time() {
     let (outer, inner) = (multi_thread(1), current_thread());
     must_end(move || {
         let worker = outer.spawn(async move {
             for _ in 0..20 {
-                sleep(ms(1)).await; // the worker learns which timer is its own
+                sleep(ms(1)).await; // the worker learns its timer
                 yield_now().await;
             }
             block_in_place(move || {

@@ -1,5 +1,5 @@
-//! Queues and maps where no test has paused a clock: only then does a deadline that moves leave the timer where it is
-//! for as long as it can.
+//! Queues and maps in a process that has never paused a clock. Only there does moving a deadline leave the timer alone
+//! for as long as possible.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use futures::StreamExt as _;
 use hairspring::{DeadlineMap, DelayQueue, Duration, Instant};
 
 #[test]
-fn a_poller_hears_of_every_earlier_deadline() {
+fn each_earlier_deadline_wakes_the_poller() {
     alone(|| {
         must_end(|| {
             multi_thread(1).block_on(async {
@@ -21,11 +21,11 @@ fn a_poller_hears_of_every_earlier_deadline() {
                 let (woken, waker) = Wakes::new();
                 assert!(poll_with(&mut queue.next(), &waker).is_pending());
                 queue.reset(&keys[1], HOUR / 2);
-                assert_eq!(woken.count(), 1, "it is before the entry that the poller waits for");
+                assert_eq!(woken.count(), 1, "it is now due before the entry that the poller waits for");
                 queue.reset(&keys[2], ms(5));
                 queue.remove(&keys[0]);
                 assert_eq!(queue.next().await.unwrap().into_inner(), 2);
-                // A shard of a map keeps few entries in another way than many.
+                // A shard stores a few entries differently from many.
                 for others in [0, 100] {
                     let (map, mut expirations) = DeadlineMap::builder().shards(1).build().unwrap();
                     (0..others).for_each(|other| assert_eq!(map.insert(10 + other, (), 9 * HOUR), None));
@@ -33,7 +33,7 @@ fn a_poller_hears_of_every_earlier_deadline() {
                     assert!(poll_with(&mut expirations.next(), &waker).is_pending());
                     let before = woken.count();
                     map.touch(&1, HOUR / 2);
-                    assert_eq!(woken.count(), before + 1, "as above");
+                    assert_eq!(woken.count(), before + 1, "it is now due before the entry that the consumer waits for");
                     let start = Instant::now();
                     map.insert(3, (), ms(1));
                     assert!(map.touch(&3, ms(20)) || start.elapsed() >= ms(1));
@@ -47,7 +47,7 @@ fn a_poller_hears_of_every_earlier_deadline() {
     });
 }
 
-/// What the threads know about an entry. The value of an entry is its index.
+/// The threads' knowledge of an entry. The value of an entry is the index of its `Life`.
 struct Life {
     /// The earliest instant at which the stream may return it, according to the last touch that succeeded.
     not_before: Mutex<Instant>,
@@ -59,7 +59,7 @@ const ENTRIES: u64 = 20_000;
 
 /// Three threads insert, touch, replace and remove entries, while a fourth takes what expires.
 #[test]
-fn each_entry_ends_once_whatever_threads_do() {
+fn each_entry_ends_once_under_concurrent_use() {
     alone(|| {
         must_end(|| {
             let (map, mut expirations) = DeadlineMap::new();
@@ -82,7 +82,7 @@ fn each_entry_ends_once_whatever_threads_do() {
             for thread in threads {
                 thread.join().unwrap();
             }
-            assert!(lives.iter().all(|life| life.ends.load(SeqCst) == 1), "each once, and none is lost");
+            assert!(lives.iter().all(|life| life.ends.load(SeqCst) == 1), "each entry ends exactly once");
         });
     });
 }
@@ -92,7 +92,7 @@ impl Life {
         Life { not_before: Mutex::new(Instant::now()), ends: AtomicU32::new(0) }
     }
 
-    /// Sets a deadline. The consumer cannot check the entry until it is known whether that succeeded.
+    /// Sets a deadline. The lock keeps the consumer from checking the entry before the result is known.
     fn set(&self, duration: Duration, set: impl FnOnce() -> bool) {
         let mut not_before = self.not_before.lock().unwrap();
         let deadline = Instant::now() + duration;

@@ -1,4 +1,4 @@
-//! A process that can open no more files, or that closes all it has.
+//! A process that can open no more files, or that closes all of its files.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ fn use_up() -> Vec<File> {
 
 /// A bug that this crate had: the error blamed the runtime, as if it lacked `enable_io`.
 #[test]
-fn a_builder_says_that_files_are_used_up() {
+fn a_builder_reports_that_no_file_can_be_opened() {
     with_few_files(|| {
         current_thread().block_on(async {
             let builder = Timer::builder().alarm(Alarm::Timerfd);
@@ -41,7 +41,8 @@ fn a_builder_says_that_files_are_used_up() {
     });
 }
 
-/// Waits until the alarm thread waits for its file. One that changes hands just before is the one case not noticed.
+/// Waits until the alarm thread waits for its file. If the file is closed and its number reused just before that, the
+/// thread does not notice.
 fn wait_for_the_alarm_thread() {
     let is_asleep = |task: &Path| {
         let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
@@ -59,7 +60,7 @@ fn wait_for_the_alarm_thread() {
 /// Closes all files but the standard ones, as daemons do.
 fn close_all() {
     wait_for_the_alarm_thread();
-    // More than the process may have.
+    // More than the process may open.
     (3..100).for_each(|file| {
         let _ = nix::unistd::close(file);
     });
@@ -71,7 +72,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
 }
 
-/// Sleeps outside of any runtime and in new ones.
+/// Sleeps outside any runtime, and in new runtimes.
 fn sleeps_end() {
     block_on(sleep(ms(5)));
     for runtime in [current_thread(), multi_thread(1)] {
@@ -83,9 +84,9 @@ fn sleeps_end() {
     }
 }
 
-/// A bug that this crate had: the alarm thread waited for a `timerfd` that nobody could set any more.
+/// A bug that this crate had: the alarm thread kept waiting for a `timerfd` that had been closed.
 #[test]
-fn timers_fire_after_the_program_closed_all_files() {
+fn timers_fire_after_all_files_were_closed() {
     with_few_files(|| {
         must_end(|| {
             let far = thread::spawn(|| block_on(sleep(HOUR)));
@@ -98,15 +99,15 @@ fn timers_fire_after_the_program_closed_all_files() {
             let before = cpu_time();
             block_on(sleep(ms(1_000)));
             let took = cpu_time().saturating_sub(before);
-            assert!(took < ms(100), "waiting for a second took {took:?} of CPU time");
+            assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
             assert!(!far.is_finished());
         });
     });
 }
 
-/// The alarm thread finds it before anyone sets an alarm.
+/// The alarm thread wakes before anyone sets an alarm, so it is the first to find its file closed.
 #[test]
-fn timers_fire_though_files_are_closed_just_before() {
+fn timers_fire_if_files_are_closed_just_before() {
     with_few_files(|| {
         must_end(|| {
             let soon = [10, 20].map(|after| thread::spawn(move || block_on(sleep(ms(after)))));
@@ -120,9 +121,9 @@ fn timers_fire_though_files_are_closed_just_before() {
     });
 }
 
-/// Nothing can drive such a runtime. The files that have its numbers now are not touched.
+/// Nothing can drive such a runtime. New files that reuse its file numbers are left alone.
 #[test]
-fn a_timer_whose_runtime_lost_its_files_fires_elsewhere() {
+fn a_sleep_fires_although_its_runtime_lost_its_files() {
     with_few_files(|| {
         must_end(|| {
             let runtime = current_thread();
@@ -131,7 +132,7 @@ fn a_timer_whose_runtime_lost_its_files_fires_elsewhere() {
             assert!(inside(&runtime, || poll(&mut driver)).is_pending());
             let mut far = timer.sleep(HOUR);
             assert!(poll(&mut far).is_pending());
-            // With a clock that may be paused, a helper thread turns for the driver, and nothing is due before `far`.
+            // If the clock can be paused, a helper thread makes a turn too. Nothing is due before `far`.
             let turns = if cfg!(feature = "test-util") { 2 } else { 1 };
             while timer.metrics().turns() < turns {
                 thread::yield_now();
@@ -142,14 +143,14 @@ fn a_timer_whose_runtime_lost_its_files_fires_elsewhere() {
             block_on(timer.sleep(ms(5)));
             assert!(poll(&mut far).is_pending());
             drop((far, driver));
-            assert!(others.iter().all(is_as_it_was), "another's file was changed");
-            // It would close the files that have its numbers now.
+            assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
+            // Dropping it would close the files that now have its numbers.
             std::mem::forget(runtime);
         });
     });
 }
 
-/// The files that a program opens next get the numbers of those that it has closed.
+/// New files get the numbers of the files that the program has closed.
 fn timers_fire_beside(another: fn() -> OwnedFd) {
     must_end(move || {
         let far = thread::spawn(|| block_on(sleep(HOUR)));
@@ -158,18 +159,18 @@ fn timers_fire_beside(another: fn() -> OwnedFd) {
         close_all();
         let others: Vec<OwnedFd> = (0..10).map(|_| another()).collect();
         sleeps_end();
-        assert!(others.iter().all(is_as_it_was), "another's file was changed");
+        assert!(others.iter().all(is_as_it_was), "a file of the program was changed");
         assert!(!far.is_finished() && !jump.is_finished());
     });
 }
 
 #[test]
-fn timers_fire_if_others_have_the_numbers_of_closed_files() {
+fn timers_fire_if_closed_file_numbers_are_reused() {
     with_few_files(|| timers_fire_beside(null));
 }
 
 #[test]
-fn timers_fire_if_other_timers_have_the_numbers_of_closed_files() {
+fn timers_fire_if_another_timerfd_reuses_a_number() {
     with_few_files(|| timers_fire_beside(alarm_clock));
 }
 
@@ -177,7 +178,7 @@ fn null() -> OwnedFd {
     File::open("/dev/null").unwrap().into()
 }
 
-/// One that goes off in an hour.
+/// A `timerfd` that goes off in an hour.
 fn alarm_clock() -> OwnedFd {
     let clock = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty()).unwrap();
     let it_value = Timespec { tv_sec: 3_600, tv_nsec: 0 };
@@ -193,39 +194,39 @@ fn is_as_it_was(file: &OwnedFd) -> bool {
     }
 }
 
-/// How many open files of the process are called `name`.
+/// How many open files of the process have `name` in their path.
 fn open_files(name: &str) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
     links.filter(|link| link.to_string_lossy().contains(name)).count()
 }
 
-/// A bug that this crate had: the builder opened one as a check and dropped it, and the driver opened another.
+/// A bug that this crate had: the builder opened a `timerfd` as a check and dropped it, and the driver opened another.
 #[test]
-fn a_timer_that_was_built_has_its_alarm() {
+fn a_built_timer_opens_a_single_timerfd() {
     with_few_files(|| {
         current_thread().block_on(async {
             let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
             let files = use_up();
             timer.sleep(ms(2)).await;
             drop(files);
-            // The alarm thread has the other.
+            // The other belongs to the alarm thread.
             assert_eq!(open_files("[timerfd]"), 2);
         });
     });
 }
 
 #[test]
-fn by_default_a_runtime_with_an_io_driver_gets_a_timerfd() {
+fn a_runtime_with_io_gets_a_timerfd() {
     with_few_files(|| {
         multi_thread(1).block_on(async {
             let nap = |length| tokio::spawn(sleep(ms(length)));
             let mut naps = 0;
-            // The alarm thread has one.
+            // One belongs to the alarm thread.
             while open_files("[timerfd]") < 2 {
                 nap(2).await.unwrap();
                 naps += 1;
-                assert!(naps < 10_000, "it never gets one");
+                assert!(naps < 10_000, "the runtime never gets one");
             }
             for nap in [1, 7, 4].map(nap) {
                 nap.await.unwrap();
@@ -234,22 +235,22 @@ fn by_default_a_runtime_with_an_io_driver_gets_a_timerfd() {
     });
 }
 
-/// How many reads a thread has made, or the process with all its threads, if `of` is its folder in `/proc`.
+/// How many reads a thread or process has made. `of` is its folder in `/proc`.
 fn reads(of: &Path) -> usize {
     let io = std::fs::read_to_string(of.join("io")).unwrap_or_default();
     io.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok()).unwrap_or(0)
 }
 
-/// How many reads the alarm thread has made. Linux keeps 15 letters of a name.
+/// How many reads the alarm thread has made. Linux truncates thread names to 15 characters.
 fn reads_by_the_alarm_thread() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
     let name = |thread: &PathBuf| std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
     threads.filter(|thread| name(thread).trim() == "hairspring-alar").map(|thread| reads(&thread)).sum()
 }
 
-/// A bug that this crate had: thousands were read, on the thread that all timers depend on.
+/// A bug that this crate had: the search read thousands of files, on the thread that all timers depend on.
 #[test]
-fn few_files_are_read_to_find_no_io_driver() {
+fn the_search_for_an_io_driver_reads_few_files() {
     with_few_files(|| {
         let [_, without_io] = bare();
         without_io.block_on(async {
@@ -260,14 +261,14 @@ fn few_files_are_read_to_find_no_io_driver() {
             }
             let read = reads(Path::new("/proc/self")) - by_all;
             assert_eq!(reads_by_the_alarm_thread(), by_alarm);
-            // 32 checks, and the reads of the count itself.
+            // 32 checks, plus the reads that this test makes to count.
             assert!((1..=40).contains(&read), "{read} reads");
         });
     });
 }
 
 #[test]
-fn no_timerfd_is_opened_without_io_or_if_the_user_chose_the_thread() {
+fn no_timerfd_without_io_or_with_a_chosen_thread() {
     with_few_files(|| {
         let with_io = multi_thread(1);
         inside(&with_io, || Timer::builder().alarm(Alarm::Thread).install().unwrap());
@@ -283,16 +284,16 @@ fn no_timerfd_is_opened_without_io_or_if_the_user_chose_the_thread() {
     });
 }
 
-/// A bug that this crate had: each kept its file and its task until the runtime ended.
+/// A bug that this crate had: each replaced timer kept its file and its task until the runtime ended.
 #[test]
-fn a_timer_that_was_replaced_releases_its_file() {
+fn a_replaced_timer_releases_its_file() {
     with_few_files(|| {
         for runtime in [current_thread(), multi_thread(2)] {
             runtime.block_on(async {
                 let install = || Timer::builder().alarm(Alarm::Timerfd).install().unwrap();
                 let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
                 let comes_down_to = async |timers: usize| {
-                    // The alarm thread has a file, too.
+                    // One file belongs to the alarm thread.
                     while tasks() > timers || open_files("[timerfd]") > 1 + timers {
                         tokio::task::yield_now().await;
                     }
@@ -302,7 +303,7 @@ fn a_timer_that_was_replaced_releases_its_file() {
                     sleep(Duration::from_micros(100)).await;
                     comes_down_to(1).await;
                 }
-                // A default timer that nobody built, a handle, and a sleep, polled or not, each keep theirs.
+                // Three stay: one has a handle and sleeps, one an unpolled sleep, and one is the default.
                 let kept = install();
                 let (mut far, mut near) = (sleep(HOUR), sleep(ms(20)));
                 assert!(poll(&mut far).is_pending() && poll(&mut near).is_pending());
@@ -315,7 +316,7 @@ fn a_timer_that_was_replaced_releases_its_file() {
                 kept.sleep(ms(1)).await;
                 drop(kept);
                 assert_eq!((tasks(), Timer::current().metrics().pending()), (2, 0));
-                // Cancelling the last is enough: nobody waits for its deadline.
+                // Cancelling its last sleep ends a timer. It does not wait for the deadline.
                 drop(far);
                 comes_down_to(1).await;
                 sleep(ms(1)).await;
@@ -324,9 +325,9 @@ fn a_timer_that_was_replaced_releases_its_file() {
     });
 }
 
-/// The alarm thread has its file, and the runtime cannot get another.
+/// The alarm thread has a file, and the runtime cannot open one.
 #[test]
-fn the_alarm_thread_goes_on_for_a_runtime_without_files() {
+fn the_alarm_thread_serves_a_runtime_without_files() {
     with_few_files(|| {
         multi_thread(1).block_on(async {
             sleep(ms(2)).await;
@@ -339,7 +340,7 @@ fn the_alarm_thread_goes_on_for_a_runtime_without_files() {
 }
 
 #[test]
-fn neither_the_alarm_thread_nor_a_driver_needs_a_file() {
+fn timers_fire_if_no_timerfd_can_be_opened() {
     with_few_files(|| {
         current_thread().block_on(async {
             let files = use_up();

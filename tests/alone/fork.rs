@@ -1,4 +1,4 @@
-//! Forked processes, such as daemons: the threads of the parent do not exist there.
+//! Forked processes, such as daemons. The parent's threads do not exist in the child.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::exit;
@@ -11,10 +11,10 @@ use fork::{Fork, fork, waitpid_nohang};
 use futures::executor::block_on;
 use hairspring::{boot, sleep, wall};
 
-/// The status of a child that did well.
+/// The exit status of a child whose check passed.
 const WELL: i32 = if cfg!(target_os = "linux") { 9 } else { 17 << 8 };
 
-/// Ends a child without taking a lock of its parent's, if the system can do that.
+/// Ends a child, without taking a lock of its parent's if the system allows that.
 fn end(well: bool) -> ! {
     #[cfg(target_os = "linux")]
     if well {
@@ -49,7 +49,7 @@ fn ends_in_a_child(code: impl FnOnce()) -> bool {
 }
 
 fn in_a_child(code: impl FnOnce()) {
-    assert!(ends_in_a_child(code), "it hangs");
+    assert!(ends_in_a_child(code), "the child hangs");
 }
 
 fn everything_fires() {
@@ -63,10 +63,10 @@ fn everything_fires() {
     block_on(sleep(ms(2)));
 }
 
-/// A bug that this crate had: every sleep in the child hung, because the child inherited the flag that the alarm thread
-/// was started, but not the thread.
+/// A bug that this crate had: every sleep in the child hung, because the child inherited the flag that says that the
+/// alarm thread runs, but not the thread.
 #[test]
-fn a_child_uses_timers_as_its_parent_did() {
+fn timers_fire_in_a_child_of_a_child() {
     alone(|| {
         must_end(|| {
             in_a_child(everything_fires);
@@ -76,7 +76,7 @@ fn a_child_uses_timers_as_its_parent_did() {
                 everything_fires();
                 in_a_child(everything_fires);
             });
-            // As soon as the parent is woken, while the thread that woke it is in its turn.
+            // Fork as soon as the parent is woken, while the thread that woke it is still in its turn.
             for _ in 0..30 {
                 block_on(sleep(ms(1)));
                 in_a_child(|| block_on(sleep(ms(1))));
@@ -88,12 +88,12 @@ fn a_child_uses_timers_as_its_parent_did() {
     });
 }
 
-/// While the parent's timers wait there.
+/// It also inherits the parent's pending timers.
 #[test]
-fn a_runtime_goes_on_in_the_child() {
+fn an_inherited_runtime_works_in_the_child() {
     alone(|| {
         must_end(|| {
-            // Without tokio's time, of which each process has its own.
+            // This runtime has no time driver of tokio's.
             let [runtime, _] = bare();
             runtime.block_on(sleep(ms(2)));
             in_a_child(|| {
@@ -105,10 +105,10 @@ fn a_runtime_goes_on_in_the_child() {
             in_a_child(|| runtime.block_on(sleep(ms(50))));
             runtime.block_on(waits).unwrap();
 
-            // In a task that goes on in the child.
+            // Fork in a task that goes on in the child.
             let task = runtime.spawn(async {
                 let waits = tokio::spawn(sleep(ms(10)));
-                // The second, so that the thread remembers the timer for this task and not for the other.
+                // The second makes the thread remember the timer for this task, not for the spawned one.
                 sleep(ms(1)).await;
                 sleep(ms(1)).await;
                 match fork().unwrap() {
@@ -116,13 +116,13 @@ fn a_runtime_goes_on_in_the_child() {
                         sleep(ms(50)).await;
                         end(true);
                     }
-                    Fork::Parent(child) => assert!(ended(child), "it hangs"),
+                    Fork::Parent(child) => assert!(ended(child), "the child hangs"),
                 }
                 waits.await.unwrap();
             });
             runtime.block_on(task).unwrap();
 
-            // On a worker, which knows its timer without asking.
+            // Fork on a worker, which remembers its timer.
             multi_thread(1).block_on(async {
                 for _ in 0..100 {
                     tokio::spawn(sleep(ms(1))).await.unwrap();
@@ -145,7 +145,7 @@ mod busy {
 
     use super::*;
 
-    /// Runs `busy` on two threads, over and over, while this thread forks.
+    /// Runs `busy` repeatedly on two threads, while this thread forks.
     fn children_end_beside(busy: impl Fn() + Sync, child: impl Fn()) {
         block_on(sleep(ms(1)));
         let stop = AtomicBool::new(false);
@@ -161,13 +161,13 @@ mod busy {
             stop.store(true, SeqCst);
             hung
         });
-        // One in thousands hangs on a lock of the standard library's, taken as a thread starts.
+        // One in thousands hangs on a lock that the standard library takes to start a thread.
         assert!(hung < 2, "children hung");
     }
 
     /// A bug that this crate had: the locks that threads held at the fork stayed locked in the child.
     #[test]
-    fn threads_create_install_and_use_timers() {
+    fn a_child_sleeps_although_parent_threads_used_timers() {
         alone(|| {
             let without_a_runtime = || block_on(sleep(ms(1)));
             children_end_beside(|| drop(Timer::builder().build_with_driver().unwrap()), without_a_runtime);
@@ -184,10 +184,10 @@ mod busy {
         });
     }
 
-    /// A timer of the parent's that fired in the child would wake a task of the parent's runtime there. That takes a
-    /// lock of tokio's, which a thread of the parent may have held.
+    /// If a timer of the parent fired in the child, it would wake a task of the parent's runtime. That takes a lock of
+    /// tokio's, which a thread of the parent may have held at the fork.
     #[test]
-    fn threads_spawn_tasks() {
+    fn a_child_sleeps_although_parent_threads_spawned_tasks() {
         alone(|| {
             let runtimes = [(); 8].map(|()| multi_thread(1));
             for runtime in &runtimes {
@@ -210,11 +210,11 @@ mod busy {
     }
 }
 
-/// A bug that this crate had: a child that registered with its parent's timer moved the parent's alarm, because a
-/// `timerfd` is one file in both.
+/// A bug that this crate had: a child that registered with its parent's timer moved the parent's alarm, because both
+/// processes share the `timerfd`.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_child_does_not_move_the_timerfd_of_its_parent() {
+fn a_child_does_not_move_its_parents_timerfd() {
     use crate::common::{HOUR, inside, poll};
     use hairspring::{Timer, timer::Alarm};
 
@@ -226,7 +226,7 @@ fn a_child_does_not_move_the_timerfd_of_its_parent() {
             let mut far = timer.sleep(HOUR);
             assert!(poll(&mut far).is_pending());
             let turns = || timer.metrics().turns();
-            // Until nothing is due any more.
+            // Wait until nothing is due.
             let mut before = turns();
             while {
                 thread::sleep(ms(50));
@@ -247,17 +247,17 @@ fn a_child_does_not_move_the_timerfd_of_its_parent() {
     });
 }
 
-/// A bug that this crate had: such a process hung, because it took the ancestor's alarm thread for its own.
+/// A bug that this crate had: such a process hung, because it believed that the ancestor's alarm thread was its own.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_with_the_id_of_a_dead_ancestor_sleeps() {
+fn a_process_with_a_dead_ancestors_id_sleeps() {
     use std::io::{Read, Write};
     use std::{fs, os::unix::net::UnixStream, process::id};
 
-    /// Where root can set the id of the next process.
+    /// Root can set the id of the next process here.
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
-    /// Whether a child with the wanted id could sleep, if it got that id.
+    /// Whether a child with the wanted id can sleep. `None` if it got another id.
     fn sleeps_as(wanted: u32) -> Option<bool> {
         fs::write(LAST, (wanted - 1).to_string()).unwrap();
         let (mut here, mut there) = UnixStream::pair().unwrap();
@@ -275,7 +275,7 @@ fn a_process_with_the_id_of_a_dead_ancestor_sleeps() {
             println!("not tested: the id of a process cannot be chosen here: {error}");
             return;
         }
-        // A process sleeps, forks and ends. Its child, which uses no timer, forks one with the id of the dead.
+        // A process sleeps, forks and ends. Its child uses no timer, and forks a process with the dead parent's id.
         let once = || {
             let (mut here, mut there) = UnixStream::pair().unwrap();
             in_a_child(|| {
@@ -292,8 +292,8 @@ fn a_process_with_the_id_of_a_dead_ancestor_sleeps() {
             here.read_exact(&mut report).unwrap();
             report[0]
         };
-        // Again if another program took the id.
+        // Try again if another program took the id.
         let report = must_end(move || (0..100).map(|_| once()).find(|&report| report != 2));
-        assert_eq!(report, Some(1), "it hangs");
+        assert_eq!(report, Some(1), "the process hangs");
     });
 }

@@ -1,4 +1,4 @@
-//! An idle program does nothing. The test watches the only alarm thread of its process.
+//! An idle program does nothing. The test watches the workers, and the process's only alarm thread.
 
 use crate::alone;
 use crate::common::{HOUR, HUNG, ms, multi_thread, must_end};
@@ -16,14 +16,14 @@ fn alarm_thread_switches() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let mut alarm = threads.flatten().map(|thread| thread.path()).filter(|thread| {
         let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
-        name.starts_with("hairspring") // The system cuts names off.
+        name.starts_with("hairspring") // Linux truncates the name.
     });
     let status = std::fs::read_to_string(alarm.next()?.join("status")).ok()?;
     let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
     switches.map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
 }
 
-/// Waits until nothing has happened for a while. A program that is never idle never gets past this.
+/// Waits until nothing has happened for a while. Fails if the program never becomes idle.
 fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
     let start = std::time::Instant::now();
     let parked = |activity: &[u64]| activity[..2].iter().all(|parks| parks % 2 == 1);
@@ -34,12 +34,12 @@ fn wait_until_idle(runtime: &tokio::runtime::Runtime) {
             return;
         }
     }
-    panic!("it is never idle");
+    panic!("the program never becomes idle");
 }
 
-/// netty 1246: a core was busy with nothing to do, because the computed wait was zero.
+/// netty 1246: an idle program kept a core busy, because the computed wait was zero.
 #[test]
-fn with_no_timers_or_only_far_ones_nothing_runs() {
+fn nothing_runs_while_no_timer_is_near() {
     alone(|| {
         must_end(|| {
             let runtime = multi_thread(2);

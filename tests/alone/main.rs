@@ -1,4 +1,4 @@
-//! Tests that need a process to themselves: each runs in a copy of this program that runs nothing else.
+//! Tests that need a process to themselves. Each runs in a copy of this program that runs nothing else.
 
 use std::any::type_name;
 use std::env;
@@ -19,7 +19,7 @@ mod silence;
 #[cfg(target_os = "linux")]
 mod threads;
 
-/// Set in a copy.
+/// This environment variable is set in a copy.
 const ALONE: &str = "HAIRSPRING_ALONE";
 
 /// Runs the body of a test in a copy of this program, and returns the copy's error output.
@@ -27,7 +27,7 @@ fn alone<T: FnOnce()>(body: T) -> String {
     in_copy::<T>(Command::new(env::current_exe().unwrap()), body)
 }
 
-/// The same in a copy that may open only 64 files.
+/// Runs the body of a test in a copy that may open only 64 files.
 #[cfg(target_os = "linux")]
 fn with_few_files<T: FnOnce()>(body: T) {
     let mut shell = Command::new("sh");
@@ -35,7 +35,7 @@ fn with_few_files<T: FnOnce()>(body: T) {
     in_copy::<T>(shell, body);
 }
 
-/// `T` is a closure in the test, such as `alone::idle::a_test::{{closure}}`: it tells the test's name.
+/// Runs `body` in the given copy. The test's name comes from `T`, a closure such as `alone::idle::a_test::{{closure}}`.
 fn in_copy<T>(mut copy: Command, body: impl FnOnce()) -> String {
     if env::var_os(ALONE).is_some() {
         body();

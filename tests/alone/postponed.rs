@@ -1,6 +1,6 @@
-//! Postponing a deadline does not touch the timer: the sleep stays where it is until it fires.
+//! Postponing a deadline does not touch the timer. The sleep stays where it is until it fires.
 //!
-//! No test here pauses a clock: after that, the sleeps of its process move immediately (see `it/cancelled.rs`).
+//! No test here pauses a clock. In a process that has done so, sleeps move immediately: see `tests/it/cancelled.rs`.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -27,7 +27,7 @@ fn poll_read<S: AsyncRead + Unpin>(stream: &mut TimeoutStream<S>) -> Poll<io::Re
     Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut [0]))
 }
 
-/// Sends bytes to and fro, one at a time: the peer's answer always has to be waited for.
+/// Sends one byte at a time back and forth. Each time, the connection has to wait for the peer's answer.
 async fn ping_pong(mut connection: TimeoutStream<DuplexStream>, mut peer: DuplexStream, rounds: u32) {
     let echo = tokio::spawn(async move {
         while let Ok(byte) = peer.read_u8().await {
@@ -48,7 +48,7 @@ fn unpaused() -> impl Iterator<Item = Runtime> {
 }
 
 #[test]
-fn bytes_that_move_do_not_touch_the_timer() {
+fn traffic_does_not_touch_the_timer() {
     alone(|| {
         for runtime in unpaused() {
             runtime.block_on(async {
@@ -61,16 +61,16 @@ fn bytes_that_move_do_not_touch_the_timer() {
                     .with_deadline(last);
                 ping_pong(connection, peer, 1_000).await;
                 let metrics = Timer::current().metrics();
-                assert!(metrics.registered() <= 2, "one for each direction at most: {metrics:?}");
-                assert_eq!(metrics.pending(), 0, "a connection that is dropped leaves nothing");
+                assert!(metrics.registered() <= 2, "more than one sleep per direction: {metrics:?}");
+                assert_eq!(metrics.pending(), 0, "a dropped connection leaves no sleep behind");
             });
         }
     });
 }
 
-/// One each time that the limit is over, and another if the last byte arrived just after the first was set.
+/// One is registered whenever the limit has passed, and another if the last byte arrived just after the first was set.
 #[test]
-fn an_idle_timeout_registers_two_sleeps_per_limit_at_most() {
+fn an_idle_timeout_registers_two_sleeps_per_limit() {
     alone(|| {
         for runtime in unpaused() {
             runtime.block_on(async {
@@ -78,7 +78,7 @@ fn an_idle_timeout_registers_two_sleeps_per_limit_at_most() {
                 let mut connection = connection.with_idle_timeout(LIMIT);
                 let start = Instant::now();
                 for _ in 0..100 {
-                    // On a machine that stalls, this may time out. The bound holds all the same.
+                    // This may time out if the machine stalls. The bound still holds.
                     let _ = poll_read(&mut connection);
                     std::thread::sleep(ms(1));
                     peer.write_u8(1).await.unwrap();
@@ -86,15 +86,15 @@ fn an_idle_timeout_registers_two_sleeps_per_limit_at_most() {
                 }
                 let periods = start.elapsed().as_nanos() / LIMIT.as_nanos() + 1;
                 let registered = Timer::current().metrics().registered();
-                assert!(u128::from(registered) <= 2 * periods, "{registered} in {periods} times the limit");
+                assert!(u128::from(registered) <= 2 * periods, "{registered} sleeps in {periods} times the limit");
             });
         }
     });
 }
 
-/// A sleep that moved with each item would stay ahead of the clock, and never fire.
+/// If the sleep moved with each item, it would stay ahead of the clock and never fire.
 #[test]
-fn items_of_a_stream_do_not_move_the_sleep() {
+fn stream_items_do_not_move_the_sleep() {
     alone(|| {
         for runtime in unpaused() {
             must_end(move || {
@@ -102,7 +102,7 @@ fn items_of_a_stream_do_not_move_the_sleep() {
                     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
                     let items = futures::stream::poll_fn(|cx| receiver.poll_recv(cx));
                     let mut items = pin!(items.timeout(LIMIT));
-                    // On a machine that stalls, a poll may find that the limit has passed, and remove the sleep.
+                    // If the machine stalls, a poll may find that the limit has passed, and remove the sleep.
                     while Timer::current().metrics().fired() == 0 {
                         let _ = poll(&mut items.next());
                         std::thread::sleep(ms(1));
@@ -115,9 +115,9 @@ fn items_of_a_stream_do_not_move_the_sleep() {
     });
 }
 
-/// All entries are due in the wheel, but none has expired: one poll must not go through them all.
+/// All entries are due in the wheel, but none has expired. One poll must not go through them all.
 #[test]
-fn a_poll_yields_among_many_touched_entries_of_a_map() {
+fn a_poll_yields_among_many_touched_entries() {
     const KEYS: u32 = 60_000;
 
     alone(|| {

@@ -1,4 +1,5 @@
-//! tokio only panics if a runtime lacks `enable_io` or `enable_time`, and nobody sees that panic.
+//! The crate prints nothing unexpected. It learns from a panic of tokio's that a runtime lacks `enable_io` or
+//! `enable_time`, and catches that panic unseen.
 
 use std::env;
 use std::panic;
@@ -12,7 +13,7 @@ use hairspring::{Timer, interval};
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `test` alone. It must print no error, and call the panic hook the given number of times.
+/// Runs `test` in a separate process. It must print nothing to standard error, and call the panic hook `panics` times.
 fn silent<T: FnOnce()>(panics: usize, test: T) {
     let errors = in_copy::<T>(Command::new(env::current_exe().unwrap()), || {
         panic::set_hook(Box::new(|panic| {
@@ -33,7 +34,7 @@ fn panic_on_purpose() {
 
 /// A bug that this crate had: the message of a caught panic was printed.
 #[test]
-fn timers_on_a_runtime_without_enable_time() {
+fn sleeps_without_enable_time_print_nothing() {
     silent(3, || {
         panic_on_purpose();
         for runtime in bare() {
@@ -43,9 +44,9 @@ fn timers_on_a_runtime_without_enable_time() {
     });
 }
 
-/// The guide's way to use a `timerfd` if there is one.
+/// The guide shows this way to fall back to the default alarm.
 #[test]
-fn a_timerfd_or_else_the_default() {
+fn a_refused_timerfd_prints_nothing() {
     silent(0, || {
         for runtime in bare() {
             runtime.block_on(async {
@@ -60,7 +61,7 @@ fn a_timerfd_or_else_the_default() {
 }
 
 #[test]
-fn a_driver_outside_of_every_runtime() {
+fn a_driver_outside_runtimes_prints_nothing() {
     silent(0, || {
         for alarm in [Alarm::Thread, Alarm::Timerfd, Alarm::Tokio] {
             let Ok((timer, driver)) = Timer::builder().alarm(alarm).build_with_driver() else { continue };
@@ -75,7 +76,7 @@ fn a_driver_outside_of_every_runtime() {
 
 #[cfg(feature = "test-util")]
 #[test]
-fn a_paused_clock_without_sockets() {
+fn a_paused_clock_without_sockets_prints_nothing() {
     use crate::common::{HOUR, both_flavours};
 
     silent(0, || {
@@ -88,15 +89,14 @@ fn a_paused_clock_without_sockets() {
                 assert_eq!(start.elapsed(), HOUR);
                 hairspring::resume();
             });
-            // Again, beside one that has some.
+            // The second round runs beside runtimes that have sockets.
             both_flavours().into_iter().for_each(std::mem::forget);
         }
     });
 }
 
-/// An interval with a zero period panics at its caller's line.
 #[test]
-fn a_zero_period_is_reported_at_its_line() {
+fn a_zero_period_panics_at_its_callers_line() {
     use std::panic::Location;
     use std::sync::{Arc, Mutex};
 

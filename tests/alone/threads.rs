@@ -16,22 +16,22 @@ type Urgency = (i32, String);
 fn of(task: &str) -> Option<Urgency> {
     let read = |file| fs::read_to_string(format!("/proc/self/task/{task}/{file}")).ok();
     let stat = read("stat")?;
-    // Behind the name, which is in brackets, come the state and then the fields from the fourth on.
+    // The name in brackets is followed by the state, then by the fourth and later fields.
     let niceness = stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()?;
     let status = read("status")?;
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     Some((niceness, allowed.trim().to_owned()))
 }
 
-/// The same for all threads of this crate.
+/// The niceness and CPUs of all threads of this crate.
 fn of_ours() -> Vec<Urgency> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name().into_string().unwrap());
     let name = |task: &String| fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
     tasks.filter(|task| name(task).starts_with("hairspring")).filter_map(|task| of(&task)).collect()
 }
 
-/// `first` creates the first timers, on a separate thread. Whatever that thread's niceness and CPU affinity, the threads
-/// that serve later sleeps have those of the main thread.
+/// `first` creates the first timers, on a separate thread. Whatever that thread's niceness and CPU affinity are, the
+/// threads that serve later sleeps must have the main thread's.
 fn first_timers(first: fn()) {
     must_end(move || {
         let main = of(&std::process::id().to_string()).unwrap();
@@ -43,7 +43,7 @@ fn first_timers(first: fn()) {
         .unwrap();
         let start = Instant::now();
         while of_ours().iter().any(|urgency| *urgency != main) {
-            assert!(start.elapsed() < HUNG / 2, "{:?} and not as {main:?}", of_ours());
+            assert!(start.elapsed() < HUNG / 2, "{:?} instead of {main:?}", of_ours());
             sleep_on_both();
         }
     });
@@ -57,7 +57,7 @@ fn sleep_on_both() {
 /// A bug that this crate had: timers fired hundreds of milliseconds late if a background thread created the program's
 /// first timer, because the alarm thread inherited its niceness and CPU affinity.
 #[test]
-fn a_background_thread_does_not_make_timers_nice() {
+fn a_background_thread_does_not_lower_timer_priority() {
     alone(|| {
         let lower_and_raise = || setpriority_process(None, 19).and_then(|()| setpriority_process(None, 0));
         if thread::spawn(lower_and_raise).join().unwrap().is_err() {
@@ -69,7 +69,7 @@ fn a_background_thread_does_not_make_timers_nice() {
 }
 
 #[test]
-fn a_background_thread_does_not_bind_timers_to_its_cpu() {
+fn a_background_thread_does_not_pin_timers() {
     alone(|| {
         first_timers(|| {
             let allowed = sched_getaffinity(None).unwrap();

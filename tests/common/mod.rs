@@ -1,6 +1,6 @@
 //! Helpers that several test files share: runtimes, wakers that count, and a watchdog for code that might hang.
 
-#![allow(dead_code)] // No test file uses all of it.
+#![allow(dead_code)] // No test program uses all of it.
 
 mod random;
 
@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 #[allow(unused_imports)]
 pub(crate) use self::random::Random;
 
-/// How long a step may take before it counts as hung: hundreds of times what it takes on a machine of its own.
+/// A step that takes longer counts as hung. On an idle machine, steps are hundreds of times shorter.
 pub(crate) const HUNG: Duration = Duration::from_secs(300);
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -67,13 +67,13 @@ pub(crate) fn inside<T>(runtime: &Runtime, code: impl FnOnce() -> T) -> T {
 /// How many steps all tests of this process have made.
 static STEPS: AtomicUsize = AtomicUsize::new(0);
 
-/// Says that a test goes on, which may take as long as it likes: see [`must_end`].
+/// Reports that a test has made progress: see [`must_end`].
 pub(crate) fn step() {
     STEPS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Runs `test` on a separate thread, and fails if a step of it hangs. A test is one step unless it calls [`step`]; those
-/// that hand thousands of things from thread to thread do.
+/// Runs `test` on a separate thread, and fails if a step of it hangs. A test is one step unless it calls [`step`],
+/// which tests that pass thousands of items between threads do.
 pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -84,7 +84,7 @@ pub(crate) fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     let mut before = STEPS.load(Ordering::SeqCst);
     while let Err(mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(HUNG) {
         let now = STEPS.load(Ordering::SeqCst);
-        assert!(now > before, "it hangs");
+        assert!(now > before, "the test hangs");
         before = now;
     }
     thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
@@ -102,7 +102,7 @@ pub(crate) fn in_virtual_time<F: Future<Output = ()> + Send + 'static>(test: fn(
     });
 }
 
-/// At most this many rounds of a test that rarely fails, each of them a step, and fewer on a slow machine.
+/// The rounds of a test for a rare failure, each of them a step. There are fewer on a slow machine.
 pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
     let enough = Instant::now() + ms(2_000);
     (0..most).take_while(move |_| Instant::now() < enough).inspect(|_| step())
@@ -111,7 +111,7 @@ pub(crate) fn rounds(most: u32) -> impl Iterator<Item = u32> {
 /// The message with which `code` panics.
 pub(crate) fn panic_message<T>(code: impl FnOnce() -> T) -> String {
     match catch_unwind(AssertUnwindSafe(code)) {
-        Ok(_) => panic!("this should have panicked"),
+        Ok(_) => panic!("this did not panic"),
         Err(payload) => message(payload.as_ref()),
     }
 }
@@ -171,7 +171,7 @@ impl Wakes {
     pub(crate) fn wait(&self) {
         let start = Instant::now();
         while self.count() == 0 {
-            assert!(start.elapsed() < HUNG, "it was never woken");
+            assert!(start.elapsed() < HUNG, "the waker was never woken");
             thread::sleep(ms(1));
         }
     }
@@ -203,7 +203,7 @@ pub(crate) fn holding<T: Send + Sync + 'static>(held: T) -> Waker {
     Waker::from(Arc::new(Holds(held)))
 }
 
-/// Runs its code when it is dropped.
+/// Runs a closure when it is dropped.
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -212,8 +212,8 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs `round` with seeds from 0 up: `rounds` of them, or as many as `HAIRSPRING_ROUNDS` says, or only the one that
-/// `HAIRSPRING_SEED` names. A round that panics prints its seed.
+/// Runs `round` with the seeds from 0 to `rounds`. `HAIRSPRING_ROUNDS` replaces the number, and `HAIRSPRING_SEED` runs
+/// only that seed. A round that panics prints its seed.
 pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
     let number = |name| std::env::var(name).ok().map(|value| value.parse().expect("a whole number"));
     let seeds = match number("HAIRSPRING_SEED") {
@@ -230,8 +230,8 @@ pub(crate) fn for_seeds(rounds: u64, mut round: impl FnMut(u64)) {
     }
 }
 
-/// Whether the clock of a paused multi-thread runtime sees what a thread in `block_on` does, and blocking work: on Linux,
-/// but not under an emulator of another processor, which shows system calls of the real one.
+/// Whether the clock of a paused multi-thread runtime can see blocking work and the thread in `block_on`. It can on
+/// Linux, except under an emulator of another CPU, because that shows the host's system calls.
 pub(crate) fn threads_are_seen() -> bool {
     #[cfg(target_os = "linux")]
     let seen = std::fs::read_to_string("/proc/thread-self/syscall")

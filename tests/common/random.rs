@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats.
+//! Seeded random numbers.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Random {
         usize::try_from(self.below(bound as u64)).expect("less than a usize")
     }
 
-    /// A number to pick something by.
+    /// A number for picking something.
     pub(crate) fn any(&mut self) -> u32 {
         u32::try_from(self.next() >> 32).expect("32 bits")
     }

@@ -1,4 +1,4 @@
-//! Each alarm, on running and on paused clocks, and the other settings of a builder.
+//! Each alarm on running and paused clocks, and the other settings of a builder.
 
 use std::thread;
 
@@ -28,7 +28,7 @@ fn each<F: Future<Output = ()>>(test: impl Fn(Timer) -> F + Send + Clone + 'stat
 }
 
 #[test]
-fn a_later_timer_does_not_hold_back_an_earlier_one() {
+fn a_later_timer_does_not_delay_an_earlier_one() {
     each(|timer| async move {
         let late = tokio::spawn(timer.sleep(HOUR));
         tokio::task::yield_now().await;
@@ -48,7 +48,7 @@ fn a_later_timer_does_not_hold_back_an_earlier_one() {
     });
 }
 
-/// The driver coalesces dense timers and leaves none behind.
+/// The driver coalesces dense timers and misses none.
 #[test]
 fn dense_timers_share_turns() {
     each(|timer| async move {
@@ -68,18 +68,18 @@ fn dense_timers_share_turns() {
             let after = timer.metrics();
             (after.turns() - before.turns()) * 20 < after.registered() - before.registered()
         };
-        // Again if the driver came so late that helper threads, which do not wait, fired in its place.
+        // Try again if the driver was so late that helper threads fired instead. They do not coalesce.
         for _ in 0..20 {
             if is_coalesced().await {
                 return;
             }
         }
-        panic!("hardly any were fired together: {:?}", timer.metrics());
+        panic!("hardly any timers shared a turn: {:?}", timer.metrics());
     });
 }
 
 #[test]
-fn registering_ever_earlier_timers_takes_few_turns() {
+fn registering_ever_earlier_deadlines_takes_few_turns() {
     multi_thread(1).block_on(async {
         let timer = Timer::builder().build().unwrap();
         tokio::task::yield_now().await;
@@ -89,7 +89,7 @@ fn registering_ever_earlier_timers_takes_few_turns() {
             tokio::task::yield_now().await;
         }
         let turns = timer.metrics().turns();
-        // More than three if the alarm thread takes the driver to be late.
+        // There are a few more if the alarm thread believes that the driver is late.
         assert!(turns < 100, "{turns} turns, though nothing was due");
     });
 }
@@ -103,16 +103,16 @@ fn every_alarm_follows_a_paused_clock() {
             let timer = Timer::builder().alarm(alarm).build().unwrap();
             let start = Instant::now();
             timer.sleep(DAY).await;
-            // Tokio advances its clock by whole milliseconds.
+            // tokio advances its clock by whole milliseconds.
             let beyond = start.elapsed().checked_sub(DAY).expect("never early");
             assert!(beyond <= ms(1), "{alarm:?}: {beyond:?} too late");
         });
     }
 }
 
-/// Nothing advances such a clock by itself, and nobody can wake the driver when it moves.
+/// Nothing advances such a clock automatically, and nothing can wake the driver when it moves.
 #[test]
-fn a_paused_clock_without_enable_time_fires_when_it_is_moved() {
+fn sleeps_fire_on_a_paused_clock_without_enable_time() {
     let runtime = tokio::runtime::Builder::new_current_thread().start_paused(true).build().unwrap();
     must_end(move || {
         runtime.block_on(async {
@@ -124,7 +124,7 @@ fn a_paused_clock_without_enable_time_fires_when_it_is_moved() {
             });
             word.await.unwrap();
             let turns = Timer::current().metrics().turns();
-            assert!(turns < 1_000, "{turns} turns: it keeps a CPU busy");
+            assert!(turns < 1_000, "{turns} turns: the driver keeps a CPU busy");
             assert!(!nap.is_finished());
             tokio::time::advance(HOUR).await;
             nap.await.unwrap();
@@ -172,9 +172,9 @@ mod paused_in_mid_run {
         }
     }
 
-    /// The helper was still turning when the driver ran.
+    /// A helper thread is still in its turn when the driver runs.
     #[test]
-    fn after_the_turn_of_a_helper_thread() {
+    fn a_driver_follows_after_a_helper_threads_turn() {
         must_end(|| {
             current_thread().block_on(async {
                 let (entered, is_in) = mpsc::channel();
@@ -203,7 +203,7 @@ mod paused_in_mid_run {
 
     /// A bug that this crate had: such a timer also fired sleeps that were due on the runtime's clock.
     #[test]
-    fn an_installed_timer_on_a_manual_clock_follows_that_clock_only() {
+    fn an_installed_timer_follows_only_its_manual_clock() {
         paused().block_on(async {
             let clock = ManualClock::new();
             let timer = Timer::builder().clock(&clock).install().unwrap();
@@ -218,10 +218,10 @@ mod paused_in_mid_run {
     }
 }
 
-/// The alarm thread follows the system's clock. A sleep that is due by that clock is not due by one that was paused.
-#[cfg(not(feature = "test-util"))] // With it the driver follows the clock immediately.
+/// The alarm thread follows the system's clock. A sleep may be due on that clock, but not on the paused one.
+#[cfg(not(feature = "test-util"))] // With the feature, the driver follows the clock immediately.
 #[test]
-fn no_sleep_is_early_on_a_clock_that_was_just_paused() {
+fn no_sleep_is_early_on_a_just_paused_clock() {
     use crate::common::{Wakes, poll_with};
     const LONG: Duration = Duration::from_millis(20);
     let in_time = || {
@@ -234,7 +234,7 @@ fn no_sleep_is_early_on_a_clock_that_was_just_paused() {
             if !waits || Instant::now() >= sleep.deadline() {
                 return false;
             }
-            // Nobody drives the runtime, so the alarm thread sends a helper.
+            // Nobody drives the runtime, so the alarm thread sends a helper thread.
             thread::sleep(2 * LONG);
             assert_eq!(woken.count(), 0, "no time has passed on the runtime's clock");
             assert!(poll_with(&mut sleep, &waker).is_pending());
@@ -243,12 +243,12 @@ fn no_sleep_is_early_on_a_clock_that_was_just_paused() {
             true
         })
     };
-    // Again if the machine was slow, on a clock that was never paused.
+    // If the machine was too slow, try again in a runtime that has not been paused.
     while !in_time() {}
 }
 
 #[test]
-fn an_alarm_that_the_runtime_cannot_run_is_refused_by_name() {
+fn an_unsupported_alarm_is_refused_by_name() {
     let [bare, _] = bare();
     bare.block_on(async {
         for (alarm, lacks) in [(Alarm::Timerfd, "enable_io"), (Alarm::Tokio, "enable_time")] {
@@ -259,7 +259,7 @@ fn an_alarm_that_the_runtime_cannot_run_is_refused_by_name() {
             assert_eq!((refused, kind), (alarm, std::io::ErrorKind::Unsupported));
         }
         for alarm in alarms() {
-            // A builder of a driver cannot know: the driver then uses the alarm thread.
+            // `build_with_driver` cannot know the runtime, so such a driver falls back to the alarm thread.
             let (timer, driver) = Timer::builder().alarm(alarm).build_with_driver().unwrap();
             tokio::spawn(driver);
             timer.sleep(ms(2)).await;
@@ -268,7 +268,7 @@ fn an_alarm_that_the_runtime_cannot_run_is_refused_by_name() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
+fn bad_settings_are_refused_with_value_and_range() {
     let (nano, second) = (Duration::from_nanos(1), Duration::from_secs(1));
     let builder = Timer::builder;
     for (builder, message) in [
@@ -293,7 +293,7 @@ fn settings_out_of_range_are_refused_with_the_value_and_the_range() {
 }
 
 #[test]
-fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
+fn an_installed_timer_takes_the_runtimes_later_sleeps() {
     for runtime in both_flavours() {
         runtime.block_on(async {
             let before = Timer::current();
@@ -302,7 +302,7 @@ fn an_installed_timer_takes_the_runtimes_sleeps_from_then_on() {
                 let mut standing = sleep(HOUR);
                 assert!(poll(&mut standing).is_pending());
                 goes_on.await.unwrap();
-                // In this task, too, whose thread has slept on the old one.
+                // This task's thread has used the old timer, and now uses the new one.
                 for _ in 0..5 {
                     assert!(poll(&mut sleep(HOUR)).is_pending());
                 }

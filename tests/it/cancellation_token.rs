@@ -38,7 +38,7 @@ fn the_owned_form_can_be_spawned() {
     });
 }
 
-/// As with tokio-util's.
+/// tokio-util does the same.
 #[tokio::test]
 async fn only_a_token_cancelled_before_the_poll_wins() {
     let token = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! A timer that was cancelled or postponed does not move a paused clock.
+//! Cancelled and postponed timers do not move a paused clock.
 
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-/// A runtime, and what pauses its clock if that is not paused from the start.
+/// A runtime, and a function that pauses its clock if it does not start paused.
 type World = (fn() -> Runtime, fn());
 
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
-/// Ways to pause a clock: from the start, and by tokio or by us. Later means that a timer has fired before.
+/// Ways to pause a clock: from the start, by tokio's `pause` and by ours. In `later`, a timer has fired before.
 const WORLDS: &[World] = &[
     (paused, || ()),
     (current_thread, tokio::time::pause),
@@ -39,7 +39,7 @@ fn later() -> Runtime {
 
 /// Runs `test` in each world, and fails if it hangs.
 fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
-    // Not every system shows the clock of workers what the thread in `block_on` does.
+    // On some systems the clock of a multi-thread runtime does not see the thread in `block_on`.
     let worlds = if crate::common::threads_are_seen() { WORLDS } else { &WORLDS[..WORLDS.len().min(4)] };
     for &(make, pause) in worlds {
         must_end(move || {
@@ -51,14 +51,14 @@ fn on_paused_clocks(test: impl AsyncFn() + Send + Copy + 'static) {
     }
 }
 
-/// Nothing that `cancels` leaves behind may move the clock while the runtime waits for another thread.
+/// Fails if timers that `cancels` leaves behind move the clock while the runtime waits for another thread.
 fn moves_no_clock<T>(cancels: impl AsyncFn() -> T + Send + Copy + 'static) {
     on_paused_clocks(async move || {
         let start = Instant::now();
         let _kept = cancels().await;
-        assert_eq!(start.elapsed(), Duration::ZERO, "it was not to wait");
+        assert_eq!(start.elapsed(), Duration::ZERO, "cancelling took time");
         word_from_another_thread().await;
-        assert_eq!(start.elapsed(), Duration::ZERO, "time went on");
+        assert_eq!(start.elapsed(), Duration::ZERO, "the clock moved");
     });
 }
 
@@ -71,15 +71,15 @@ async fn word_from_another_thread() {
     word.await.unwrap();
 }
 
-/// Lets the timer's driver, and tokio's, see what was registered, if `yields`.
+/// If `yields`, lets the timer's driver and tokio's see the timers that were registered.
 async fn seen(yields: bool) {
     for _ in 0..if yields { 4 } else { 0 } {
         yield_now().await;
     }
 }
 
-/// Where the clock of a runtime stops on its way to [`LONG`] after `before` has run, counted from the start. Whatever
-/// `before` returns lives until then.
+/// The times, counted from the start, at which a runtime's clock stops on its way to [`LONG`] after `before` has run.
+/// The value that `before` returns lives until then.
 fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     let stops = Arc::new(Mutex::new(Vec::new()));
     let noted = stops.clone();
@@ -102,15 +102,15 @@ fn stops_after<T>(before: impl AsyncFn() -> T) -> Vec<Duration> {
     stops
 }
 
-/// Checks a way to postpone a timer that would be due at [`SHORT`], with and without time for drivers to see it first.
-/// Time then moves to [`LONG`] as if that timer had never existed.
+/// Checks a way to postpone a timer that is due at [`SHORT`], with and without letting the drivers see it first. The
+/// clock must then move to [`LONG`] as if the timer had never existed.
 fn postpones<T>(way: impl AsyncFn(bool) -> T + Send + Copy + 'static) {
     for yields in [false, true] {
         must_end(move || assert_eq!(stops_after(async || way(yields).await), stops_after(async || ())));
     }
 }
 
-/// Checks a way to cancel one: no clock moves for it either.
+/// Checks a way to cancel such a timer. No clock may move for it either.
 fn cancels<T>(way: impl AsyncFn(bool) -> T + Send + Copy + 'static) {
     postpones(way);
     for yields in [false, true] {
@@ -120,7 +120,7 @@ fn cancels<T>(way: impl AsyncFn(bool) -> T + Send + Copy + 'static) {
 
 /// A bug that this crate had: a cancelled timer moved a paused clock, because tokio's sleep for it stayed registered.
 #[test]
-fn a_timeout_that_ended_in_time() {
+fn a_timeout_that_ended_moves_no_clock() {
     cancels(async |yields| {
         let inner = async {
             yield_now().await;
@@ -132,7 +132,7 @@ fn a_timeout_that_ended_in_time() {
 }
 
 #[test]
-fn a_dropped_sleep_or_interval() {
+fn a_dropped_sleep_or_interval_moves_no_clock() {
     cancels(async |yields| {
         let (mut sleep, mut ticks) = (sleep(SHORT), interval_at(Instant::now() + SHORT, LONG));
         assert!(poll(&mut sleep).is_pending() && poll(&mut ticks.next()).is_pending());
@@ -155,7 +155,7 @@ fn a_dropped_sleep_or_interval() {
 }
 
 #[test]
-fn a_reset_sleep() {
+fn a_postponed_sleep_moves_no_clock() {
     postpones(async |yields| {
         let mut sleep = sleep(SHORT);
         for _ in 0..3 {
@@ -168,7 +168,7 @@ fn a_reset_sleep() {
 }
 
 #[test]
-fn a_timer_that_was_shut_down() {
+fn a_timer_that_was_shut_down_moves_no_clock() {
     moves_no_clock(async || {
         for alarm in [Alarm::Thread, Alarm::Tokio] {
             let timers = [1, 3].map(|shards| Timer::builder().alarm(alarm).shards(shards).build().unwrap());
@@ -181,7 +181,7 @@ fn a_timer_that_was_shut_down() {
     });
 }
 
-/// A queue that was polled once, so it waits, and is not polled again.
+/// A queue that waits, because it was polled once. It is not polled again.
 async fn waiting_queue(yields: bool, entries: &[Duration]) -> (DelayQueue<usize>, Vec<Key>) {
     let mut queue = DelayQueue::new();
     let keys = entries.iter().enumerate().map(|(n, &after)| queue.insert(n, after)).collect();
@@ -191,7 +191,7 @@ async fn waiting_queue(yields: bool, entries: &[Duration]) -> (DelayQueue<usize>
 }
 
 #[test]
-fn an_emptied_delay_queue() {
+fn an_emptied_delay_queue_moves_no_clock() {
     let ways: [fn(&mut DelayQueue<usize>); 5] = [
         |queue| assert!(queue.try_remove(&queue.peek().unwrap()).is_some()),
         |queue| assert_eq!(queue.remove(&queue.peek().unwrap()).into_inner(), 0),
@@ -209,7 +209,7 @@ fn an_emptied_delay_queue() {
 }
 
 #[test]
-fn an_entry_removed_from_a_delay_queue_or_reset() {
+fn a_removed_or_reset_queue_entry_moves_no_clock() {
     let ways: [fn(&mut DelayQueue<usize>, &Key); 4] = [
         |queue, key| assert_eq!(queue.remove(key).into_inner(), 0),
         |queue, key| queue.reset(key, HOUR),
@@ -228,7 +228,7 @@ fn an_entry_removed_from_a_delay_queue_or_reset() {
             queue
         });
     }
-    // The wheel knows only where unsorted neighbours begin.
+    // Of unsorted neighbours, the wheel knows only where their slot begins.
     postpones(async |yields| {
         let near: Vec<Duration> = (0..40).map(|n| SHORT + ms(n * 7_919 % 40)).collect();
         let (mut queue, keys) = waiting_queue(yields, &near).await;
@@ -240,7 +240,7 @@ fn an_entry_removed_from_a_delay_queue_or_reset() {
     });
 }
 
-/// A map whose consumer was polled once, so it waits.
+/// A map whose consumer waits, because it was polled once.
 async fn waiting_map(yields: bool, entries: &[Duration]) -> (DeadlineMap<usize, ()>, Expirations<usize, ()>) {
     let (map, mut expirations) = DeadlineMap::new();
     for (n, &after) in entries.iter().enumerate() {
@@ -252,7 +252,7 @@ async fn waiting_map(yields: bool, entries: &[Duration]) -> (DeadlineMap<usize, 
 }
 
 #[test]
-fn an_emptied_deadline_map() {
+fn an_emptied_deadline_map_moves_no_clock() {
     let ways: [fn(&DeadlineMap<usize, ()>); 2] = [|map| map.remove(&0).unwrap(), DeadlineMap::clear];
     for way in ways {
         cancels(async move |yields| {
@@ -265,7 +265,7 @@ fn an_emptied_deadline_map() {
 }
 
 #[test]
-fn an_entry_removed_from_a_deadline_map_or_touched() {
+fn a_removed_or_touched_map_entry_moves_no_clock() {
     let ways: [fn(&DeadlineMap<usize, ()>); 4] = [
         |map| map.remove(&0).unwrap(),
         |map| assert!(map.touch(&0, HOUR)),
@@ -284,9 +284,9 @@ fn an_entry_removed_from_a_deadline_map_or_touched() {
     }
 }
 
-/// Timers that are cancelled while the clock runs must not move it once it is paused again.
+/// If timers are cancelled while the clock runs, they must not move it after it is paused again.
 #[test]
-fn a_clock_that_was_resumed_and_paused_again() {
+fn timers_cancelled_before_a_pause_move_no_clock() {
     must_end(|| {
         paused().block_on(async {
             let [mut later, mut earlier] = [LONG, SHORT].map(sleep);
@@ -306,7 +306,7 @@ fn a_clock_that_was_resumed_and_paused_again() {
 }
 
 #[test]
-fn timers_that_are_not_cancelled_move_the_clock() {
+fn pending_timers_move_the_clock() {
     on_paused_clocks(async || {
         let start = Instant::now();
         timeout(SHORT, ready(())).await.unwrap();
@@ -323,7 +323,7 @@ mod manual_clocks {
     use hairspring::test_util::ManualClock;
 
     #[test]
-    fn a_manual_clock_with_nothing_left_does_not_move() {
+    fn a_manual_clock_without_timers_does_not_move() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
         let start = clock.now();
@@ -340,7 +340,7 @@ mod manual_clocks {
     }
 
     #[test]
-    fn a_manual_clock_shows_no_time_on_its_way_to_a_postponed_timer() {
+    fn a_manual_clock_jumps_to_a_postponed_deadline() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(&clock).build().unwrap();
         let start = clock.now();
@@ -355,7 +355,7 @@ mod manual_clocks {
         for round in crate::common::rounds(300) {
             let mut queue = DelayQueue::with_timer(&timer);
             let key = queue.insert(1, SHORT / 4);
-            // The wheel knows only where unsorted neighbours begin.
+            // Of unsorted neighbours, the wheel knows only where their slot begins.
             let mut sleeps: Vec<_> = (0..40).rev().map(|n| timer.sleep(SHORT / 8 + ms(n))).collect();
             assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()) && poll(&mut queue.next()).is_pending());
             for sleep in &mut sleeps {

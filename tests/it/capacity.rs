@@ -1,5 +1,5 @@
-//! A timer with a capacity refuses sleeps exactly when it is full, and says so. The fuzzer's target `timer` compares random
-//! programs on full timers with a model.
+//! A timer with a capacity refuses sleeps exactly when it is full. The fuzzer's target `timer` compares random programs
+//! on full timers with a model.
 
 use std::future::pending;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn holding(capacity: usize) -> (Timer, Driver) {
     Timer::builder().shards(3).capacity(capacity).build_with_driver().unwrap()
 }
 
-/// Returns `count` sleeps that wait.
+/// Returns `count` pending sleeps.
 fn waiting(timer: &Timer, count: usize) -> Vec<TrySleep> {
     let mut sleeps: Vec<_> = (0..count).map(|_| timer.try_sleep(HOUR)).collect();
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
@@ -33,11 +33,11 @@ fn refused(timer: &Timer) -> Option<Error> {
 }
 
 #[test]
-fn a_full_timer_says_so_and_counts_what_it_refuses() {
+fn a_full_timer_refuses_sleeps_and_counts_refusals() {
     for capacity in [1, 2, 1000] {
         let (timer, driver) = holding(capacity);
         let sleeps = waiting(&timer, capacity);
-        // On each shard.
+        // The threads use different shards, and all are refused.
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -52,7 +52,7 @@ fn a_full_timer_says_so_and_counts_what_it_refuses() {
         assert_eq!((metrics.pending(), metrics.registered()), (capacity as u64, capacity as u64));
         timer.shutdown();
         let metrics = timer.metrics();
-        assert_eq!((metrics.refused(), metrics.capacity()), (9, Some(capacity)), "as long as there is a handle");
+        assert_eq!((metrics.refused(), metrics.capacity()), (9, Some(capacity)), "readable as long as a handle exists");
         drop((sleeps, driver, timer));
         // The next timer reuses the memory.
         let (unlimited, _driver) = Timer::builder().shards(3).build_with_driver().unwrap();
@@ -62,7 +62,7 @@ fn a_full_timer_says_so_and_counts_what_it_refuses() {
 }
 
 #[test]
-fn a_panic_names_the_line_the_limit_and_what_does_not_panic() {
+fn a_panic_names_line_limit_and_fallible_form() {
     must_end(|| {
         current_thread().block_on(async {
             let timer = Timer::builder().capacity(1).name("requests").install().unwrap();
@@ -81,7 +81,7 @@ fn a_panic_names_the_line_the_limit_and_what_does_not_panic() {
             said(panic_message(|| poll(&mut hairspring::sleep(HOUR))), "try_sleep", line!());
             said(panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))), "try_timeout", line!());
             said(panic_message(|| poll(&mut pin!(ticks.tick()))), "try_interval", of_ticks);
-            // These need no place.
+            // These need no room.
             timer.sleep(Duration::ZERO).await;
             assert_eq!(timer.timeout(HOUR, std::future::ready(5)).await, Ok(5));
             timer.interval(HOUR).tick().await;
@@ -95,7 +95,7 @@ fn a_panic_names_the_line_the_limit_and_what_does_not_panic() {
 }
 
 #[test]
-fn a_queue_takes_one_place_whatever_it_holds() {
+fn a_queue_counts_as_one_sleep() {
     current_thread().block_on(async {
         let timer = Timer::builder().capacity(1).build().unwrap();
         let mut queue = DelayQueue::with_timer(&timer);
@@ -107,10 +107,10 @@ fn a_queue_takes_one_place_whatever_it_holds() {
     });
 }
 
-/// netty 14959, 6947: "full" although it is not.
+/// netty 14959, 6947: a timer reported that it was full, but it was not.
 #[test]
-fn the_count_is_right_after_threads_competed_for_the_last_places() {
-    // So few that one thread alone reaches the limit.
+fn threads_that_compete_for_room_leave_the_count_right() {
+    // So small that a single thread reaches it.
     const CAPACITY: usize = 20;
     must_end(|| {
         let runtime = multi_thread(2);
@@ -140,9 +140,9 @@ fn the_count_is_right_after_threads_competed_for_the_last_places() {
                 scope.spawn(move || compete(seed));
             }
         });
-        assert!(refusals.load(SeqCst) > 0, "the places were never fought for");
+        assert!(refusals.load(SeqCst) > 0, "the threads never reached the capacity");
         assert_eq!(timer.metrics().pending(), 0);
         let _all = waiting(&timer, CAPACITY);
-        assert!(refused(&timer).is_some(), "as many places as ever");
+        assert!(refused(&timer).is_some(), "the capacity has not changed");
     });
 }

@@ -1,4 +1,4 @@
-//! `boot` and `wall` on the system's clocks, which no test sets.
+//! `boot` and `wall` on the system's clocks, which these tests do not set.
 
 use std::time::SystemTime;
 
@@ -24,7 +24,7 @@ async fn nothing_is_early() {
 }
 
 #[test]
-fn they_are_never_early_and_need_no_runtime() {
+fn boot_and_wall_are_never_early_without_a_runtime() {
     must_end(|| {
         for runtime in both_flavours().into_iter().chain(bare()) {
             runtime.block_on(nothing_is_early());
@@ -33,7 +33,7 @@ fn they_are_never_early_and_need_no_runtime() {
     });
 }
 
-/// The alarm thread waits in another way if a timer waits on a clock that can jump.
+/// The alarm thread waits differently if a timer waits on a clock that can jump.
 #[test]
 fn ordinary_timers_run_beside_those_on_other_clocks() {
     must_end(|| {
@@ -61,7 +61,7 @@ fn past_times_are_ready_and_far_ones_wait() {
     assert!(poll_with(&mut wall::sleep_until(far), &waker).is_pending());
 }
 
-/// In a time namespace the boot clock may be far ahead of the monotonic one, as after a long suspension.
+/// In a time namespace, the boot clock can be far ahead of the monotonic clock, as after a long suspension.
 #[cfg(target_os = "linux")]
 #[test]
 fn boot_uses_the_boot_clock() {

@@ -1,4 +1,4 @@
-//! `Deadline`: order, limits, errors, and the text of gRPC's header.
+//! `Deadline`: order, limits, errors, and the format of gRPC's header.
 
 use std::error::Error;
 use std::future::{pending, ready};
@@ -59,7 +59,7 @@ async fn the_error_names_the_deadline_and_its_line() {
     assert_eq!((unnamed.name(), unnamed.to_string().as_str()), (None, "a deadline has passed"));
 }
 
-/// A handler may send its errors' text to a client.
+/// A handler may send an error's text to a client.
 #[tokio::test(start_paused = true)]
 async fn the_error_converts_and_shows_its_line_only_in_debug() {
     let exceeded = Deadline::after(ms(1)).named("request").limit(pending::<()>()).await.unwrap_err();
@@ -83,19 +83,19 @@ async fn the_error_converts_and_shows_its_line_only_in_debug() {
     }
 }
 
-/// Passes on the error of its limit with `?`, because it does not know of an outer one.
+/// Passes on the error of its limit with `?`, because it does not know of an outer limit.
 async fn call(deadline: Deadline, takes: Duration) -> Result<&'static str, DeadlineExceeded> {
     deadline.limit(sleep(takes)).await?;
     Ok("done")
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inner_deadlines_error_is_not_the_outers() {
+async fn an_outer_deadline_ignores_an_inner_ones_error() {
     for (outer, inner, takes, expected) in [
         (100, 50, 20, Ok("done")),
         (100, 50, 70, Err("inner")),
         (50, 100, 70, Err("outer")),
-        // At the same instant, the inner one is polled first.
+        // If both are due at the same instant, the inner one is polled first.
         (50, 50, 70, Err("inner")),
     ] {
         let outer = Deadline::after(ms(outer)).named("outer");
@@ -106,7 +106,7 @@ async fn an_inner_deadlines_error_is_not_the_outers() {
             assert_eq!(error.deadline() == outer, expected == Err("outer") || outer == inner);
             assert_eq!(error.deadline() == inner, expected == Err("inner"));
         }
-        // A budget that is passed down stays one deadline.
+        // A deadline that is passed down stays the same deadline.
         let passed_down = outer.limit(call(outer.min(Deadline::after(HOUR)), HOUR)).await.and_then(|result| result);
         let error = passed_down.unwrap_err();
         assert_eq!((error.deadline(), error.name()), (outer, Some("outer")));
@@ -148,7 +148,7 @@ async fn additions_postpone_and_saturate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_text_is_its_name_and_its_distance() {
+async fn it_prints_its_name_and_remaining_time() {
     let (now, nano) = (Instant::now(), Duration::from_nanos(1));
     for (deadline, text) in [
         (Deadline::at(now), "now"),
@@ -167,7 +167,7 @@ async fn its_text_is_its_name_and_its_distance() {
     let _far = [Deadline::at(now + Duration::MAX), Deadline::at(now - Duration::MAX)].map(|far| far.to_string());
 }
 
-/// A generic parameter would break `into()`, because nothing would say which type it makes.
+/// With a generic parameter, `into()` would not compile, because its target type would be unknown.
 #[tokio::test(start_paused = true)]
 async fn into_converts_it_wherever_an_instant_is_accepted() {
     let (now, deadline) = (Instant::now(), Deadline::after(ms(5)));
@@ -200,9 +200,9 @@ async fn into_converts_it_wherever_an_instant_is_accepted() {
     assert_eq!(ticks.tick().await, now);
 }
 
-/// Nor does a paused clock move for it.
+/// A paused clock does not move for it either.
 #[tokio::test(start_paused = true)]
-async fn an_instant_of_never_does_not_come() {
+async fn the_instant_of_never_is_never_reached() {
     let (timer, start) = (Timer::current(), Instant::now());
     let never = Instant::from(Deadline::NEVER);
     let mut waits = sleep_until(never + Duration::MAX);
@@ -227,7 +227,7 @@ async fn an_instant_of_never_does_not_come() {
     assert_eq!(hairspring::timeout(400 * YEAR, came).await, Err(Elapsed::new()));
     assert_eq!(start.elapsed(), 400 * YEAR);
     assert!(!map.is_empty() && map.remaining(&'b') > Some(HOUR) && queue.deadline(&key) == never);
-    // A reset to a time that comes wakes the task.
+    // A reset to a real deadline wakes the task.
     let (woken, waker) = Wakes::new();
     assert!(poll_with(&mut waits, &waker).is_pending());
     waits.reset_at(Instant::now() + ms(5));
@@ -236,7 +236,7 @@ async fn an_instant_of_never_does_not_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_future_wins_and_never_takes_no_timer() {
+async fn a_ready_future_wins_and_never_needs_no_timer() {
     let passed = Deadline::at(Instant::now() - HOUR);
     assert_eq!(passed.limit(ready(1)).await, Ok(1));
     assert!(passed.limit(pending::<()>()).await.is_err());
@@ -248,7 +248,7 @@ async fn a_ready_future_wins_and_never_takes_no_timer() {
 
 /// In the finest unit that takes 8 digits, rounded down.
 #[tokio::test(start_paused = true)]
-async fn it_is_written_for_grpc() {
+async fn it_formats_the_grpc_header() {
     let nanos = Duration::from_nanos;
     let [minute, hour] = [60, 3_600].map(Duration::from_secs);
     for (remaining, text) in [
@@ -280,7 +280,7 @@ async fn it_is_written_for_grpc() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_read_from_grpc() {
+async fn it_parses_the_grpc_header() {
     let nanos = Duration::from_nanos;
     for (text, remaining) in [
         ("1n", nanos(1)),
@@ -300,7 +300,7 @@ async fn it_is_read_from_grpc() {
 }
 
 #[test]
-fn text_that_is_not_grpcs_is_refused() {
+fn a_malformed_grpc_header_is_refused() {
     let texts = ["", "n", "5", "5s", "5h", "+5S", "-5S", " 5S", "5 S", "5S ", "123456789n", "1.5S", "1_0S", "0x1S"];
     for text in texts.into_iter().chain(["٣S", "5µ", "SS", "5SS", "5ms", "\n5S"]) {
         let error = Deadline::from_grpc_timeout(text).unwrap_err();

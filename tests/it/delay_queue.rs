@@ -1,4 +1,4 @@
-//! `DelayQueue`. If a test names an issue, it is for a bug in another queue or timer. The `queue` target of the fuzzer
+//! `DelayQueue`. The issues that tests name are bugs of other queues and timers. The `queue` target of the fuzzer
 //! compares every operation with a model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ fn entries_come_by_deadline_then_first_in_first_out() {
 }
 
 #[test]
-fn nothing_is_early_on_a_clock_paused_long_ago_or_used_elsewhere() {
+fn nothing_is_early_on_a_clock_paused_earlier() {
     let mut elsewhere = DelayQueue::new();
     on_paused_time(async {
         hairspring::sleep(HOUR).await;
@@ -77,10 +77,10 @@ fn nothing_is_early_on_the_system_clock() {
     });
 }
 
-/// tokio 8334 in a queue: tokio-util 0.7.20 returns the near entry on day 815, because the far one, 797 days ahead, is
-/// in the slot of the last level that contains the present.
+/// tokio 8334: tokio-util 0.7.20 returns the near entry on day 815, because the far one, due on day 797, is in the
+/// current slot of the top level.
 #[test]
-fn a_far_entry_in_the_present_slot_delays_no_other() {
+fn a_far_entry_in_the_current_slot_delays_none() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();
         let start = Instant::now();
@@ -144,7 +144,7 @@ fn any_duration_and_any_instant_is_accepted() {
 
 /// async-io ff76625
 #[test]
-fn what_is_due_exactly_now_is_ready() {
+fn an_entry_due_exactly_now_is_ready() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();
         assert_eq!(poll(&mut queue), Poll::Ready(None));
@@ -189,11 +189,11 @@ fn an_entry_that_is_always_due_delays_no_other() {
     });
 }
 
-/// As above, but the entries become due together and are not in order: the queue sorts them in parts.
+/// The entries become due together and out of order, so the queue sorts them in parts.
 #[test]
 fn a_poll_sorts_a_mass_expiry_in_parts() {
     const MANY: u64 = 100_000;
-    // Outside of a task, where no budget ends a poll.
+    // Outside a task, no coop budget ends a poll.
     let mut queue = DelayQueue::new();
     let start = Instant::now() - ms(200);
     for value in 0..MANY {
@@ -211,7 +211,7 @@ fn a_poll_sorts_a_mass_expiry_in_parts() {
             Poll::Ready(None) => break,
             Poll::Pending => {
                 pauses += 1;
-                assert_eq!(woken.count(), pauses, "it is to be polled again");
+                assert_eq!(woken.count(), pauses, "the queue asks to be polled again");
             }
         }
     }
@@ -239,7 +239,7 @@ fn each_entry_spends_one_of_the_tasks_budget() {
 
 // Keys
 
-/// What a queue says to a key that names no entry of it.
+/// The message for a key that names no entry of the queue.
 const REFUSAL: &str = "invalid key: its entry was already returned or removed, or belongs to another queue";
 
 fn assert_refused(queue: &mut DelayQueue<u32>, key: &Key) {
@@ -282,7 +282,7 @@ fn a_stale_key_is_refused() {
 /// A bug that this crate had: a queue removed an entry by the key of another queue.
 #[test]
 fn a_key_of_another_queue_is_refused() {
-    // The entries have the same places in their queues.
+    // The entries have the same positions in their queues.
     let filled = |count| {
         let mut queue = DelayQueue::new();
         let keys: Vec<Key> = (0..count).map(|n| queue.insert(n, HOUR)).collect();
@@ -291,7 +291,7 @@ fn a_key_of_another_queue_is_refused() {
     for count in [1, 2_000] {
         let (mut queue, keys) = filled(count);
         let (mut other, mut foreign) = filled(count);
-        foreign.extend(filled(count).1); // that queue is gone
+        foreign.extend(filled(count).1); // of a queue that was dropped
         other.clear();
         foreign.extend((0..count).map(|n| other.insert(n, HOUR)));
         other = std::thread::spawn(|| other).join().unwrap();
@@ -307,9 +307,9 @@ fn a_key_of_another_queue_is_refused() {
 
 // Wake-ups
 
-/// What a change does to a queue with an entry in an hour, and to the task that waits for it.
+/// Each change is made to a queue with one entry, due in an hour, while a task waits for it.
 #[test]
-fn a_change_wakes_the_poller_only_if_its_answer_changes() {
+fn only_a_changed_answer_wakes_the_poller() {
     type Change = fn(&mut DelayQueue<u8>, &Key);
     let changes: [(&str, Change, usize, Poll<Option<u8>>); 12] = [
         ("tokio 8274: reset to earlier", |queue, key| queue.reset(key, ms(10)), 1, Poll::Pending),
@@ -371,7 +371,7 @@ fn a_far_entry_costs_one_wake_up() {
 
 /// tokio 1700
 #[test]
-fn an_insert_after_an_expiry_does_not_postpone_the_others() {
+fn an_insert_after_an_expiry_delays_none() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();
         let start = Instant::now();
@@ -418,7 +418,7 @@ fn a_removed_entry_is_dropped_immediately() {
 
 /// agrona 164cc842, caffeine 3e66fe9de
 #[test]
-fn a_payload_that_panics_in_drop_leaves_a_working_queue() {
+fn a_queue_works_after_a_payloads_drop_panicked() {
     on_paused_time(async {
         let mut queue = DelayQueue::new();
         for number in 0..5 {
@@ -434,7 +434,7 @@ fn a_payload_that_panics_in_drop_leaves_a_working_queue() {
 }
 
 #[test]
-fn reserved_room_stays_until_it_is_given_up() {
+fn reserved_room_stays_until_it_is_released() {
     let mut queue = DelayQueue::with_capacity(1_000);
     assert_eq!(queue.capacity(), 1_000);
     let keys: Vec<_> = (0..3_000).map(|value| queue.insert(value, HOUR)).collect();
@@ -512,7 +512,7 @@ fn a_timeout_can_follow_a_future() {
     });
 }
 
-/// One program for both queues: only the names of the types differ.
+/// One program for both queues. Only the types differ.
 macro_rules! program {
     ($name:ident, $queue:ty, $instant:ty) => {
         async fn $name() -> Vec<String> {
@@ -548,6 +548,6 @@ program!(ours, DelayQueue<&'static str>, Instant);
 program!(theirs, tokio_util::time::DelayQueue<&'static str>, tokio::time::Instant);
 
 #[test]
-fn a_program_for_tokio_utils_queue_behaves_the_same() {
+fn it_behaves_like_tokio_utils_queue() {
     on_paused_time(async { assert_eq!(ours().await, theirs().await) });
 }

@@ -1,12 +1,12 @@
-//! A program that uses all of `tokio::time`, compiled with tokio and with this crate in its `use` line. Both do the same
-//! at the same times, except for documented differences. `test_time::like_tokio` runs random programs.
+//! A program that uses all of `tokio::time`, compiled with tokio and with this crate in its `use` line. Both versions
+//! do the same at the same times, except for documented differences. `test_time::like_tokio` runs random programs.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
 
 use crate::common::{ms, must_end, paused};
 
-/// What happened in a program, and when.
+/// The events of a program, with their times.
 #[derive(Debug, PartialEq)]
 struct Log {
     start: tokio::time::Instant,
@@ -316,18 +316,18 @@ async fn tokios_timers_work_beside_these() {
 /// A documented difference: tokio's sleep is ready once its driver has run.
 #[tokio::test]
 async fn a_waiting_sleep_is_ready_by_the_clock() {
-    // So long that a slow machine polls both before.
+    // Long enough for a slow machine to poll both before it ends.
     let soon = ms(300);
     let (mut ours, mut theirs) = (pin!(hairspring::sleep(soon)), pin!(tokio::time::sleep(soon)));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(ours.as_mut().poll(&mut cx).is_pending() && theirs.as_mut().poll(&mut cx).is_pending());
-    // This blocks the drivers' thread.
+    // This blocks the thread of both drivers.
     std::thread::sleep(soon + ms(5));
     assert!(ours.as_mut().poll(&mut cx).is_ready());
     assert!(theirs.as_mut().poll(&mut cx).is_pending());
 }
 
-/// Another documented difference.
+/// A documented difference: in tokio they run afterwards.
 #[cfg(feature = "test-util")]
 #[test]
 fn tasks_that_are_due_run_before_advance_returns() {

@@ -1,7 +1,7 @@
-//! The targets of the fuzzer in `tests/fuzz`: random operations on a wheel, a timer, a queue and a map, each compared
-//! with a model after each operation.
+//! The targets of the fuzzer in `tests/fuzz`: random operations on a wheel, a timer, a queue and a map, which are
+//! compared with models after each operation.
 //!
-//! `HAIRSPRING_ROUNDS=10000` runs more rounds, `HAIRSPRING_SEED=7` only the round with that seed.
+//! `HAIRSPRING_ROUNDS=10000` runs more rounds, and `HAIRSPRING_SEED=7` only the round with that seed.
 
 #[path = "../fuzz/src/run.rs"]
 mod run;
@@ -41,7 +41,7 @@ mod on_a_manual_clock {
     }
 
     /// tokio 8274, 6751, 8320, 2217, 1700, 849, 868, go 47329, 47762: changes that do not wake the poller. tokio 2473,
-    /// 3270: due entries that are reset or removed. netty 14959, 6947: wrong counts. agrona 346, chronos 342: iteration in
+    /// 3270: resetting or removing due entries. netty 14959, 6947: wrong counts. agrona 346, chronos 342: iteration in
     /// the wrong order.
     #[test]
     fn a_queue_agrees_with_a_sorted_map() {

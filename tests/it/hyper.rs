@@ -1,6 +1,6 @@
-//! `HyperTimer` in hyper's own servers and clients: what a slow, a silent and a well-behaved peer see.
+//! `HyperTimer` in hyper's servers and clients, with slow, silent and well-behaved peers.
 //!
-//! In memory the clock is paused, and times are exact. The test over TCP runs in real time.
+//! In-memory connections run on a paused clock, with exact times. The test over TCP runs in real time.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,7 +31,7 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
 }
 
-/// Serves HTTP/1 and limits the header of a request to `LIMIT`.
+/// Serves HTTP/1. A client has `limit` to send a request's header.
 fn serve_http1<T>(io: T, timer: HyperTimer, limit: Duration) -> JoinHandle<hyper::Result<()>>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -76,7 +76,7 @@ fn with_each_timer(test: impl AsyncFn(HyperTimer)) {
 }
 
 #[test]
-fn slow_and_silent_clients_are_cut_off_at_the_limit() {
+fn slow_and_silent_clients_are_disconnected_on_time() {
     with_each_timer(async |timer| {
         let start = Instant::now();
         let (mut client, server) = connected(timer.clone());
@@ -86,7 +86,7 @@ fn slow_and_silent_clients_are_cut_off_at_the_limit() {
                 break;
             }
         }
-        assert_eq!(start.elapsed(), LIMIT + Duration::from_secs(1), "byte by byte: the next write finds out");
+        assert_eq!(start.elapsed(), LIMIT + Duration::from_secs(1), "the next write fails");
         assert!(server.await.unwrap().unwrap_err().is_timeout());
 
         let (mut client, _server) = connected(timer);
@@ -96,12 +96,12 @@ fn slow_and_silent_clients_are_cut_off_at_the_limit() {
         }
         let start = Instant::now();
         closed(&mut client).await;
-        assert_eq!(start.elapsed(), LIMIT, "silent after requests");
+        assert_eq!(start.elapsed(), LIMIT, "the client falls silent after its requests");
     });
 }
 
 #[test]
-fn http2_pings_cut_off_only_mute_clients() {
+fn http2_pings_disconnect_only_clients_that_do_not_answer() {
     with_each_timer(async |timer| {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(timer).keep_alive_interval(LIMIT).keep_alive_timeout(ms(3_000));
@@ -112,7 +112,7 @@ fn http2_pings_cut_off_only_mute_clients() {
         let client = tokio::spawn(connection);
         sleep(HOUR).await;
         let response = requests.send_request(Request::new(Empty::<Bytes>::new())).await.unwrap();
-        assert_eq!(response.status(), 200, "a live client");
+        assert_eq!(response.status(), 200, "a client that answers pings");
         drop((requests, response));
         client.await.unwrap().unwrap();
         server.await.unwrap().unwrap();
@@ -122,13 +122,13 @@ fn http2_pings_cut_off_only_mute_clients() {
         let server = tokio::spawn(builder.serve_connection(TokioIo::new(io), service_fn(hello)));
         client.write_all(HTTP2_HELLO).await.unwrap();
         closed(&mut client).await;
-        assert_eq!(start.elapsed(), LIMIT + ms(3_000), "a mute client");
+        assert_eq!(start.elapsed(), LIMIT + ms(3_000), "a client that does not");
         assert!(server.await.unwrap().is_err());
     });
 }
 
 #[test]
-fn a_pool_closes_idle_connections_on_a_runtime_without_timers() {
+fn a_pool_closes_idle_connections_without_enable_time() {
     must_end(|| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
         runtime.block_on(async {
@@ -169,13 +169,13 @@ fn a_reset_keeps_the_allocation_and_the_waker() {
         limit.as_mut().await;
         assert_eq!(timer.now() - start, ms(7_000));
         timer.reset(&mut limit, start + ms(9_000));
-        assert!(ptr::addr_eq(address, &raw const *limit), "moved to another box");
+        assert!(ptr::addr_eq(address, &raw const *limit), "the sleep moved to another box");
         limit.as_mut().await;
         assert_eq!(timer.now() - start, ms(9_000), "after it has elapsed");
 
         let mut theirs = hyper_util::rt::TokioTimer::new().sleep(ms(1_000));
         timer.reset(&mut theirs, start + ms(9_500));
-        assert!(theirs.is::<Sleep>(), "it replaces another timer's sleep");
+        assert!(theirs.is::<Sleep>(), "a reset replaces the sleep of another timer");
         theirs.await;
         assert_eq!(timer.now() - start, ms(9_500));
     });

@@ -1,5 +1,4 @@
-//! Intervals: which instants they return, how they handle missed ticks, and resets. `drop_in` compares the rest with
-//! tokio's.
+//! Intervals: the instants they return, missed ticks, and resets. `drop_in` compares the rest with tokio's.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,8 +40,8 @@ async fn ticks_come_each_period_from_the_start() {
     }
 }
 
-/// Drives an interval of 10 ms with a task that is busy for the given time after each tick. Returns when each tick came
-/// and when it was scheduled, in milliseconds after the start.
+/// Drives an interval of 10 ms from a task that is busy for the given time after each tick. Returns when each tick
+/// completed and when it was scheduled, in milliseconds after the start.
 async fn drift(behavior: MissedTickBehavior, busy: [u64; 6]) -> Vec<(u128, u128)> {
     let start = Instant::now();
     let mut ticks = with(behavior, interval(ms(10)));
@@ -57,14 +56,14 @@ async fn drift(behavior: MissedTickBehavior, busy: [u64; 6]) -> Vec<(u128, u128)
 
 /// tokio 6029: `Delay` drifted, because every slightly late tick postponed all that followed.
 #[tokio::test(start_paused = true)]
-async fn how_each_behaviour_handles_late_tasks() {
+async fn late_tasks_are_handled_as_each_behaviour_says() {
     type Row = (&'static [MissedTickBehavior], [u64; 6], [(u128, u128); 6]);
     let table: [Row; 5] = [
-        // In time.
+        // On time.
         (&[Burst, Delay, Skip], [3; 6], [(0, 0), (10, 10), (20, 20), (30, 30), (40, 40), (50, 50)]),
         // Up to 5 ms late: the schedule stays.
         (&[Burst, Delay, Skip], [15, 0, 14, 0, 0, 0], [(0, 0), (15, 10), (20, 20), (34, 30), (40, 40), (50, 50)]),
-        // Later.
+        // More than 5 ms late.
         (&[Burst], [25, 0, 0, 0, 0, 0], [(0, 0), (25, 10), (25, 20), (30, 30), (40, 40), (50, 50)]),
         (&[Delay], [25, 0, 17, 0, 0, 0], [(0, 0), (25, 10), (35, 35), (52, 45), (62, 62), (72, 72)]),
         (&[Skip], [25, 0, 16, 0, 0, 0], [(0, 0), (25, 10), (30, 30), (46, 40), (50, 50), (60, 60)]),
@@ -77,7 +76,7 @@ async fn how_each_behaviour_handles_late_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_means_more_than_5_ms_to_the_nanosecond() {
+async fn a_tick_is_late_after_exactly_5_ms() {
     for (late, is_late) in [(ms(5), false), (ms(5) + Duration::from_nanos(1), true)] {
         for behavior in [Delay, Skip] {
             let start = Instant::now();
@@ -91,9 +90,9 @@ async fn late_means_more_than_5_ms_to_the_nanosecond() {
     }
 }
 
-/// tokio 3721: a storm of ticks after six hours asleep. Only `Burst` causes one.
+/// tokio 3721: a burst of ticks after six hours asleep. Only `Burst` causes one.
 #[tokio::test(start_paused = true)]
-async fn after_six_hours_asleep() {
+async fn only_burst_makes_up_for_six_hours_asleep() {
     for (behavior, immediately) in [(Burst, 6 * 3_600), (Delay, 1), (Skip, 1)] {
         let start = Instant::now();
         let mut ticks = with(behavior, interval(ms(1_000)));
@@ -148,15 +147,15 @@ async fn only_a_task_that_polls_is_woken() {
     assert!(ticks.poll_tick(&mut cx).is_ready());
     tokio::time::advance(ms(500)).await;
     settle().await;
-    assert_eq!(woken.count(), 0, "after a tick that was ready immediately");
+    assert_eq!(woken.count(), 0, "woken after a tick that was ready immediately");
     while ticks.poll_tick(&mut cx).is_ready() {}
     tokio::time::advance(ms(10)).await;
     settle().await;
-    assert_eq!(woken.count(), 1, "it did poll");
+    assert_eq!(woken.count(), 1, "not woken although it polled");
     assert!(ticks.poll_tick(&mut cx).is_ready());
     tokio::time::advance(ms(500)).await;
     settle().await;
-    assert_eq!(woken.count(), 1, "after a tick that it waited for");
+    assert_eq!(woken.count(), 1, "woken after a tick that it waited for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +230,7 @@ async fn an_interval_is_an_endless_stream() {
     assert_eq!(Stream::size_hint(&ticks), (usize::MAX, None));
     let first: Vec<_> = (&mut ticks).take(4).collect().await;
     assert_eq!(first, [0, 5, 10, 15].map(|at| start + ms(at)));
-    assert_eq!(ticks.tick().await, start + ms(20), "it goes on where the stream was left");
+    assert_eq!(ticks.tick().await, start + ms(20), "it continues where the stream stopped");
     assert_eq!(ticks.next().await, Some(start + ms(25)));
     assert!(Pin::new(&mut ticks).poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
 }

@@ -1,5 +1,5 @@
-//! The longest durations and the latest instants: nothing panics, wraps or ends early. Sleeps, queues and maps have
-//! such tests in their own modules.
+//! The longest durations and the latest instants: nothing panics, wraps or ends early. The modules of sleeps, queues
+//! and maps test theirs.
 
 use std::future::pending;
 
@@ -17,12 +17,12 @@ macro_rules! futures {
 
 /// tokio 5183, 2667, 4495, 6634: `Duration::MAX` panicked.
 #[tokio::test(start_paused = true)]
-async fn nothing_with_the_longest_limit_ends() {
+async fn no_future_with_the_longest_limit_ends() {
     for long in longest().into_iter().chain([Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 40)]) {
         let far = Instant::now() + long;
         let one = || stream::iter([()]).chain(stream::pending());
         let connection = || TimeoutStream::new(duplex(4).0);
-        // Without its peer a connection would end.
+        // A connection would end if its peer were dropped.
         let (ours, _peer) = duplex(4);
         let (mut reader, mut writer) = tokio::io::split(
             TimeoutStream::new(ours)

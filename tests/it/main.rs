@@ -1,4 +1,5 @@
-//! What users see, one module for each subject. Programs beside this folder need a process to themselves.
+//! Behaviour that users see, with one module per subject. Tests that need a process to themselves are in `tests/alone`,
+//! `tests/memory.rs` and `tests/paused_nested.rs`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,7 +38,7 @@ mod tracing;
 mod traits;
 mod wakers;
 
-/// `cargo test` lists what it leaves out.
+/// Without all features, `cargo test` lists this test as ignored.
 macro_rules! needs_all_features {
     ($($feature:literal $name:ident)+) => {$(
         #[cfg(not(feature = $feature))]

@@ -1,5 +1,5 @@
-//! What an operator sees of a timer: its counts, which are right at any moment, and its name. Names of maps are in
-//! `deadline_map*`, and names in spans in `tracing`.
+//! A timer's counts, which balance at every reading, and its name. `deadline_map::builder` tests the names of maps, and
+//! `tracing` the names in spans.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use hairspring::timer::Driver;
 use hairspring::{DelayQueue, Duration, Instant, Timer, TrySleep};
 
 #[test]
-fn the_counts_balance_at_every_moment_that_they_are_read() {
+fn the_counts_balance_at_every_reading() {
     must_end(|| {
         let runtime = multi_thread(2);
         let timer = runtime.block_on(async { Timer::builder().shards(3).build().unwrap() });
@@ -30,7 +30,7 @@ fn the_counts_balance_at_every_moment_that_they_are_read() {
                 move || {
                     let mut random = Random::new(seed);
                     let mut sleeps = std::collections::VecDeque::new();
-                    // However slow the machine is, some fire.
+                    // Even on a slow machine, some must fire.
                     while sleeps.len() < 5_000 || timer.metrics().fired() == 0 {
                         let mut sleep = timer.sleep(random.duration(ms(2)));
                         let _ = poll(&mut sleep);
@@ -58,7 +58,7 @@ fn lateness_is_the_time_from_deadline_to_turn() {
         let timer = Timer::builder().build().unwrap();
         let mut sleeps: Vec<_> = (0..10).map(|_| timer.sleep(ms(10))).collect();
         assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-        // The driver waits until then, and the clock jumps further.
+        // The driver waits until then, but the clock jumps further.
         tokio::task::yield_now().await;
         tokio::time::advance(ms(30)).await;
         assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
@@ -78,7 +78,7 @@ fn occupancy_shows_each_entry_in_its_slot() {
     assert_eq!(slots(), 0);
     let mut sleeps = [1, 2, 3, 50].map(|hours| timer.sleep(hours * HOUR));
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
-    assert!((1..=4).contains(&slots()), "several may share a slot");
+    assert!((1..=4).contains(&slots()), "sleeps may share a slot");
     // 64^6 ns are 69 s, so none is on a lower level than 6.
     assert!(timer.metrics().occupancy()[..6].iter().all(|&slots| slots == 0), "{:?}", timer.metrics());
     drop(sleeps);
@@ -97,22 +97,22 @@ fn the_next_deadline_is_the_earliest_pending() {
     }
     drop(early);
     let bound = late.deadline();
-    assert!(next().is_some_and(|next| next <= bound && next > Instant::now()), "at most the earliest");
+    assert!(next().is_some_and(|next| next <= bound && next > Instant::now()), "later than the earliest");
     drop(late);
     assert_eq!(next(), None);
 }
 
-/// Timers reuse memory.
+/// Timers reuse the memory of timers that have ended.
 #[test]
-fn a_new_timer_takes_over_no_counts_and_no_name() {
+fn a_new_timer_inherits_no_counts_or_name() {
     must_end(|| {
         current_thread().block_on(async {
             for name in ["one", "other"].into_iter().cycle().take(6) {
                 let timer = Timer::builder().shards(7).build().unwrap();
                 let metrics = timer.metrics();
                 assert_eq!((metrics.registered(), metrics.fired(), metrics.next_deadline()), (0, 0, None));
-                // The alarm thread checks on a driver that is a millisecond late.
-                assert!(metrics.turns() < 5, "{} turns of the timer before", metrics.turns());
+                // There may be a few: the alarm thread checks whether a driver is a millisecond late.
+                assert!(metrics.turns() < 5, "{} turns, including those of the previous timer", metrics.turns());
                 assert_eq!((metrics.lateness().count(), metrics.lateness().max()), (0, Duration::ZERO));
                 while timer.metrics().turns() < 10 || timer.metrics().fired() == 0 {
                     timer.sleep(ms(1)).await;
@@ -130,7 +130,7 @@ fn a_new_timer_takes_over_no_counts_and_no_name() {
     });
 }
 
-/// A handle may outlive its timer, whose memory the next timer uses.
+/// A handle may outlive its timer, whose memory the next timer reuses.
 #[test]
 fn an_old_handle_never_shows_anothers_counts() {
     must_end(|| {
@@ -151,7 +151,7 @@ fn an_old_handle_never_shows_anothers_counts() {
             assert_ne!(new, old);
             let (now, turns) = counts();
             assert!(now == last || now == [0; 3], "{last:?} became {now:?}");
-            // The alarm thread's last turn may have been in progress.
+            // The last turn may still have been in progress.
             assert!(turns < last_turns + 5, "{last_turns} turns became {turns}");
         }
     });
@@ -188,7 +188,7 @@ fn full(name: &'static str) -> (Timer, Driver, TrySleep) {
 }
 
 fn error(sleep: &mut TrySleep) -> Error {
-    let Poll::Ready(Err(error)) = poll(sleep) else { panic!("it took the sleep") };
+    let Poll::Ready(Err(error)) = poll(sleep) else { panic!("the timer accepted the sleep") };
     error
 }
 
@@ -199,7 +199,7 @@ fn errors_and_panics_name_the_timer() {
     let full = error();
     assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
     assert_eq!(full, error());
-    assert_ne!(full, Error::at_capacity(), "that has neither a name nor a count");
+    assert_ne!(full, Error::at_capacity(), "an error that a user creates has neither a name nor a count");
     let mut queue = DelayQueue::with_timer(&timer);
     queue.insert((), HOUR);
     for message in [

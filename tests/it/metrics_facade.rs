@@ -1,4 +1,4 @@
-//! What timers, maps and queues report to the recorder of the crate `metrics`.
+//! The metrics that timers, maps and queues report to a recorder of the `metrics` crate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use hairspring::{DeadlineMap, DelayQueue, Timer, advance};
 use metrics::Unit;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// What was reported under each name since the last snapshot, which takes it out.
+/// The values that were reported under each name since the last snapshot.
 type Reported = HashMap<String, DebugValue>;
 
-/// Runs `code` with a recorder of its own, and passes it that recorder's snapshots.
+/// Runs `code` with a new recorder, and passes it that recorder's snapshots.
 fn recorded<T>(code: impl FnOnce(&Snapshotter) -> T) -> T {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || code(&snapshotter))
 }
 
-/// What the timer with the given name reported.
+/// The values that the timer with the given name reported.
 fn reported(recorder: &Snapshotter, timer: &str) -> Reported {
     reported_of(recorder, ("timer", timer))
 }
 
-/// What was reported with the given label.
+/// The values that were reported with the given label.
 fn reported_of(recorder: &Snapshotter, label: (&str, &str)) -> Reported {
     let mut reported = Reported::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
@@ -75,7 +75,7 @@ fn a_timer_reports_its_counts_under_its_name() {
     assert!(sleeps.iter_mut().all(|nap| poll(nap).is_pending()));
     sleeps.truncate(9);
     clock.advance(ms(3));
-    timer.reporter("unheard").publish(); // no recorder
+    timer.reporter("unheard").publish(); // without a recorder
     recorded(|recorder| {
         let mut reporter = timer.reporter("by hand");
         let mut counts = || {
@@ -132,7 +132,7 @@ fn each_lateness_is_reported_once_in_seconds() {
 
 /// An exporter that adds units to names would write `_seconds_seconds`.
 #[test]
-fn all_is_described_and_no_unit_is_repeated() {
+fn every_metric_is_described_without_repeating_its_unit() {
     recorded(|recorder| {
         let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
         timer.reporter("described").publish();
@@ -157,7 +157,7 @@ fn all_is_described_and_no_unit_is_repeated() {
 
 /// A bug that this crate had: without bucket bounds, the lateness reached Prometheus as a summary.
 #[test]
-fn the_buckets_for_the_lateness_have_a_useful_range() {
+fn the_lateness_buckets_have_a_useful_range() {
     let bounds = Reporter::LATENESS_BUCKETS;
     assert!(bounds.is_sorted_by(|bound, next| bound < next), "{bounds:?}");
     assert!(bounds[0] <= 0.000_05 && bounds[bounds.len() - 1] >= 1.0, "in seconds: {bounds:?}");
@@ -192,14 +192,14 @@ fn periodic_reports_end_with_the_timer() {
             let timer = Timer::builder().build().unwrap();
             let reports = tokio::spawn(timer.reporter("dropped").run(ms(10)));
             drop(timer);
-            reports.await.expect("a reporter does not keep a timer");
+            reports.await.expect("a reporter does not keep its timer alive");
         });
         let message = panic_message(|| drop(timer_by_hand().1.reporter("x").run(Duration::ZERO)));
         assert_eq!(message, "`period` must be non-zero.");
     });
 }
 
-/// What was reported of each map and queue since the last snapshot: the counters, and how many entries there are.
+/// For each map and queue, the counters reported since the last snapshot, and the number of entries.
 fn entries(recorder: &Snapshotter) -> HashMap<String, ([u64; 3], f64)> {
     let mut all: HashMap<String, Reported> = HashMap::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
@@ -246,16 +246,16 @@ fn a_queue_reports_when_polled_drained_or_cleared() {
                 reporter.publish();
                 entries(recorder)["retries"]
             };
-            assert_eq!(counts(), ([1, 0, 0], 1.0), "before any poll");
+            assert_eq!(counts(), ([1, 0, 0], 1.0), "reported before any poll");
             for number in 1..10 {
                 queue.insert(number, ms(number));
             }
             assert_eq!(counts(), ([1, 0, 0], 1.0));
             queue.next().await;
-            assert_eq!(counts(), ([10, 1, 0], 9.0), "including this poll");
+            assert_eq!(counts(), ([10, 1, 0], 9.0), "a poll reports its own result");
             queue.insert(0, HOUR);
             queue.clear();
-            assert_eq!(counts(), ([11, 1, 10], 0.0), "it may never be polled again");
+            assert_eq!(counts(), ([11, 1, 10], 0.0), "a clear is reported, because no poll may follow");
             queue.insert(0, HOUR);
             assert_eq!(queue.drain().len(), 1);
             assert_eq!(counts(), ([12, 1, 11], 0.0));
@@ -264,7 +264,7 @@ fn a_queue_reports_when_polled_drained_or_cleared() {
 }
 
 #[test]
-fn the_last_report_of_a_map_or_queue_has_everything() {
+fn the_last_report_is_complete() {
     recorded(|recorder| {
         paused().block_on(async {
             let value = Arc::new(());
@@ -282,10 +282,10 @@ fn the_last_report_of_a_map_or_queue_has_everything() {
             drop((expirations, timer));
             advance(Duration::from_secs(10)).await;
             settle().await;
-            assert_eq!(entries(recorder)["map"], ([10, 0, 0], 10.0), "the map goes on without its stream");
+            assert_eq!(entries(recorder)["map"], ([10, 0, 0], 10.0), "the map still works without its stream");
             map.remove(&0);
             drop((map, queue));
-            assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry");
+            assert_eq!(Arc::strong_count(&value), 1, "a reporter keeps no entry alive");
             assert!(!of_map.is_finished() && !of_queue.is_finished());
             advance(Duration::from_secs(10)).await;
             of_map.await.unwrap();

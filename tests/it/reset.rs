@@ -1,4 +1,4 @@
-//! Resets and drops at every point of a sleep's life. The fuzzer's target `timer` compares random ones with a model
+//! Resets and drops at every point in a sleep's life. The fuzzer's target `timer` compares random ones with a model
 //! (tokio 849, 868).
 
 use std::sync::Arc;
@@ -37,9 +37,9 @@ fn a_reset_wakes_without_another_poll() {
     }
 }
 
-/// tokio 8169: a reset inside another runtime moved the timer there.
+/// tokio 8169: a reset inside another runtime moved the timer to it.
 #[test]
-fn a_reset_in_another_runtime_leaves_the_sleep_on_its_own() {
+fn a_reset_elsewhere_leaves_the_sleep_in_its_runtime() {
     for home_ends in [false, true] {
         for other in both_flavours() {
             must_end(move || {
@@ -66,7 +66,7 @@ fn a_reset_in_another_runtime_leaves_the_sleep_on_its_own() {
 
 /// go 47329, 47762: a reset to an earlier deadline was ignored.
 #[test]
-fn a_storm_of_resets_ends_with_every_sleep_awake() {
+fn every_sleep_fires_after_a_storm_of_resets() {
     must_end(|| {
         multi_thread(3).block_on(async {
             let tasks = (0..64).map(|seed| {
@@ -107,7 +107,7 @@ const RESETS: [Operation; 6] = [
     ("reset to later", |sleep, _| sleep.reset_at(Instant::now() + HOUR)),
     ("reset to the end of time", |sleep, _| sleep.reset_at(Instant::now() + Duration::MAX)),
 ];
-/// Each brings a new sleep into one of its states.
+/// Each brings a new sleep into a different state.
 const STATES: [Operation; 2] = [LOOK, POLL];
 
 /// tokio 2473, 3270: a panic on resetting a sleep that had expired but was not polled.
@@ -166,10 +166,10 @@ fn any_reset_works_after_the_runtime_ended() {
     }
 }
 
-/// tokio 3229: a panic when a sleep was dropped in the millisecond in which it was due. go 37196: cancelled, and it
-/// fired all the same. Here sleeps are reset and dropped within microseconds of firing.
+/// tokio 3229: a panic when a sleep was dropped in the millisecond in which it was due. go 37196: a cancelled timer
+/// fired anyway. Here sleeps are reset and dropped within microseconds of firing.
 #[test]
-fn a_sleep_dropped_or_reset_as_it_fires_wakes_at_most_once() {
+fn a_sleep_cancelled_as_it_fires_wakes_once_at_most() {
     must_end(|| {
         let runtime = multi_thread(2);
         let _guard = runtime.enter();
@@ -189,12 +189,12 @@ fn a_sleep_dropped_or_reset_as_it_fires_wakes_at_most_once() {
                     sleep.reset_at(Instant::now() + HOUR);
                     let late = late.clone();
                     let waker = on_wake(move || _ = late.fetch_add(1, SeqCst));
-                    assert!(poll_with(&mut sleep, &waker).is_pending(), "cancelled, and yet it fired");
+                    assert!(poll_with(&mut sleep, &waker).is_pending(), "it fired after the reset");
                 }
                 drop(sleep);
                 assert!(woken.count() <= 1);
             }
         }
-        assert_eq!(late.load(SeqCst), 0, "cancelled, and yet a waker was woken");
+        assert_eq!(late.load(SeqCst), 0, "a waker was woken after its sleep was dropped");
     });
 }

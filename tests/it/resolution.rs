@@ -1,4 +1,4 @@
-//! `Builder::resolution`: when sleeps end, and what runs before.
+//! `Builder::resolution`: when sleeps end, and which tasks run first.
 
 use std::task::Poll;
 
@@ -7,19 +7,19 @@ use hairspring::{Duration, Instant, Timer, interval, sleep};
 
 const MICRO: Duration = Duration::from_micros(1);
 
-/// Waits until a deadline has passed by the clock, and lets nothing else run.
+/// Blocks the thread until a deadline has passed.
 fn spin_past(deadline: Instant) {
     while Instant::now() <= deadline {
         std::hint::spin_loop();
     }
 }
 
-/// As actix 0.13.5 tests it, in `test_weak_address`: a callback after a microsecond ran before a task that was ready.
+/// actix 0.13.5 relies on this in its test `test_weak_address`, where a callback is due in a microsecond.
 ///
-/// On one worker, which is then the driver's, too: two could run the task and the callback side by side. A multiple that
-/// comes between the deadline and the first poll ends the sleep immediately, so this begins just after one.
+/// The runtimes have one worker, because two could run the task and the driver in parallel. The test begins just after
+/// a multiple of the resolution, because a sleep whose multiple has passed is ready at its first poll.
 #[test]
-fn a_ready_task_runs_before_a_sleep_of_a_microsecond_ends() {
+fn a_ready_task_runs_before_a_microsecond_sleep_ends() {
     for runtime in [current_thread(), multi_thread(1)] {
         must_end(move || {
             let task = runtime.spawn(async {
@@ -45,9 +45,9 @@ fn a_later_poll_is_ready_without_a_driver() {
     assert!(poll(&mut nap).is_ready() && nap.is_elapsed());
 }
 
-/// A first poll reads the clock only if the timer refuses the sleep.
+/// On its first poll, such a sleep reads the clock only if the timer refuses it.
 #[test]
-fn no_sleep_is_refused_once_its_time_has_come() {
+fn a_due_sleep_is_never_refused() {
     let (timer, _driver) = Timer::builder().resolution(ms(1)).capacity(1).build_with_driver().unwrap();
     let mut first = timer.sleep(HOUR);
     assert!(poll(&mut first).is_pending());
@@ -60,10 +60,10 @@ fn no_sleep_is_refused_once_its_time_has_come() {
     assert!(matches!(poll(&mut timer.try_sleep(HOUR)), Poll::Ready(Err(error)) if error.is_shutdown()));
 }
 
-/// The next timer reuses the memory.
+/// The next timer reuses the memory of the one that ended.
 #[test]
-fn a_sleep_whose_timer_ended_ignores_the_resolution_of_the_next() {
-    const SIZE: usize = 70; // No other timer here is as large, or takes its memory.
+fn an_orphaned_sleep_ignores_the_next_timers_resolution() {
+    const SIZE: usize = 70; // No other timer in this program has as many shards, so none takes this memory.
     for _ in 0..3 {
         let (timer, driver) = Timer::builder().shards(SIZE).build_with_driver().unwrap();
         let mut nap = timer.sleep(ms(1));
@@ -77,9 +77,9 @@ fn a_sleep_whose_timer_ended_ignores_the_resolution_of_the_next() {
     }
 }
 
-/// All the ticks before a multiple take one turn.
+/// All ticks before a multiple are ready after one turn.
 #[test]
-fn an_interval_that_is_behind_catches_up_without_its_driver() {
+fn a_late_interval_catches_up_without_its_driver() {
     must_end(|| {
         current_thread().block_on(async {
             let timer = Timer::builder().resolution(ms(100)).install().unwrap();
@@ -122,7 +122,7 @@ mod by_hand {
         (clock, timer)
     }
 
-    /// `later`, rounded up to a whole number of lengths after `origin`.
+    /// `later`, rounded up to a multiple of `length` after `origin`.
     fn round_up(origin: Instant, later: Instant, length: Duration) -> Instant {
         let lengths = (later - origin).as_nanos().div_ceil(length.as_nanos());
         origin + length * u32::try_from(lengths).unwrap()
@@ -191,9 +191,9 @@ mod by_hand {
         assert!(matches!(poll(&mut told), Poll::Ready(Err(error)) if error.is_shutdown()));
     }
 
-    /// A tick that comes late because it was rounded up has been missed if that took more than 5 ms.
+    /// If rounding up delays a tick by more than 5 ms, it counts as missed.
     #[test]
-    fn an_interval_ticks_at_multiples_and_is_late_after_5_ms() {
+    fn an_interval_ticks_at_multiples_and_may_miss_some() {
         let cases = [
             // The resolution, the behaviour, and after how many periods of 400 us ticks are scheduled.
             (ms(1), MissedTickBehavior::Delay, [0, 1, 2, 3, 4]),
@@ -222,7 +222,7 @@ mod by_hand {
         }
     }
 
-    /// Each wake-up is for an entry that is due, so nothing spins.
+    /// Nothing spins: each wake-up is for an entry that is due.
     #[test]
     fn queues_and_maps_are_woken_at_multiples() {
         let lengths = [Duration::ZERO, NANO, MICRO, ms(1), ms(1) + NANO, ms(7)];
@@ -255,12 +255,12 @@ mod by_hand {
                 let now = clock.advance_to_next().unwrap();
                 assert_eq!(now, round_up(origin, now, resolution));
                 limit += 2;
-                assert!(woken.count() <= limit, "woken more than once each");
+                assert!(woken.count() <= limit, "more than one wake-up each");
             }
         }
     }
 
-    /// Those on clocks that jump are due by these, and a poll finds them ready.
+    /// `boot` and `wall` sleeps are due by their own clocks.
     #[test]
     fn sleeps_on_paused_clocks_end_at_multiples() {
         in_virtual_time(|| async {

@@ -1,4 +1,4 @@
-//! Where sleeps may be created, polled and left behind: in a runtime, in several, after its end, and without any.
+//! Sleeps that are created, polled and left behind in one runtime, in several, after the end of one, and in none.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -21,12 +21,12 @@ use hairspring::{
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 
-/// With tokio's drivers and without.
+/// Runtimes with tokio's drivers and without.
 fn every_kind() -> Vec<Runtime> {
     both_flavours().into_iter().chain(bare()).collect()
 }
 
-/// A sleep of `after` that waits on `runtime`.
+/// A sleep that waits on `runtime` for `after`.
 fn waiting_on(runtime: &Runtime, after: Duration) -> Sleep {
     let mut sleep = sleep(HOUR);
     inside(runtime, || assert!(poll(&mut sleep).is_pending()));
@@ -125,13 +125,13 @@ fn a_sleep_outlives_its_runtime() {
     }
 }
 
-/// The next timer reuses the memory of one that ended. Bugs that this crate had: the next timer's clock completed a sleep
-/// that was left behind, or the process's own timer took that sleep for its own and refused it.
+/// The next timer reuses the memory of one that ended. Bugs that this crate had: the clock of the next timer completed
+/// a sleep that was left behind, or the process's own timer treated that sleep as its own and refused it.
 #[test]
-fn a_sleep_left_behind_is_not_mistaken_for_one_of_the_next_timer() {
+fn the_next_timer_ignores_a_sleep_left_behind() {
     must_end(|| {
-        let shards = thread::available_parallelism().unwrap().get(); // As many as the process's own timer has.
-        // Several, because the runtimes of other tests reuse memory, too.
+        let shards = thread::available_parallelism().unwrap().get(); // as many as the process's own timer has
+        // Use several, because the runtimes of other tests reuse memory too.
         let homes: Vec<_> = (0..20).map(|_| current_thread()).collect();
         let wait = |(number, home)| {
             let install = || Timer::builder().shards(shards).install().unwrap();
@@ -153,9 +153,9 @@ fn a_sleep_left_behind_is_not_mistaken_for_one_of_the_next_timer() {
     });
 }
 
-/// Nothing else polls a sleep whose thread waits.
+/// A thread in `block_on` polls its sleep again only when it is woken.
 #[test]
-fn the_end_of_a_runtime_wakes_the_threads_that_wait_on_it() {
+fn the_end_of_a_runtime_wakes_waiting_threads() {
     for home in both_flavours() {
         must_end(move || {
             let mut nap = waiting_on(&home, 2 * HOUR);
@@ -191,13 +191,13 @@ fn drop_under<T: Send + 'static>(
     answer.recv().unwrap().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Dropping the runtime waits for the thread, so the thread must end. tokio's sleeps panic there, too.
+/// Dropping the runtime waits for the thread, so the sleep panics. tokio's sleeps do the same.
 #[test]
-fn a_thread_that_sleeps_does_not_hold_up_the_end_of_its_runtime() {
+fn a_sleeping_thread_does_not_block_its_runtimes_end() {
     type Wait = fn(&Handle);
     let waits: [(&str, Wait); 3] = [
         ("sleep", |handle| handle.block_on(sleep(HOUR))),
-        ("a sleep that is postponed again and again", |handle| {
+        ("a sleep that is postponed repeatedly", |handle| {
             let mut nap = sleep(HOUR);
             handle.block_on(std::future::poll_fn(|cx| {
                 nap.reset_at(Instant::now() + HOUR);
@@ -215,7 +215,7 @@ fn a_thread_that_sleeps_does_not_hold_up_the_end_of_its_runtime() {
             });
         }),
     ];
-    // Side by side, because each takes a second.
+    // In parallel, because each takes a second.
     thread::scope(|scope| {
         for (name, wait) in waits {
             for runtime in [current_thread(), multi_thread(2)] {
@@ -247,9 +247,9 @@ fn a_thread_that_sleeps_does_not_hold_up_the_end_of_its_runtime() {
     });
 }
 
-/// A poll that kept waking itself would run millions of times.
+/// If each poll woke its task, there would be millions of polls.
 #[test]
-fn a_short_sleep_in_a_runtime_that_ended_is_polled_rarely() {
+fn a_sleep_in_an_ended_runtime_is_polled_rarely() {
     for runtime in both_flavours() {
         let polls = must_end(move || {
             drop_under(runtime, |handle, started| {
@@ -273,10 +273,10 @@ fn a_short_sleep_in_a_runtime_that_ended_is_polled_rarely() {
     }
 }
 
-/// A bug that this crate had: such a task was taken for one that its runtime is about to drop, and polled itself until
-/// the deadline.
+/// A bug that this crate had: the sleep assumed that the runtime was about to drop its task, and kept waking the task
+/// until the deadline.
 #[test]
-fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
+fn a_local_task_on_an_ended_runtime_panics() {
     let runtime = current_thread();
     let handle = runtime.handle().clone();
     runtime.shutdown_background();
@@ -287,7 +287,7 @@ fn a_local_task_on_a_runtime_that_was_shut_down_panics() {
     });
 }
 
-/// As with tokio's sleeps, the entered runtime decides, whatever polls the sleep.
+/// As with tokio's sleeps, the entered runtime counts, not the executor that polls.
 #[test]
 fn entered_runtimes_may_be_nested() {
     must_end(|| {
@@ -338,7 +338,7 @@ fn blocking_threads_have_their_runtimes_time() {
             for task in [task(), task(), task(), task()] {
                 runtime.block_on(task).unwrap();
             }
-            // A thread that was a worker may be none now.
+            // A thread that was a worker may no longer be one.
             runtime.block_on(runtime.spawn(use_time())).unwrap();
             let threads = [(); 8].map(|()| runtime.spawn_blocking(|| Handle::current().block_on(use_time())));
             for thread in threads {
@@ -368,9 +368,9 @@ fn local_sets_have_time_too() {
     }
 }
 
-/// A helper thread fires it.
+/// A helper thread fires the sleep.
 #[test]
-fn a_sleep_on_a_runtime_that_nobody_drives_fires() {
+fn a_sleep_on_an_undriven_runtime_fires() {
     for runtime in [current_thread(), bare().into_iter().next().unwrap()] {
         must_end(move || {
             for is_driven_before_the_next in [false, true, false] {
@@ -429,9 +429,9 @@ fn runtimes_in_turn_have_their_own_time() {
     });
 }
 
-/// go 45716: timers that had been registered by threads that have ended never fired.
+/// go 45716: timers never fired if the thread that registered them had ended.
 #[test]
-fn timers_of_threads_that_have_ended_fire() {
+fn timers_fire_after_their_threads_ended() {
     for runtime in [current_thread(), multi_thread(2)] {
         must_end(move || {
             let (woken, waker) = Wakes::new();
@@ -496,9 +496,9 @@ fn a_handle_works_from_anywhere() {
     });
 }
 
-/// They have timers to themselves, and the alarm thread must not scan them all.
+/// Each runtime has a timer, and the alarm thread must not scan them all.
 #[test]
-fn thousands_of_timers_cost_no_more_each_than_one() {
+fn the_cost_per_timer_does_not_grow() {
     const TIMERS: usize = 4_000;
     must_end(|| {
         multi_thread(2).block_on(async {

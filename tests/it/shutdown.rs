@@ -1,5 +1,5 @@
-//! How timers end: each sleep fires, is cancelled, or is told of the shutdown, and the next timer, which reuses the memory,
-//! sees none of it.
+//! How timers end. Each sleep fires, is cancelled, or reports the shutdown. The next timer reuses the memory, and is
+//! not affected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -22,7 +22,7 @@ fn is_refused(sleep: &mut TrySleep) -> bool {
 }
 
 #[test]
-fn a_shutdown_counts_and_tells_those_that_wait() {
+fn a_shutdown_counts_and_fails_pending_sleeps() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
@@ -55,9 +55,9 @@ fn a_shutdown_counts_and_tells_those_that_wait() {
 
 /// netty 14081, folly 3a06d042d: some timers were neither fired nor cancelled.
 #[test]
-fn every_timer_ends_in_one_way_in_a_shutdown_beside_threads() {
-    /// Registers sleeps, and drops some, until the timer refuses one. Returns how many it registered and dropped, and how
-    /// many of the others fired and were told of the shutdown.
+fn each_sleep_ends_once_in_a_concurrent_shutdown() {
+    /// Registers sleeps, and drops some, until the timer refuses one. Returns how many it registered and how many it
+    /// dropped, and how many of the rest fired and how many reported the shutdown.
     fn register(timer: &Timer, seed: u64, polled: &AtomicUsize) -> [usize; 4] {
         let mut random = Random::new(seed);
         let (mut sleeps, mut registered, mut dropped) = (Vec::new(), 0, 0);
@@ -111,7 +111,7 @@ fn every_timer_ends_in_one_way_in_a_shutdown_beside_threads() {
     });
 }
 
-/// tokio 2789: a panic if a timer was registered during shutdown. This crate had that bug, too.
+/// tokio 2789: a panic if a timer was registered during shutdown. This crate had that bug too.
 #[test]
 fn registering_while_the_runtime_shuts_down_does_not_panic() {
     must_end(|| {
@@ -123,7 +123,7 @@ fn registering_while_the_runtime_shuts_down_does_not_panic() {
                 runtime.spawn(async move {
                     let _counts = OnDrop(|| {
                         panics.fetch_add(usize::from(thread::panicking()), SeqCst);
-                        // The driver has gone, or soon will have.
+                        // The driver has been dropped, or soon will be.
                         let mut late = sleep(HOUR);
                         let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut late)));
                         late.reset_at(Instant::now() + HOUR);
@@ -141,7 +141,7 @@ fn registering_while_the_runtime_shuts_down_does_not_panic() {
     });
 }
 
-/// A bug that this crate had: a shutdown between the driver's check and its sleep went unnoticed.
+/// A bug that this crate had: the driver missed a shutdown between its check and going to sleep.
 #[test]
 fn a_driver_ends_whenever_it_is_shut_down() {
     must_end(|| {
@@ -158,7 +158,7 @@ fn a_driver_ends_whenever_it_is_shut_down() {
 }
 
 #[test]
-fn a_driver_ends_when_no_handle_is_left_and_nothing_waits() {
+fn a_driver_ends_without_handles_and_pending_sleeps() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
@@ -170,15 +170,15 @@ fn a_driver_ends_when_no_handle_is_left_and_nothing_waits() {
                 let other = timer.clone();
                 drop(timer);
                 other.sleep(ms(2)).await;
-                assert!((&mut driver).now_or_never().is_none(), "there is a handle");
+                assert!((&mut driver).now_or_never().is_none(), "a handle is left");
                 drop(other);
                 unpolled.reset_at(Instant::now() + ms(2));
-                assert_eq!((&mut unpolled).await, Ok(()), "it had not begun to wait");
+                assert_eq!((&mut unpolled).await, Ok(()), "an unpolled sleep works without a handle");
                 drop(unpolled);
-                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "one still waits");
+                assert!((&mut driver).now_or_never().is_none() && woken.count() == 0, "a sleep still waits");
                 for _ in 0..2 {
                     waits.reset_at(Instant::now() + ms(2));
-                    assert_eq!((&mut waits).await, Ok(()), "it may be reused");
+                    assert_eq!((&mut waits).await, Ok(()), "a sleep can be reset and awaited again");
                 }
                 assert!((&mut driver).now_or_never().is_none());
                 drop(waits);
@@ -213,7 +213,7 @@ fn futures_queues_and_maps_keep_their_timer() {
 }
 
 #[test]
-fn a_waker_may_drop_the_last_of_its_timer() {
+fn a_waker_may_drop_the_last_handle_and_sleep() {
     for runtime in both_flavours() {
         must_end(move || {
             let timer = inside(&runtime, || Timer::builder().build().unwrap());
@@ -234,9 +234,10 @@ fn a_waker_may_drop_the_last_of_its_timer() {
     }
 }
 
-/// Any dependency can get a handle to the timer of the whole runtime, or of the process.
+/// Any dependency can get a handle to the default timer of the runtime or of the process, so it must not be able to end
+/// that timer.
 #[test]
-fn nobody_ends_a_default_timer_that_nobody_built() {
+fn a_default_timer_cannot_be_shut_down() {
     let outside = Timer::current();
     assert_eq!(outside, thread::spawn(Timer::current).join().unwrap());
     for runtime in both_flavours() {
@@ -249,7 +250,7 @@ fn nobody_ends_a_default_timer_that_nobody_built() {
                 assert_ne!(timer, outside);
                 assert_eq!((timer.shutdown(), outside.shutdown()), (0, 0));
                 assert_eq!((timer.metrics().pending(), &timer), (1, &Timer::current()));
-                // It needs no handle, even if it was installed.
+                // A default timer works without a handle, even if it was installed.
                 drop(timer);
                 tokio::spawn(sleep(ms(1))).await.unwrap();
                 drop(Timer::builder().install().unwrap());
@@ -262,7 +263,7 @@ fn nobody_ends_a_default_timer_that_nobody_built() {
 }
 
 #[test]
-fn a_fallible_sleep_is_told_when_the_runtime_of_its_timer_ends() {
+fn a_fallible_sleep_fails_when_its_timers_runtime_ends() {
     let timers: [fn() -> Timer; 3] =
         [Timer::current, || Timer::builder().build().unwrap(), || Timer::builder().install().unwrap()];
     for create in timers {
@@ -298,7 +299,7 @@ fn a_driver_that_is_dropped_ends_its_timer() {
     assert!(sleeps.iter_mut().all(is_refused));
 }
 
-/// Creates timers on new runtimes. Two that shared memory would count, and end, each other's sleeps.
+/// Creates timers on new runtimes. If two shared memory, they would count and end each other's sleeps.
 fn assert_apart() {
     let runtimes = [(); 6].map(|()| current_thread());
     let timers = runtimes.each_ref().map(|runtime| inside(runtime, || Timer::builder().install().unwrap()));
@@ -308,10 +309,10 @@ fn assert_apart() {
     assert!(timers.iter().all(|timer| timer.shutdown() == 1));
 }
 
-/// A bug that this crate had: two runtimes shared one timer after a reporter was created for a timer that had ended,
-/// because its memory went back to the pool twice.
+/// A bug that this crate had: creating a reporter for a timer that had ended returned the timer's memory to the pool a
+/// second time, so two runtimes shared one timer.
 #[test]
-fn handles_on_timers_that_ended_do_not_touch_the_next() {
+fn old_handles_do_not_affect_the_next_timer() {
     must_end(|| {
         let mut ended = Vec::new();
         for _ in 0..12 {
@@ -332,7 +333,7 @@ fn handles_on_timers_that_ended_do_not_touch_the_next() {
 
 /// A bug that this crate had: the next timer got the memory of one that was still shutting down.
 #[test]
-fn a_shutdown_does_not_touch_the_timers_of_others() {
+fn a_shutdown_affects_no_other_timer() {
     must_end(|| {
         let runtime = multi_thread(2);
         let over = AtomicBool::new(false);
@@ -357,7 +358,7 @@ fn a_shutdown_does_not_touch_the_timers_of_others() {
     });
 }
 
-/// A bug that this crate had: timers of ever different sizes left their memory behind.
+/// A bug that this crate had: timers with different numbers of shards leaked their memory.
 #[test]
 fn timers_of_all_sizes_share_their_memory() {
     let resident = || {

@@ -1,5 +1,5 @@
-//! A sleep is never early, is ready at its deadline, and spends only its share of a task's budget. `drop_in.rs` compares
-//! its behaviour with tokio's.
+//! Sleeps are never early, are ready at their deadline, and spend only their share of a task's budget. `drop_in`
+//! compares them with tokio's.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ fn a_sleep_is_small() {
     assert!(size_of::<Sleep>() <= if cfg!(feature = "tracing") { 48 } else { 40 });
 }
 
-/// Sleeps for random durations, one after the other, and checks them against the system's clock.
+/// Sleeps several times, for random durations, and compares each with the system's clock.
 async fn several(mut random: Random) {
     for round in 0..20 {
         let asked = random.duration(ms(3));
@@ -61,7 +61,7 @@ fn no_sleep_is_early_by_a_nanosecond() {
 
 /// async-io ff76625: a timer that was due exactly now stayed pending.
 #[tokio::test(start_paused = true)]
-async fn zero_past_and_now_are_ready_at_the_first_poll() {
+async fn zero_past_and_now_are_ready_immediately() {
     tokio::time::advance(HOUR).await;
     let now = Instant::now();
     for deadline in [now, now - NANO, now - HOUR, now - 1_000 * YEAR, now - Duration::MAX] {
@@ -72,7 +72,7 @@ async fn zero_past_and_now_are_ready_at_the_first_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleep_ends_exactly_at_its_deadline_and_stays_ready() {
+async fn a_sleep_ends_at_its_deadline_and_stays_ready() {
     for after in [1, 999_999, 1_000_001, 123_456_789_012_345].map(Duration::from_nanos) {
         let now = Instant::now();
         for sleep in [sleep(after), sleep_until(now + after)] {
@@ -89,7 +89,8 @@ async fn a_sleep_ends_exactly_at_its_deadline_and_stays_ready() {
     }
 }
 
-/// tokio 5183, 2667, 4495, 6634: sentinels and unchecked sums panicked. netty 7760: the largest delay fired immediately.
+/// tokio 5183, 2667, 4495, 6634: panics caused by sentinels and unchecked sums. netty 7760: the largest delay fired
+/// immediately.
 #[tokio::test(start_paused = true)]
 async fn the_longest_durations_neither_panic_nor_fire() {
     let now = Instant::now();
@@ -114,13 +115,13 @@ async fn the_longest_durations_neither_panic_nor_fire() {
     for sleep in &mut sleeps {
         assert!(poll(sleep).is_pending());
         sleep.reset_at(Instant::now());
-        assert!(poll(sleep).is_ready(), "from the far end of time to now");
+        assert!(poll(sleep).is_ready(), "after a reset from the end of time to now");
     }
 }
 
 /// A bug that this crate had: `is_elapsed` returned the result of the last poll.
 #[tokio::test(start_paused = true)]
-async fn a_sleep_has_elapsed_once_it_fired_polled_or_not() {
+async fn a_sleep_has_elapsed_once_it_fired() {
     let unpolled = sleep(ms(10));
     let mut sleep = sleep(ms(10));
     let mut fallible = Timer::current().try_sleep(ms(10));
@@ -129,7 +130,7 @@ async fn a_sleep_has_elapsed_once_it_fired_polled_or_not() {
         for (passes, elapsed) in [(ms(9), false), (ms(1), true)] {
             tokio::time::advance(passes).await;
             settle().await;
-            // As in tokio: a sleep that was never polled is not registered, so it does not fire.
+            // As in tokio, a sleep that was never polled is not registered, so it does not fire.
             let each = [sleep.is_elapsed(), fallible.is_elapsed(), unpolled.is_elapsed()];
             assert_eq!(each, [elapsed, elapsed, false]);
         }
@@ -145,9 +146,9 @@ async fn a_sleep_has_elapsed_once_it_fired_polled_or_not() {
     }
 }
 
-/// More sleeps have this deadline than a turn takes out under one lock.
+/// The burst is larger than the batch that a turn takes out under one lock.
 #[test]
-fn each_sleep_of_a_burst_has_elapsed_when_its_waker_runs() {
+fn a_sleep_has_elapsed_when_its_waker_runs() {
     const COUNT: usize = 300;
     must_end(|| {
         paused().block_on(async {
@@ -160,7 +161,7 @@ fn each_sleep_of_a_burst_has_elapsed_when_its_waker_runs() {
                     let burst = others.upgrade().unwrap();
                     let burst = burst.lock().unwrap();
                     elapsed.fetch_add(usize::from(burst[number].is_elapsed()), SeqCst);
-                    assert!(!burst[COUNT].is_elapsed(), "this one is due later");
+                    assert!(!burst[COUNT].is_elapsed(), "the last is due later");
                 });
                 let mut sleep = sleep_until(if number < COUNT { deadline } else { deadline + ms(1) });
                 assert!(poll_with(&mut sleep, &waker).is_pending());
@@ -173,9 +174,10 @@ fn each_sleep_of_a_burst_has_elapsed_when_its_waker_runs() {
     });
 }
 
-/// A sleep learns at its next poll that its timer has ended. Until then `is_elapsed` says whether that poll is ready.
+/// A sleep learns that its timer has ended at its next poll. Until then, `is_elapsed` tells whether that poll will be
+/// ready.
 #[test]
-fn a_sleep_whose_timer_ended_has_elapsed_if_its_deadline_passed() {
+fn an_orphaned_sleep_has_elapsed_after_its_deadline() {
     must_end(|| {
         paused().block_on(async {
             let timer = Timer::builder().build().unwrap();
@@ -196,7 +198,7 @@ fn a_sleep_whose_timer_ended_has_elapsed_if_its_deadline_passed() {
     });
 }
 
-/// How many polls in a row are ready before the task has spent its budget.
+/// How many consecutive polls are ready before the task's budget is spent.
 async fn ready_until_spent(mut is_ready: impl FnMut(&mut Context<'_>) -> bool) -> usize {
     tokio::task::yield_now().await;
     poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| is_ready(cx)).count())).await
@@ -213,7 +215,7 @@ async fn only_a_ready_poll_spends_the_tasks_budget() {
         let mut pending = sleep(HOUR);
         poll_fn(|cx| {
             assert!((0..10_000).all(|_| Pin::new(&mut pending).poll(cx).is_pending()));
-            assert!(coop::has_budget_remaining(), "waiting is free");
+            assert!(coop::has_budget_remaining(), "a pending poll spends nothing");
             Poll::Ready(())
         })
         .await;
@@ -236,7 +238,7 @@ async fn a_spent_budget_answers_pending_once_and_wakes() {
             Pin::new(&mut over).poll(cx)
         })
         .await;
-        assert_eq!(polls, 2, "woken for another poll, with a new budget");
+        assert_eq!(polls, 2, "one more poll, with a new budget");
     });
     tokio::time::timeout(HUNG, task).await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Starvation and lost wake-ups: no task may keep the timers of others from firing.
+//! Starvation and lost wake-ups. No task may keep the timers of others from firing.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use futures::stream::FuturesUnordered;
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Instant, Timer, sleep, timeout};
 
-/// tokio 3069, 3190: 1 ms sleeps hung for as long as a far sleep still had to wait.
+/// tokio 3069, 3190: sleeps of 1 ms hung until a far sleep ended.
 #[test]
 fn short_sleeps_do_not_wait_for_a_long_one() {
     async fn naps(seed: u64) {
@@ -38,7 +38,7 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.spawn(sleep(10 * HUNG));
-            // In tasks, and on threads that are not workers.
+            // Sleep in tasks, and on threads that are not workers.
             let tasks: Vec<_> = (0..4).map(|seed| runtime.spawn(naps(seed))).collect();
             thread::scope(|scope| {
                 for seed in 4..7 {
@@ -51,11 +51,10 @@ fn short_sleeps_do_not_wait_for_a_long_one() {
     }
 }
 
-/// tokio 6682, 6683: the driver stored its next wake only after it had checked the timers. Here another thread
-/// registers the next sleep at about the moment when the turn that fired the previous one ends, and nothing else makes
-/// the driver run.
+/// tokio 6682, 6683: the driver stored its next wake-up only after it had released the locks. Here another thread
+/// registers the next sleep just as the turn that fired the previous one ends, and nothing else makes the driver run.
 #[test]
-fn a_sleep_registered_as_a_turn_ends_fires() {
+fn a_sleep_registered_at_a_turns_end_fires() {
     must_end(|| {
         let runtime = multi_thread(1);
         let timer = inside(&runtime, Timer::current);
@@ -70,7 +69,7 @@ fn a_sleep_registered_as_a_turn_ends_fires() {
                 let start = *start.get_or_insert_with(std::time::Instant::now);
                 assert!(start.elapsed() < HUNG / 2, "a lost wake-up");
             }
-            // Soon after the wake-up, or when the driver goes to sleep with nothing left to wait for.
+            // Register soon after the wake-up, or when the driver goes to sleep with nothing to wait for.
             (0..random.below(if round % 2 == 0 { 60 } else { 300 })).for_each(|_| spin_loop());
             let after = Duration::from_micros(5 + random.below(10));
             if round % 4 < 2 {
@@ -83,7 +82,7 @@ fn a_sleep_registered_as_a_turn_ends_fires() {
     });
 }
 
-/// Registers a sleep whose waker registers the next, until told to stop.
+/// Registers a sleep whose waker registers the next one, until `stop` is set.
 fn register_from_wakers(timer: &Timer, stop: &Arc<AtomicBool>) {
     let (timers, stops) = (timer.clone(), stop.clone());
     let waker = on_wake(move || {
@@ -93,7 +92,7 @@ fn register_from_wakers(timer: &Timer, stop: &Arc<AtomicBool>) {
     });
     let mut short = Duration::from_nanos(500);
     let mut next = timer.sleep(short);
-    // On a slow machine the deadline has passed already: then the next is longer.
+    // On a slow machine the deadline may already have passed. Then try a longer sleep.
     while poll_with(&mut next, &waker).is_ready() {
         short *= 2;
         next = timer.sleep(short);
@@ -101,7 +100,7 @@ fn register_from_wakers(timer: &Timer, stop: &Arc<AtomicBool>) {
     std::mem::forget(next);
 }
 
-/// libuv 4245, akka 32271: a zero delay that was registered again as it fired never let anything else run.
+/// libuv 4245, akka 32271: a zero delay that was registered again whenever it fired let nothing else run.
 #[test]
 fn sleeps_that_wakers_register_let_others_progress() {
     must_end(|| {
@@ -124,7 +123,7 @@ fn an_eager_poller_sees_the_deadline_pass() {
             runtime.block_on(async {
                 let mut nap = sleep(ms(5));
                 poll_fn(|cx| {
-                    // The task never yields: only the clock can tell.
+                    // The task never yields, so only reading the clock can end this.
                     while Pin::new(&mut nap).poll(cx).is_pending() {}
                     Poll::Ready(())
                 })
@@ -142,13 +141,13 @@ fn an_eager_poller_sees_the_deadline_pass() {
     }
 }
 
-/// tokio 4730: a blocked worker held the driver, and with it the timers of all other tasks.
+/// tokio 4730: a blocked worker held the driver, and delayed the timers of all other tasks.
 #[test]
-fn a_blocked_worker_does_not_hold_up_the_others() {
+fn a_blocked_worker_does_not_delay_the_others() {
     for round in 0..4 {
         must_end(move || {
             let runtime = multi_thread(2);
-            // Either worker may be the last that had the driver.
+            // Vary which worker ran the driver last.
             for _ in 0..round {
                 runtime.block_on(runtime.spawn(sleep(ms(1)))).unwrap();
             }
@@ -182,7 +181,7 @@ fn a_blocked_worker_does_not_hold_up_the_others() {
 fn wakers_are_woken_while_every_worker_is_blocked() {
     for (alarm, runtime) in alarms().into_iter().flat_map(|alarm| both_flavours().map(|runtime| (alarm, runtime))) {
         if alarm == Alarm::Tokio {
-            continue; // Only tokio knows of it.
+            continue; // No helper thread turns for this alarm.
         }
         must_end(move || {
             inside(&runtime, || Timer::builder().alarm(alarm).install().unwrap());
@@ -205,7 +204,7 @@ fn wakers_are_woken_while_every_worker_is_blocked() {
 
 /// caffeine 3cf6d2937, agrona 8d05ce12: a mass expiry stalled everything else, because nothing bounded one round of it.
 #[test]
-fn others_run_in_the_midst_of_a_mass_expiry() {
+fn other_tasks_run_during_a_mass_expiry() {
     const SLEEPS: usize = 20_000;
     must_end(|| {
         current_thread().block_on(async {
@@ -223,7 +222,8 @@ fn others_run_in_the_midst_of_a_mass_expiry() {
                 fired.0 += 1;
                 fired.1.insert(turns.load(SeqCst));
             });
-            // No helper thread turns for such an alarm: the driver does, though its runtime is blocked for a while.
+            // No helper thread turns for this alarm, so the driver fires them all once its runtime is no longer
+            // blocked.
             let timer = Timer::builder().alarm(Alarm::Tokio).build().unwrap();
             tokio::task::yield_now().await;
             let mut ahead = ms(100);
@@ -233,7 +233,7 @@ fn others_run_in_the_midst_of_a_mass_expiry() {
                 if sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()) {
                     break sleeps;
                 }
-                ahead *= 2; // On a slow machine.
+                ahead *= 2; // The machine is slow.
             };
             thread::sleep(ahead);
             while fired.lock().unwrap().0 < SLEEPS {
@@ -241,7 +241,7 @@ fn others_run_in_the_midst_of_a_mass_expiry() {
             }
             sleep(ms(2)).await;
             let fired = fired.lock().unwrap();
-            assert_eq!(fired.0, SLEEPS, "each once");
+            assert_eq!(fired.0, SLEEPS, "each fires once");
             assert!(fired.1.len() >= 5, "the other task ran {} times", fired.1.len());
         });
     });

@@ -1,4 +1,4 @@
-//! Each behaviour of `StreamExt` and its streams.
+//! `StreamExt` and its streams.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn a_timeout_reports_each_silence_once() {
     assert_ready_eq!(items.poll_next(), None);
 }
 
-/// Without a runtime.
+/// Runs without a runtime.
 #[test]
 fn a_timeout_is_never_early() {
     futures::executor::block_on(async {
@@ -76,7 +76,7 @@ fn a_timeout_is_never_early() {
     });
 }
 
-/// A paused clock does not stop at a limit that an item postponed.
+/// If an item postpones the limit, a paused clock does not stop at the old one.
 #[tokio::test(start_paused = true)]
 async fn an_item_postpones_the_timeout() {
     let start = Instant::now();
@@ -165,7 +165,7 @@ async fn a_throttle_keeps_items_apart() {
     assert_ready_eq!(items.poll_next(), Some(3));
     advance(ms(500)).await;
     assert_ready_eq!(items.poll_next(), Some(4));
-    assert_pending!(items.poll_next(), "counted from when the item before was taken");
+    assert_pending!(items.poll_next(), "the pause counts from when the previous item was taken");
     advance(ms(100)).await;
     assert_ready_eq!(items.poll_next(), Some(5));
     advance(ms(100)).await;
@@ -174,7 +174,7 @@ async fn a_throttle_keeps_items_apart() {
     assert_ready_eq!(items.poll_next(), Some(6), "the pause is over");
     let start = Instant::now();
     assert_eq!(stream::iter(0..4).throttle(ms(100)).count().await, 4);
-    assert_eq!(start.elapsed(), ms(400), "the end comes after a pause too");
+    assert_eq!(start.elapsed(), ms(400), "the end also comes after a pause");
     assert_eq!(stream::iter(0..4).throttle(HOUR).into_inner().count().await, 4);
 }
 
@@ -207,7 +207,7 @@ async fn a_chunk_ends_when_full_or_old_or_last() {
 }
 
 #[test]
-fn chunks_have_any_size_but_zero() {
+fn chunks_may_have_any_size_but_zero() {
     let (timer, _driver) = Timer::builder().build_with_driver().unwrap();
     for message in [
         panic_message(|| stream::iter([1]).chunks_timeout(0, HOUR)),
@@ -266,7 +266,7 @@ async fn limits_hold_while_items_are_always_ready() {
         assert_eq!(start.elapsed().as_millis(), chunk.len() as u128);
     }
     let mut together = pin!(stream::iter(0..1_000).chain(stream::pending()).chunks_timeout(2_000, HOUR));
-    assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000), "all that was ready in time");
+    assert_eq!(together.next().await.map(|chunk| chunk.len()), Some(1_000), "all items that were ready in time");
 }
 
 /// A bug that this crate had: `chunks_timeout` over a stream that is always ready never yielded and never timed out.
@@ -292,12 +292,12 @@ fn items_that_are_always_ready_let_other_tasks_run() {
 #[cfg(feature = "test-util")]
 #[derive(Debug, Clone, Copy)]
 enum Rule {
-    /// With the longest wait, if there is one.
+    /// With a longest wait, if there is one.
     Debounce(u64, Option<u64>),
     ThrottleLatest(u64),
 }
 
-/// Which items these streams yield and when, in units of time: it checks every instant.
+/// A model of when these streams yield which items, which checks every unit of time.
 #[cfg(feature = "test-util")]
 fn model(arrivals: &[u64], end: u64, rule: Rule) -> Vec<(u64, usize)> {
     let mut yielded: Vec<(u64, usize)> = Vec::new();
@@ -328,7 +328,7 @@ fn model(arrivals: &[u64], end: u64, rule: Rule) -> Vec<(u64, usize)> {
 
 #[cfg(feature = "test-util")]
 #[test]
-fn debounce_and_throttle_latest_do_what_a_model_does() {
+fn debounce_and_throttle_latest_match_a_model() {
     const UNIT: Duration = Duration::from_nanos(1_234_567);
     let units = |count: u64| UNIT * u32::try_from(count).unwrap();
     crate::common::for_seeds(300, |seed| {
@@ -357,7 +357,7 @@ fn debounce_and_throttle_latest_do_what_a_model_does() {
             let items = match rule {
                 Rule::Debounce(quiet, None) => items.debounce(units(quiet)),
                 Rule::Debounce(quiet, Some(longest)) => items.debounce(units(quiet)).max_wait(units(longest)),
-                // A longest wait changes nothing here.
+                // A longest wait makes no difference here.
                 Rule::ThrottleLatest(period) => {
                     items.throttle_latest(units(period)).max_wait(random.duration(50 * UNIT))
                 }

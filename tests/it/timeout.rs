@@ -1,4 +1,4 @@
-//! Timeouts: whether the future or the timer comes first, the budget they spend, and what they return.
+//! Timeouts: which of future and timer wins, the budget they spend, and what they return.
 
 use std::error::Error as _;
 use std::future::{Future, pending, poll_fn, ready};
@@ -41,11 +41,11 @@ async fn the_future_wins_if_both_are_ready() {
     assert_eq!(timeout(Duration::ZERO, ready(1)).await, Ok(1));
     assert_eq!(timeout_at(past, async { 2 }).await, Ok(2));
     let deadline = Instant::now() + ms(10);
-    assert_eq!(timeout_at(deadline, sleep_until(deadline)).await, Ok(()), "both are due at the same instant");
+    assert_eq!(timeout_at(deadline, sleep_until(deadline)).await, Ok(()), "due at the same instant");
     let mut late = timeout(ms(10), sleep(ms(20)));
     assert!(poll(&mut late).is_pending());
     tokio::time::advance(ms(30)).await;
-    assert_eq!(poll(&mut late), Poll::Ready(Ok(())), "both are over when it is polled");
+    assert_eq!(poll(&mut late), Poll::Ready(Ok(())), "both have passed when it is polled");
     assert_eq!(poll(&mut timeout(Duration::ZERO, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
     assert_eq!(poll(&mut timeout_at(past, pending::<()>())), Poll::Ready(Err(Elapsed::new())));
 }
@@ -59,7 +59,7 @@ async fn a_ready_future_never_touches_a_timer() {
     let registered = || Timer::current().metrics().registered();
     assert_eq!(registered(), 0);
     assert!(poll(&mut timeout(HOUR, pending::<()>())).is_pending());
-    assert_eq!(registered(), 1, "one that waits does");
+    assert_eq!(registered(), 1, "a future that waits does");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,10 +73,10 @@ async fn the_deadline_can_be_read_and_moved() {
     assert_eq!(limited.deadline(), now + ms(300));
     tokio::time::advance(ms(200)).await;
     settle().await;
-    assert_eq!(woken.count(), 0, "the old deadline is forgotten");
+    assert_eq!(woken.count(), 0, "woken at the old deadline");
     tokio::time::advance(ms(100)).await;
     settle().await;
-    assert_eq!(woken.count(), 1, "woken at the new one, without another poll");
+    assert_eq!(woken.count(), 1, "not woken at the new deadline without another poll");
     assert!(poll(&mut limited).is_ready());
 
     let mut limited = timeout(HOUR, pending::<()>());
@@ -87,7 +87,7 @@ async fn the_deadline_can_be_read_and_moved() {
     assert!(limited.await.is_err());
 }
 
-/// A future that spends its task's whole budget at each poll, and is never ready.
+/// A future that spends its task's whole budget on each poll, and is never ready.
 async fn glutton() {
     poll_fn(|cx| {
         while let Poll::Ready(unit) = coop::poll_proceed(cx) {
@@ -100,7 +100,7 @@ async fn glutton() {
 
 /// tokio 4291: the timeout never checked its deadline if the inner future spent the budget.
 #[test]
-fn a_future_that_drains_the_budget_cannot_hide_the_deadline() {
+fn draining_the_budget_does_not_hide_the_deadline() {
     for runtime in both_flavours() {
         must_end(move || {
             let limited = runtime.spawn(async { timeout(ms(5), glutton()).await });
@@ -108,7 +108,7 @@ fn a_future_that_drains_the_budget_cannot_hide_the_deadline() {
             let nested = runtime.spawn(async { timeout(ms(5), timeout(HOUR, glutton())).await });
             assert!(runtime.block_on(nested).unwrap().is_err());
             assert!(runtime.block_on(timeout(ms(5), glutton())).is_err());
-            // Sleeps that are always ready spend it too.
+            // Sleeps that are always ready spend the budget too.
             let zeros = async {
                 loop {
                     sleep(Duration::ZERO).await;
@@ -144,7 +144,7 @@ async fn only_a_timeout_that_ends_spends_budget() {
         poll_fn(|cx| {
             for _ in 0..1_000 {
                 assert!(Pin::new(&mut limited).poll(cx).is_pending());
-                assert!(Pin::new(&mut timeout(HOUR, ready(()))).poll(cx).is_ready(), "that is not ours to pay for");
+                assert!(Pin::new(&mut timeout(HOUR, ready(()))).poll(cx).is_ready(), "a ready future is free");
             }
             assert!(coop::has_budget_remaining());
             Poll::Ready(())
@@ -167,7 +167,7 @@ fn elapsed_is_an_error_like_tokios() {
 }
 
 #[test]
-fn a_fallible_timeout_is_a_timeout() {
+fn a_fallible_timeout_works_like_a_timeout() {
     for runtime in both_flavours().into_iter().chain([paused()]) {
         runtime.block_on(async {
             let timer = Timer::builder().build().unwrap();
@@ -195,9 +195,9 @@ fn a_shut_down_timer_fails_fallible_timeouts() {
                 settle().await;
             }
             assert_eq!(timer.shutdown(), 1);
-            assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "one that waits");
+            assert_eq!(limited.await.unwrap(), Err(Error::shutdown()), "a timeout that waits");
             assert_eq!(timer.try_timeout(HOUR, pending::<()>()).await, Err(Error::shutdown()));
-            assert_eq!(timer.try_timeout_at(Instant::now() + HOUR, ready(1)).await, Ok(Ok(1)), "it needs no timer");
+            assert_eq!(timer.try_timeout_at(Instant::now() + HOUR, ready(1)).await, Ok(Ok(1)), "needs no timer");
         });
     }
 }
@@ -207,14 +207,14 @@ fn a_full_timer_refuses_a_fallible_timeout_that_waits() {
     let (timer, _driver) = Timer::builder().capacity(1).build_with_driver().unwrap();
     let mut first = timer.try_sleep(HOUR);
     assert!(poll(&mut first).is_pending());
-    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(Ok(1))), "it needs no room");
+    assert_eq!(timer.try_timeout(HOUR, ready(1)).now_or_never(), Some(Ok(Ok(1))), "a ready future needs no room");
     let mut limited = timer.try_timeout(HOUR, pending::<()>());
     for _ in 0..3 {
         assert!(matches!(poll(&mut limited), Poll::Ready(Err(error)) if error.is_at_capacity()));
     }
     drop(first);
-    assert!(poll(&mut limited).is_pending(), "it kept its future, and there is room again");
-    assert!(timer.try_sleep(HOUR).now_or_never().is_some(), "and it took that");
+    assert!(poll(&mut limited).is_pending(), "the timeout kept its future, and there is room again");
+    assert!(timer.try_sleep(HOUR).now_or_never().is_some(), "the timeout took the room");
     drop(limited.into_inner());
     assert!(timer.try_sleep(HOUR).now_or_never().is_none());
 }
@@ -238,7 +238,7 @@ fn sleeps_on_every_clock_can_be_fallible() {
         first.reset_at(Instant::now() + ms(5));
         assert_eq!(first.await, Ok(()));
         let start = boot::Instant::now();
-        assert_eq!(on_boot.await, Ok(()), "it is due by now");
+        assert_eq!(on_boot.await, Ok(()), "its deadline has passed");
         assert_eq!(start.elapsed(), Duration::ZERO);
         on_wall.reset_at(wall::now() + ms(5));
         assert_eq!((on_wall.await, start.elapsed()), (Ok(()), ms(5)));
@@ -246,7 +246,7 @@ fn sleeps_on_every_clock_can_be_fallible() {
     });
 }
 
-/// So a task that retries lets others run and free room.
+/// If refusals spend budget, a task that retries lets others run and free room.
 #[test]
 fn a_refusal_spends_budget() {
     must_end(|| {
@@ -262,7 +262,7 @@ fn a_refusal_spends_budget() {
             };
             tokio::select! {
                 biased;
-                () = retries => unreachable!("it waits for an hour"),
+                () = retries => unreachable!("the sleep waits for an hour"),
                 freed = frees_room => freed.unwrap(),
             }
         });

@@ -1,4 +1,4 @@
-//! `io::TimeoutStream`: which limit passes, when it passes, and what postpones it.
+//! `io::TimeoutStream`: which limit passes, when, and what postpones it.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::marker::PhantomPinned;
@@ -14,7 +14,7 @@ use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf, duplex,
 };
 
-/// The limit that an error names, with its length.
+/// The limit and its length, as the error names them.
 #[track_caller]
 fn exceeded<T: std::fmt::Debug>(result: io::Result<T>) -> (Limit, Duration) {
     let error = result.expect_err("a limit should have passed");
@@ -23,7 +23,7 @@ fn exceeded<T: std::fmt::Debug>(result: io::Result<T>) -> (Limit, Duration) {
     (inner.limit(), inner.length())
 }
 
-/// The limit, its length, and the time since `start`.
+/// The limit and its length, as the error names them, and the time since `start`.
 #[track_caller]
 fn exceeded_at<T: std::fmt::Debug>(start: Instant, result: io::Result<T>) -> (Limit, Duration, Duration) {
     let (limit, length) = exceeded(result);
@@ -42,7 +42,7 @@ fn connection() -> (TimeoutStream<DuplexStream>, DuplexStream) {
     (TimeoutStream::new(ours), peers)
 }
 
-/// A stream whose operations do what the test says.
+/// A stream whose operations give the answers that the test sets.
 #[derive(Debug, Default)]
 struct Fake {
     read: Answer,
@@ -54,10 +54,10 @@ struct Fake {
 
 #[derive(Debug, Default, Clone, Copy)]
 enum Answer {
-    /// It waits, and nobody is woken.
+    /// The operation is pending, and no waker is kept.
     #[default]
     Waits,
-    /// It is done, and moves so many bytes if it moves any.
+    /// The operation succeeds, and a read or write moves this many bytes.
     Done(usize),
     Fails(ErrorKind),
     Panics,
@@ -133,7 +133,7 @@ async fn each_read_has_its_limit_while_it_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_nobody_takes_fails_and_loses_nothing() {
+async fn a_write_that_times_out_loses_nothing() {
     let (connection, mut peer) = connection();
     let mut connection = connection.with_write_timeout(ms(30)).with_idle_timeout(ms(10));
     connection.write_all(b"1234").await.unwrap();
@@ -166,7 +166,7 @@ async fn flush_shutdown_and_vectored_writes_have_the_write_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_byte_in_either_direction_ends_silence() {
+async fn a_byte_in_either_direction_resets_the_idle_limit() {
     let (connection, mut peer) = connection();
     let mut connection = connection.with_idle_timeout(ms(30));
     let start = Instant::now();
@@ -192,7 +192,7 @@ async fn a_byte_in_either_direction_ends_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flushes_and_empty_reads_do_not_end_silence() {
+async fn flushes_and_empty_reads_do_not_reset_it() {
     let fake = Fake { flush: Answer::Done(0), ..Fake::default() };
     let mut stream = TimeoutStream::new(fake).with_idle_timeout(ms(30));
     let start = Instant::now();
@@ -202,7 +202,7 @@ async fn flushes_and_empty_reads_do_not_end_silence() {
     assert_eq!(exceeded_at(start, stream.read_u8().await), (Limit::Idle, ms(30), ms(30)));
 }
 
-/// A peer that reads slowly is not idle, however long an operation takes.
+/// If a peer reads slowly, the connection is not idle, however long the write takes.
 #[tokio::test(start_paused = true)]
 async fn a_write_in_progress_is_not_idle() {
     let mut stream = TimeoutStream::new(Fake::default()).with_idle_timeout(ms(30));
@@ -238,7 +238,7 @@ async fn a_dropped_operation_counts_until_its_limit() {
     connection.set_read_timeout(None);
     connection.write_all(b"1234").await.unwrap();
     assert!(poll(&mut pin!(connection.write_u8(5))).is_pending());
-    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(30), ms(210)), "not idle for 100 ms");
+    assert_eq!(exceeded_at(start, connection.read_u8().await), (Limit::Idle, ms(30), ms(210)), "100 ms of traffic");
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +274,7 @@ async fn no_traffic_postpones_the_deadline() {
     ];
     assert_eq!(results.map(exceeded), [(Limit::Deadline, ms(5)); 5]);
     flood.get_mut().shutdown = Answer::Done(0);
-    flood.shutdown().await.expect("a shutdown that need not wait");
+    flood.shutdown().await.expect("this shutdown does not wait");
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +334,7 @@ async fn a_changed_limit_counts_from_the_change() {
 
 #[cfg(feature = "test-util")]
 #[test]
-fn silence_on_a_manual_clock_is_exact() {
+fn idle_limits_are_exact_on_a_manual_clock() {
     let clock = hairspring::test_util::ManualClock::new();
     crate::common::current_thread().block_on(async {
         Timer::builder().clock(&clock).install().unwrap();
@@ -356,9 +356,9 @@ fn silence_on_a_manual_clock_is_exact() {
     });
 }
 
-/// A paused clock jumps to whatever is registered.
+/// A paused clock would jump to a limit that stayed registered.
 #[tokio::test(start_paused = true)]
-async fn an_ended_read_moves_no_paused_clock() {
+async fn a_completed_read_moves_no_paused_clock() {
     let (connection, mut peer) = connection();
     let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(50)).with_write_timeout(ms(20));
     let mut read = pin!(connection.read_u8());
@@ -372,11 +372,11 @@ async fn an_ended_read_moves_no_paused_clock() {
     connection.set_read_timeout(None);
     connection.set_idle_timeout(None);
     assert!(poll_read(&mut connection, Waker::noop()).is_pending());
-    assert_eq!(Timer::current().metrics().pending(), 0, "its limits were removed");
+    assert_eq!(Timer::current().metrics().pending(), 0, "the limits of the read were removed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn zero_and_past_limits_fail_what_has_to_wait() {
+async fn zero_and_past_limits_fail_operations_that_wait() {
     let (mut connection, mut peer) = connection();
     let (zero, start) = (Duration::ZERO, Instant::now());
     connection.set_deadline(Some(start - HOUR));
@@ -408,7 +408,7 @@ async fn the_shortest_idle_limit_does_not_spin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_and_the_errors_of_the_stream_are_passed_on() {
+async fn the_streams_end_and_errors_are_passed_on() {
     let (connection, peer) = connection();
     let mut connection = connection.with_read_timeout(ms(30)).with_idle_timeout(ms(30));
     drop(peer);
@@ -447,7 +447,7 @@ async fn a_full_timer_is_an_error_not_a_panic() {
     peer.write_u8(1).await.unwrap();
     assert_eq!(connection.read_u8().await.unwrap(), 1, "a read that does not wait needs no timer");
     drop(other);
-    assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "there is room again");
+    assert!(poll(&mut pin!(connection.read_u8())).is_pending(), "pending, now that there is room");
 }
 
 #[tokio::test(start_paused = true)]
@@ -476,15 +476,15 @@ async fn limits_outlive_the_runtimes_timer() {
         assert_eq!(timer.shutdown(), usize::from(waits));
         assert_eq!(exceeded(read.await), (Limit::Read, ms(20)));
         assert!(start.elapsed() >= ms(20));
-        assert_ne!(Timer::current(), timer, "the runtime has created another");
+        assert_ne!(Timer::current(), timer, "the runtime has created another timer");
         peer.write_u8(1).await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), 1);
     }
 }
 
-/// Dropping a runtime waits for blocking tasks that have started.
+/// Dropping a runtime waits for blocking tasks that have started, so the read must end.
 #[test]
-fn a_read_that_blocks_the_end_of_its_runtime_fails() {
+fn a_read_does_not_block_its_runtimes_end() {
     must_end(|| {
         for runtime in both_flavours() {
             let (connection, _peer) = connection();

@@ -1,4 +1,4 @@
-//! `tower::Timeout` and `TimeoutLayer`, compared with tower's own where the two agree. The clock is paused.
+//! `tower::Timeout` and `TimeoutLayer`, on a paused clock. Where tower's own do the same, a test compares them.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -12,7 +12,7 @@ use hairspring::tower::{Timeout, TimeoutLayer};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-/// Waits for the requested time, and answers with it.
+/// A service that waits for the requested time, and answers with it.
 async fn take(millis: u64) -> io::Result<u64> {
     sleep(ms(millis)).await;
     if millis == 13 { Err(io::ErrorKind::InvalidData.into()) } else { Ok(millis) }
@@ -56,12 +56,12 @@ fn a_panic_names_the_layers_line() {
 
 #[test]
 fn a_ready_response_wins_without_a_timer() {
-    // There is no runtime here.
+    // This runs without a runtime.
     let mut service = Timeout::new(service_fn(|()| ready(Ok::<_, Infallible>(1))), Duration::ZERO);
     assert!(matches!(poll(&mut service.call(())), Poll::Ready(Ok(1))));
 }
 
-/// How long it takes and how long it may take.
+/// A request: how long it takes, and how long it may take.
 type Request = (u64, Option<Deadline>);
 
 #[test]
@@ -77,13 +77,13 @@ fn each_request_may_have_a_deadline() {
         let error = service.ready().await.unwrap().call((101, deadline(100))).await.unwrap_err();
         assert_eq!(start.elapsed(), ms(100));
         assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().name(), Some("request"));
-        assert_eq!(error.to_string(), "the deadline `request` has passed", "a client may read it");
+        assert_eq!(error.to_string(), "the deadline `request` has passed", "a client may read this");
         let error = service.ready().await.unwrap().call((13, deadline(100))).await.unwrap_err();
         assert!(error.is::<io::Error>(), "the service's own");
     });
 }
 
-/// The error type remains the service's.
+/// The error type stays that of the inner service.
 #[test]
 fn a_late_request_may_have_a_response() {
     paused().block_on(async {
@@ -109,7 +109,7 @@ fn a_late_request_may_have_a_response() {
     });
 }
 
-/// A service that decides when it is ready.
+/// A service with its own readiness.
 #[derive(Debug, Clone)]
 struct Busy(Poll<Result<(), io::ErrorKind>>);
 
@@ -173,7 +173,7 @@ program!(theirs, tower::timeout::Timeout, tower::timeout::TimeoutLayer, tower::t
 program!(ours, hairspring::tower::Timeout, hairspring::tower::TimeoutLayer, hairspring::error::Elapsed);
 
 #[test]
-fn a_program_does_the_same_as_with_towers() {
+fn it_behaves_like_towers_timeout() {
     paused().block_on(async {
         for millis in [0, 1, 13, 99, 200, 100_000] {
             let (theirs, _) = theirs::outcome(millis).await;

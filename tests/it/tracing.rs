@@ -1,4 +1,4 @@
-//! A `tracing` subscriber receives the same about sleeps, timeouts and intervals as about tokio's.
+//! A `tracing` subscriber receives the same spans and events for sleeps, timeouts and intervals as for tokio's.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Keeps everything that this crate emits and, if requested, tokio's own task spans, which exist with `--cfg
+/// Records everything that this crate emits and, if requested, tokio's task spans, which exist with `--cfg
 /// tokio_unstable`.
 #[derive(Clone, Default)]
 struct Console {
@@ -43,13 +43,13 @@ struct Span {
 struct Message {
     target: String,
     fields: Fields,
-    /// The names of the entered spans.
+    /// The names of the spans that are entered.
     within: Vec<&'static str>,
-    /// The resource among them that was entered last.
+    /// The last of these that is a resource.
     resource: Option<usize>,
 }
 
-/// Values as they are printed.
+/// The values, as text.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Fields(HashMap<&'static str, String>);
 
@@ -78,7 +78,7 @@ impl Console {
         ask(&self.log.lock().unwrap())
     }
 
-    /// The line in this file and the type of each timer that exists, as a console lists them.
+    /// The line in this file and the type of each existing timer, as a console lists them.
     fn resources(&self) -> Vec<(u32, String)> {
         self.log(|log| {
             let resources = log.spans.iter().filter(|span| span.name == "runtime.resource" && span.handles > 0);
@@ -200,7 +200,7 @@ fn every_timer_is_a_resource_at_its_callers_line() {
             (timer.interval(HOUR), timer.interval_at(later, HOUR)),
         );
         let mut expected: Vec<_> = (0..8).chain([8, 8, 9, 9]).map(|line| (first + line, "Sleep".to_owned())).collect();
-        // An interval has a sleep inside, as tokio's.
+        // As in tokio, an interval contains a sleep.
         for line in [10, 10, 11, 11] {
             expected.extend(["Sleep", "Interval"].map(|name| (first + line, name.to_owned())));
         }
@@ -211,12 +211,12 @@ fn every_timer_is_a_resource_at_its_callers_line() {
     console.log(|log| {
         let mut resources = log.spans.iter().filter(|span| span.name == "runtime.resource");
         assert!(resources.all(|span| span.fields.get("kind") == "timer"));
-        assert!(log.spans.iter().all(|span| span.target == "hairspring"), "a console filters by the target");
+        assert!(log.spans.iter().all(|span| span.target == "hairspring"), "consoles filter by target");
     });
 }
 
 #[test]
-fn the_sleep_of_a_queue_or_map_is_at_its_line() {
+fn queues_and_maps_report_their_own_line() {
     listen(async |console| {
         let timer = Timer::current();
         let first = line!() + 2;
@@ -266,7 +266,7 @@ fn the_drivers_task_has_a_name() {
     console.log(|log| {
         let tasks = log.spans.iter().filter(|span| span.name == "runtime.spawn");
         let names: Vec<_> = tasks.map(|task| task.fields.get("task.name")).filter(|name| !name.is_empty()).collect();
-        assert_eq!(names, ["hairspring driver"; 2], "the runtime's, and that of a timer that was built");
+        assert_eq!(names, ["hairspring driver"; 2], "the runtime's driver, and that of a built timer");
     });
 }
 
@@ -315,7 +315,7 @@ fn a_tick_is_an_operation_of_the_interval() {
         ticks.tick().await;
         ticks.tick().await;
         assert_eq!(console.operations().iter().filter(|source| *source == "Interval::tick").count(), 2);
-        assert_eq!(console.polls("poll_tick"), ["true", "false", "true"], "immediately, and then after a wait");
+        assert_eq!(console.polls("poll_tick"), ["true", "false", "true"], "one tick immediately, one after a wait");
     });
     let ticks = console.events("runtime::resource::poll_op").into_iter();
     for poll in ticks.filter(|poll| poll.fields.get("op_name") == "poll_tick") {
@@ -337,7 +337,7 @@ fn an_idle_queue_has_no_duration() {
 }
 
 #[test]
-fn a_late_subscriber_hears_only_of_later_sleeps() {
+fn a_late_subscriber_sees_only_later_sleeps() {
     let console = Console::default();
     paused().block_on(async {
         let early = sleep(ms(5));

@@ -1,4 +1,4 @@
-//! The traits of the public types and futures, which no signature shows, and their `Debug` output.
+//! The auto traits and other traits of public types and futures, and their `Debug` output.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -24,7 +24,7 @@ type Inner = futures::stream::Iter<std::vec::IntoIter<Payload>>;
 
 fn shared<T: Send + Sync + Unpin + Debug>() {}
 
-/// Usable after a panic too: servers catch the panic of a request that holds timers.
+/// Unwind safety matters too, because servers catch panics of requests that hold timers.
 macro_rules! lasting {
     ($($type:ty),+ $(,)?) => {$({
         fn lasting<T: Send + Sync + Unpin + Debug + UnwindSafe + RefUnwindSafe>() {}
@@ -60,7 +60,7 @@ fn everything_is_send_sync_unpin_debug_and_unwind_safe() {
             Timeout<Payload, Payload, Payload>, ResponseFuture<Payload, Payload>,
         );
     }
-    shared::<Driver>(); // holds what is tokio's
+    shared::<Driver>(); // not `lasting`, because it holds tokio's types
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn values_are_copy_and_handles_are_clone() {
     assert!(size_of::<Sleep>() <= 48 && size_of::<Error>() <= 24);
 }
 
-/// What `value` prints on one line. A tick means nothing outside the wheel.
+/// The `Debug` output of `value`, on one line. It must show no ticks, which mean nothing outside the wheel.
 #[track_caller]
 fn printed(value: &impl Debug) -> String {
     let [line, lines] = [format!("{value:?}"), format!("{value:#?}")];
@@ -86,7 +86,7 @@ fn printed(value: &impl Debug) -> String {
     line
 }
 
-/// Each value prints all of these parts.
+/// Fails unless each value prints all of its parts.
 macro_rules! prints {
     ($($value:expr => [$($part:expr),* $(,)?]),* $(,)?) => {$({
         let text = printed(&$value);
@@ -103,7 +103,7 @@ async fn debug_prints_times_and_no_ticks() {
     assert!(poll(&mut waits).is_pending());
     let mut limited =
         TimeoutStream::new(tokio::io::duplex(1).0).with_idle_timeout(HOUR).with_deadline(waits.deadline());
-    assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer has gone");
+    assert!(poll(&mut Box::pin(limited.read_u8())).is_ready(), "the peer was dropped");
     let when = Instant::now() + HOUR;
     let mut queue = DelayQueue::new();
     let [_, key] = [(); 2].map(|()| queue.insert_at("job", when));

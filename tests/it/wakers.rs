@@ -1,4 +1,4 @@
-//! Which waker is woken, how often, and when it is dropped; and wakers that panic, block or call the timer.
+//! Which waker is woken, how often, and when it is dropped. Also wakers that panic, block, or call the timer.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -37,7 +37,7 @@ fn the_last_waker_given_is_woken_exactly_once() {
 
 /// netty 2541, STPE `removeOnCancel`, go 75935: a cancelled timer kept its payload until its deadline.
 #[test]
-fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
+fn a_waker_is_dropped_when_its_sleep_ends() {
     type End = fn(Runtime, Sleep) -> Option<(Option<Runtime>, Sleep)>;
     let ends: [(&str, End); 5] = [
         ("dropped", |_, _| None),
@@ -79,7 +79,7 @@ fn nothing_is_kept_of_a_waker_once_its_sleep_is_done_with_it() {
 
 /// agrona 164cc842, caffeine 3e66fe9de: one callback that panicked stranded the rest of its slot.
 #[tokio::test(start_paused = true)]
-async fn a_waker_that_panics_keeps_no_other_from_firing() {
+async fn a_panicking_waker_stops_no_other() {
     const SLEEPS: usize = 150;
     let panics: [fn() -> Waker; 2] =
         [|| on_wake(|| panic!("on purpose")), || holding(OnDrop(|| panic!("dropped on purpose")))];
@@ -101,12 +101,12 @@ async fn a_waker_that_panics_keeps_no_other_from_firing() {
                 sleep.await;
             }
             sleep(ms(5)).await;
-            assert_eq!(now.elapsed(), ms(10), "the driver goes on");
+            assert_eq!(now.elapsed(), ms(10), "the driver still works");
         }
     }
 }
 
-/// Calls every operation on the timer that wakes it, and its runtime.
+/// Uses the timer and its runtime in every way.
 fn use_all(timer: &Timer, handle: &Handle) {
     let mut near = timer.sleep(ms(1));
     let mut far = timer.sleep(HOUR);
@@ -119,12 +119,12 @@ fn use_all(timer: &Timer, handle: &Handle) {
     handle.spawn(sleep(ms(1)));
 }
 
-/// go 38070: a callback that was called under a lock deadlocked with its own timer.
+/// go 38070: a callback ran under a lock, and deadlocked when it used its own timer.
 #[test]
 fn a_waker_may_use_the_timer_that_wakes_it() {
     for runtime in both_flavours() {
         must_end(move || {
-            // One that the driver turns, and one that helper threads do.
+            // The driver turns the first timer, and helper threads the second.
             let timers = [inside(&runtime, Timer::current), Timer::current()];
             let called = Arc::new(AtomicUsize::new(0));
             let sleeps = timers.iter().flat_map(|timer| [timer; 200]).enumerate().map(|(index, timer)| {
@@ -135,7 +135,7 @@ fn a_waker_may_use_the_timer_that_wakes_it() {
                     count.fetch_add(1, SeqCst);
                 });
                 assert!(poll_with(&mut sleep, &waker).is_pending());
-                // A turn wakes some, and the reset the others.
+                // A turn wakes half of them, and the reset the others.
                 sleep.reset_at(if index % 2 == 0 { Instant::now() + ms(2) } else { Instant::now() - HOUR });
                 sleep
             });
@@ -150,9 +150,9 @@ fn a_waker_may_use_the_timer_that_wakes_it() {
     }
 }
 
-/// tokio 5429: a deadlock when the drop of a waker called the timer.
+/// tokio 5429: a deadlock when dropping a waker called the timer.
 #[test]
-fn the_drop_of_a_waker_may_use_its_timer() {
+fn dropping_a_waker_may_use_its_timer() {
     for runtime in both_flavours() {
         must_end(move || {
             let timer = inside(&runtime, Timer::current);
@@ -160,7 +160,7 @@ fn the_drop_of_a_waker_may_use_its_timer() {
             let drops = Arc::new(AtomicUsize::new(0));
             let nosy = |uses_all: bool| {
                 let (timer, handle, drops) = (timer.clone(), handle.clone(), drops.clone());
-                // It holds a sleep that waits on the same timer.
+                // The waker holds a sleep that waits on the same timer.
                 let mut held = timer.sleep(HOUR);
                 let _ = uses_all.then(|| poll(&mut held));
                 let held = Mutex::new(Some(held));
@@ -168,7 +168,7 @@ fn the_drop_of_a_waker_may_use_its_timer() {
                     drop(held.lock().unwrap().take());
                     drops.fetch_add(1, SeqCst);
                     if uses_all {
-                        use_all(&timer, &handle); // It panics on a timer that has ended.
+                        use_all(&timer, &handle); // This would panic on a timer that has ended.
                     }
                 }))
             };
@@ -184,7 +184,7 @@ fn the_drop_of_a_waker_may_use_its_timer() {
             let mut ready = waiting();
             ready.reset_at(timer.now());
             assert!(poll(&mut ready).is_ready());
-            // A turn may have its waker in hand.
+            // A turn may be about to wake and drop the waker.
             while drops.load(SeqCst) < 3 {
                 thread::yield_now();
             }
@@ -204,7 +204,7 @@ fn the_drop_of_a_waker_may_use_its_timer() {
     }
 }
 
-/// A waker that reports when it is woken, and then blocks until the last channel end is dropped.
+/// A waker that reports when it is woken, then blocks until the last channel end is dropped.
 fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
     let (started, starts) = mpsc::channel();
     let (unblock, blocked) = mpsc::channel();
@@ -216,9 +216,9 @@ fn blocking() -> (mpsc::Receiver<()>, Waker, mpsc::Sender<()>) {
     (starts, waker, unblock)
 }
 
-/// A helper thread wakes it, because nobody drives its runtime or it has none.
+/// A helper thread wakes it, because nobody drives its runtime, or because it has none.
 #[test]
-fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
+fn a_blocking_waker_delays_only_its_own_timer() {
     must_end(|| {
         let stuck = current_thread();
         let mut unblock = Vec::new();
@@ -245,13 +245,13 @@ fn a_waker_that_blocks_holds_up_no_timer_but_its_own() {
     });
 }
 
-/// The driver's waker is user code, too, if the user's executor runs the driver.
+/// If a user's executor runs the driver, the driver's waker is user code too.
 #[test]
-fn a_driver_whose_waker_blocks_holds_up_no_other_timer() {
+fn a_driver_with_a_blocking_waker_delays_no_other() {
     must_end(|| {
         let (timer, mut driver) = Timer::builder().build_with_driver().unwrap();
         let (starts, waker, _unblock) = blocking();
-        // The driver first: it must be waiting when the sleep is due.
+        // Poll the driver first, because it must be waiting when the sleep is due.
         assert!(poll_with(&mut driver, &waker).is_pending());
         let mut nap = timer.sleep(ms(50));
         assert!(poll(&mut nap).is_pending());
@@ -261,7 +261,7 @@ fn a_driver_whose_waker_blocks_holds_up_no_other_timer() {
 }
 
 #[test]
-fn a_driver_whose_waker_panics_fires_and_shuts_down() {
+fn a_driver_with_a_panicking_waker_still_works() {
     let panics: [fn() -> Waker; 2] =
         [|| on_wake(|| panic!("on purpose")), || holding(OnDrop(|| assert!(thread::panicking(), "on purpose")))];
     for panics in panics {

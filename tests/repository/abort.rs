@@ -1,4 +1,4 @@
-//! Programs that abort on panics. A test cannot be one, so these tests build the package in `tests/abort`.
+//! Programs that abort on panics. A test cannot be such a program, so these tests build the package in `tests/abort`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ fn build(program: &str, features: &str) -> PathBuf {
     let _lock = ONE_AT_A_TIME.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let package = root.join("tests/abort");
-    // The versions that are already downloaded.
+    // Use the versions that are already downloaded.
     let _ = fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"));
-    // Reuses what `cargo test` has built there for the compiler.
+    // `cargo test` has already built some of the dependencies there.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let built = Command::new(env!("CARGO"))
         .args(["build", "--bin", program, "--features", features, "--manifest-path"])
@@ -29,13 +29,13 @@ fn build(program: &str, features: &str) -> PathBuf {
     target.join("debug").join(program).with_extension(std::env::consts::EXE_EXTENSION)
 }
 
-/// Runs a program and returns its exit status and what it printed as errors.
+/// Runs a program. Returns its exit status and its error output.
 fn run(program: PathBuf, arguments: &'static [&str]) -> (ExitStatus, String) {
     let output = must_end(move || Command::new(program).args(arguments).output().unwrap());
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A bug that this crate had: with `test-util`, the first sleep ended the program, and without it, trying a `timerfd`.
+/// Bugs that this crate had: with `test-util`, the first sleep aborted the program. Without it, trying a `timerfd` did.
 #[test]
 fn timers_do_not_panic_on_any_runtime() {
     for (program, features) in [("abort_plain", ""), ("abort_test_util", "test-util")] {

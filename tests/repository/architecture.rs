@@ -1,4 +1,4 @@
-//! The folders of `src` are the architecture: each uses only the folders before it in this list.
+//! The folders of `src` are the architecture: each uses only the folders before it in `FOLDERS`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 const FOLDERS: &str = "util wheel clock core timer future collections stream deadline io integration test_util";
 
-/// The guide, the crate's root, and models, which are tests.
+/// The guide, the crate's root, and the models, which are tests.
 const APART: [&str; 4] = ["guide.rs", "lib.rs", "models", SEAM];
 
-/// It leads to `test_util`, and all folders may use it.
+/// All folders may use this file, and it leads to `test_util`.
 const SEAM: &str = "seam";
 
-/// A source file: its path in `src`, and its code without tests and comments.
+/// A source file: its path in `src`, and its code, without tests and comments.
 struct Source {
     path: String,
     code: String,
@@ -47,7 +47,7 @@ fn code_of(source: &str) -> String {
     lines.join("\n")
 }
 
-/// The paths after each `crate::` in some code, one for each item of a list in braces.
+/// The paths after each `crate::` in `code`, one for each item of a list in braces.
 fn paths_in(code: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for after in code.split("crate::").skip(1) {
@@ -89,7 +89,7 @@ fn target<'a>(files: &BTreeMap<String, String>, path: &'a str) -> Option<String>
     (1..=names.len()).rev().find_map(|length| files.get(&names[..length].join("/")).cloned())
 }
 
-/// A folder's `mod.rs` gathers its files, so it does not count.
+/// `mod.rs` does not count, because it combines the files of its folder.
 #[test]
 fn no_two_files_use_each_other() {
     let sources = sources();

@@ -25,7 +25,7 @@ fn lock_file_of_a_user() -> String {
     fs::read_to_string(user.join("Cargo.lock")).unwrap()
 }
 
-/// A bug that this crate had: thirty packages came for a flag that only its models set.
+/// A bug that this crate had: a user's lock file got thirty packages that only the models need.
 #[test]
 fn users_get_no_other_packages() {
     let lock_file = lock_file_of_a_user();

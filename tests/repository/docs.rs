@@ -1,4 +1,4 @@
-//! What the documents say about the repository is true.
+//! The documents' statements about the repository are true.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -35,7 +35,7 @@ fn outside_of_blocks(document: &str) -> Vec<&str> {
     lines.collect()
 }
 
-/// What a document has between backticks, outside of blocks.
+/// The text between backticks in a document, outside code blocks.
 fn code_in(document: &str) -> Vec<String> {
     outside_of_blocks(document).join("\n").split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -61,7 +61,7 @@ fn links(document: &str) -> Vec<String> {
     inline.chain(defined).map(str::to_owned).collect()
 }
 
-/// Code hosts show the pages too, and links to items mean nothing there.
+/// Links to items do not work on code hosts, so there must be none.
 #[test]
 fn links_between_documents_lead_to_a_file_and_heading() {
     let mut count = 0;
@@ -85,7 +85,7 @@ fn links_between_documents_lead_to_a_file_and_heading() {
     assert!(count > 40, "{count} links");
 }
 
-/// `tests/drop_in/run` takes these crates.
+/// `tests/drop_in/crates` lists the crates.
 #[test]
 fn the_drop_in_page_has_a_row_for_each_crate() {
     let (list, page) = (read("tests/drop_in/crates"), read("docs/drop_in.md"));
@@ -116,7 +116,7 @@ fn sources() -> (Vec<PathBuf>, Vec<PathBuf>) {
     (files, folders)
 }
 
-/// It names functions, types, fields and files as they are, a file from `src` on or from the root.
+/// DESIGN.md names functions, types, fields and files. File paths start in `src` or in the root.
 #[test]
 fn everything_that_design_names_exists() {
     let named = code_in(&read("DESIGN.md"));
@@ -144,7 +144,7 @@ fn design_has_a_row_for_each_folder() {
     assert_eq!(rows, folders);
 }
 
-/// The file that a path such as `it::sleep::a_test` or `core::models::timer` leads to, and the name that is left.
+/// The file that a path such as `it::sleep::a_test` or `core::models::timer` leads to, and the rest of the path.
 fn file_of(path: &str) -> Option<(PathBuf, Option<String>)> {
     let names: Vec<&str> = path.split("::").collect();
     (1..=names.len()).rev().find_map(|length| {

@@ -1,4 +1,4 @@
-//! docs/ecosystem.md is true: a crate that takes hairspring's functions, and snippets from programs that are run elsewhere.
+//! docs/ecosystem.md is true: `backon` works as shown, and the snippets are parts of programs in `examples/ecosystem`.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn backon_waits_with_sleep_or_a_chosen_timer() {
     });
 }
 
-/// The lines of a source without their indentation.
+/// The lines of a source file, without indentation.
 fn dedented(source: &str) -> String {
     source.lines().map(|line| line.trim().to_owned() + "\n").collect()
 }
@@ -57,7 +57,7 @@ fn each_part_of_a_snippet_is_in_a_program() {
     assert!(parts >= 10, "{parts} parts");
 }
 
-/// As far as it names them in full.
+/// Checks the versions that the page gives in full.
 #[test]
 fn the_page_names_the_versions_that_are_built() {
     let built = include_str!("../../examples/ecosystem/Cargo.lock");

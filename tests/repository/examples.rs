@@ -1,4 +1,4 @@
-//! The examples are small, and the one with options explains them.
+//! The examples are small, and `idle_connections` explains its options.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::{fs, thread};
 
-/// The example `idle_connections`, with the features of this program.
+/// The example `idle_connections`, built with the same features as this program.
 fn example() -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let example = BUILT.get_or_init(|| {
@@ -85,7 +85,7 @@ fn examples_are_small() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["examples", "benches"].map(|folder| root.join(folder));
     let [examples, tools] = folders.each_ref().map(|folder| sources(folder));
-    // Packages, which `cargo test` does not build: a tool, and programs with real servers.
+    // `cargo test` does not build these packages: a tool, and programs with real servers.
     let (examples, packages): (Vec<_>, Vec<_>) =
         examples.into_iter().partition(|(path, _)| path.parent() == Some(&*folders[0]));
     for (limit, sources) in [(149, &examples), (500, &tools), (250, &packages)] {

@@ -1,4 +1,4 @@
-//! Promises of the repository beside its code: documents, examples, dependencies, architecture.
+//! Promises about the repository rather than the code: documents, examples, dependencies and architecture.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Blocking work keeps a paused clock from moving. In a bubble all blocking work does, on every system. In other runtimes
-//! only the work that `test_util::spawn_blocking` starts does.
+//! Blocking work keeps a paused clock from moving. In a bubble, on every system, all blocking work does. In other
+//! runtimes, only work that `test_util::spawn_blocking` starts does.
 
 #[cfg(unix)]
 use std::process::Command;
@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking, yield_now};
 /// Starts blocking work.
 type Start = fn(Box<dyn FnOnce() + Send>) -> JoinHandle<()>;
 
-/// Runs `test` on each kind of runtime, with each way to start work that its clock sees.
+/// Runs `test` on each kind of runtime, with each way to start work that the runtime's clock sees.
 fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) -> F) {
     on_each_and_in_a_task(&BUBBLES, move || test(|work| spawn_blocking(work)));
     let all = [TOKIOS.as_slice(), &WORKERS, &BUBBLES].concat();
@@ -30,9 +30,9 @@ fn on_each_that_sees<F: Future<Output = ()> + Send + 'static>(test: fn(Start) ->
     on_each(&[Kind::Workers(1)], move || maybe_in_a_task(true, move || test(|work| test_util::spawn_blocking(work))));
 }
 
-/// tokio 5115, 6242: auto-advance moves the clock during `spawn_blocking`.
+/// tokio 5115, 6242: auto-advance moved the clock during `spawn_blocking`.
 #[test]
-fn work_holds_time_whatever_it_does() {
+fn blocking_work_holds_time() {
     on_each_that_sees(|start| async move {
         for length in [0, 1, 5, 30] {
             no_time_passes_during(start(Box::new(move || thread::sleep(ms(length))))).await.unwrap();
@@ -44,7 +44,7 @@ fn work_holds_time_whatever_it_does() {
         };
         assert!(no_time_passes_during(start(Box::new(panics))).await.unwrap_err().is_panic());
 
-        // It waits for another thread.
+        // The work waits for another thread.
         let (lock, (locks, is_locked)) = (Arc::new(Mutex::new(())), mpsc::channel());
         let held = lock.clone();
         thread::spawn(move || {
@@ -55,7 +55,7 @@ fn work_holds_time_whatever_it_does() {
         is_locked.recv().unwrap();
         no_time_passes_during(start(Box::new(move || drop(lock.lock().unwrap())))).await.unwrap();
 
-        // It waits for a task.
+        // The work waits for a task.
         let (sender, answer) = oneshot::channel();
         tokio::spawn(async move {
             for _ in 0..10 {
@@ -67,7 +67,7 @@ fn work_holds_time_whatever_it_does() {
         let blocks_on = || Handle::current().block_on(async { tokio::spawn(yield_now()).await.unwrap() });
         no_time_passes_during(start(Box::new(blocks_on))).await.unwrap();
 
-        // It starts another.
+        // The work starts more work.
         let (sender, inner) = oneshot::channel();
         let outer = move || {
             thread::sleep(ms(2));
@@ -81,9 +81,9 @@ fn work_holds_time_whatever_it_does() {
     });
 }
 
-/// Some of it is aborted, some wakes a task while it still runs.
+/// Some of the work is aborted, and some wakes a task while it still runs.
 #[test]
-fn work_that_nobody_waits_for_holds_time() {
+fn work_that_no_task_awaits_holds_time() {
     on_each_that_sees(|start| async move {
         for round in 0..10 {
             let (before, done) = (Instant::now(), Arc::<AtomicBool>::default());
@@ -101,28 +101,28 @@ fn work_that_nobody_waits_for_holds_time() {
             drop(work);
             assert_eq!(before.elapsed(), Duration::ZERO);
             sleep(if round % 4 < 2 { MICRO } else { HOUR }).await;
-            assert!(done.load(SeqCst), "time went on before the work ended");
+            assert!(done.load(SeqCst), "time passed before the work ended");
         }
     });
 }
 
-/// The waiting task is woken before the thread is idle again.
+/// Each piece wakes the waiting task before its thread is idle again.
 #[test]
 fn many_short_pieces_of_work_hold_time() {
     on_each_that_sees(|start| async move {
         for round in rounds(300) {
             let (before, spins) = (Instant::now(), round % 50);
             let work = start(Box::new(move || (0..spins).for_each(|_| thread::yield_now())));
-            timeout(MICRO, work).await.expect("time went on without it").unwrap();
+            timeout(MICRO, work).await.expect("time passed during the work").unwrap();
             assert_eq!(before.elapsed(), Duration::ZERO, "in round {round}");
             sleep(if round % 2 == 0 { MICRO } else { HOUR }).await;
         }
     });
 }
 
-/// More work than the pool has threads.
+/// Starts more work than the pool has threads.
 #[test]
-fn work_in_the_queue_holds_time() {
+fn queued_work_holds_time() {
     on_each(&[Kind::PausedLater, Kind::Workers(2), Kind::Bubble, Kind::BubbleOfWorkers(2)], || async {
         let done = Arc::<AtomicUsize>::default();
         let tasks: Vec<_> = (0..1_200)
@@ -143,14 +143,14 @@ fn work_in_the_queue_holds_time() {
     });
 }
 
-/// Calls `test` with runtimes whose pool has one thread: other work waits in its queue.
+/// Calls `test` with runtimes whose pool has one thread, so further work waits in the queue.
 fn runtimes_with_one_blocking_thread(test: fn(Runtime)) {
     for new in [Builder::new_current_thread as fn() -> Builder, Builder::new_multi_thread] {
         must_end(move || test(new().max_blocking_threads(1).enable_all().build().unwrap()));
     }
 }
 
-/// Work that is running. It waits in one place for longer than the clock believes that it works.
+/// Running work, blocked in one place for so long that the clock no longer counts it as busy.
 fn begun_work() -> JoinHandle<u32> {
     let (begins, begun) = mpsc::channel();
     let work = test_util::spawn_blocking(move || {
@@ -163,7 +163,7 @@ fn begun_work() -> JoinHandle<u32> {
 }
 
 #[test]
-fn aborted_work_in_the_queue_never_runs_nor_holds_time() {
+fn aborted_queued_work_neither_runs_nor_holds_time() {
     runtimes_with_one_blocking_thread(|runtime| {
         runtime.block_on(async {
             pause();
@@ -192,13 +192,13 @@ fn work_in_the_queue_ends_after_its_runtime() {
         let queued = test_util::spawn_blocking(|| ());
         drop(inside);
         runtime.shutdown_background();
-        // Tokio runs it if the thread reaches it before the shutdown does.
+        // tokio runs the work if its thread gets to it before the shutdown.
         let ended = futures::executor::block_on(queued);
         assert!(ended.is_ok() || ended.is_err_and(|error| error.is_cancelled()));
     });
 }
 
-/// The work takes longer than the bubble's patience, and longer than tokio's clock is kept from rounding up.
+/// The work takes longer than the bubble's patience, and longer than this crate keeps tokio's clock from rounding up.
 #[test]
 fn long_work_holds_time_and_bubbles() {
     for kind in BUBBLES {
@@ -236,10 +236,10 @@ fn long_work_holds_time_and_bubbles() {
     }
 }
 
-/// A bug in this crate: the clock of a paused multi-thread runtime moved while tokio read a file, looked up a host or ran
-/// a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
+/// Outside a bubble, the clock of a paused multi-thread runtime may move while tokio reads a file, looks up a host or
+/// runs a plain `spawn_blocking`, because tokio's stable metrics do not count that work. A bubble counts it.
 #[test]
-fn files_and_names_hold_a_bubbles_time() {
+fn files_and_lookups_hold_a_bubbles_time() {
     let directory = std::env::temp_dir().join(format!("hairspring-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let _removed = OnDrop({
@@ -290,7 +290,7 @@ fn files_and_names_hold_a_bubbles_time() {
     });
 }
 
-/// Nothing else can run, so time must pass, or this would wait forever.
+/// Nothing else can run, so time must pass, or the work would wait forever.
 #[test]
 fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
     on_each_and_in_a_task(&WORKERS, || async {
@@ -311,7 +311,7 @@ fn unseen_work_that_waits_for_the_runtime_lets_time_pass() {
     });
 }
 
-/// Another thread takes over its worker.
+/// Another thread takes over the worker.
 #[test]
 fn a_worker_that_blocks_in_place_lets_time_pass() {
     for workers in [1, 2, 4] {
@@ -332,10 +332,10 @@ fn a_worker_that_blocks_in_place_lets_time_pass() {
     }
 }
 
-/// Runs some tests again on a system that shows a program nothing about its threads.
+/// Runs some tests again on a system that shows programs nothing about their threads.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_bubble_does_not_read_proc() {
+fn a_bubble_works_without_proc() {
     const WITHIN: &str = "HAIRSPRING_WITHOUT_PROC";
     if std::env::var_os(WITHIN).is_some() {
         assert_eq!(std::fs::read_dir("/proc").unwrap().count(), 0);
@@ -349,12 +349,13 @@ fn a_bubble_does_not_read_proc() {
         run
     };
     if !without_proc("true").output().is_ok_and(|output| output.status.success()) {
-        println!("this system does not let a program hide /proc from another");
+        println!("not tested: this system does not let a program hide /proc from another");
         return;
     }
-    let output = without_proc("exec \"$0\" bubbles_time whatever_it_does code_blocks_between does_not_read_proc")
-        .output()
-        .unwrap();
+    let output =
+        without_proc("exec \"$0\" bubbles_time blocking_work_holds_time code_blocks_between works_without_proc")
+            .output()
+            .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(String::from_utf8_lossy(&output.stdout).contains("4 passed"), "{output:?}");
 }

@@ -1,4 +1,4 @@
-//! `boot` in virtual time: what a test clock and a suspension do to its timers.
+//! `boot` in virtual time: its timers on a test clock, and during a suspension.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ fn its_timers_follow_a_paused_clock() {
         let begin = boot::Instant::now() + HOUR;
         assert_eq!(boot::interval_at(begin, HOUR).tick().await, begin);
         let (elapsed, uptime) = (start.elapsed(), uptime.elapsed());
-        assert_eq!(elapsed, uptime, "no machine has slept");
+        assert_eq!(elapsed, uptime, "the machine has not been suspended");
         assert!((5 * HOUR..5 * HOUR + ms(10)).contains(&elapsed), "{elapsed:?}");
     });
 }
 
-/// The sleeps of all clocks share this rule.
+/// This holds for the sleeps of all clocks.
 #[test]
 fn a_sleep_has_elapsed_once_it_has_fired() {
     macro_rules! try_it {
@@ -45,7 +45,7 @@ fn a_sleep_has_elapsed_once_it_has_fired() {
             assert!(poll(&mut sleep).is_ready() && sleep.is_elapsed());
             sleep.reset_at($now - ms(1));
             assert!(!sleep.is_elapsed(), "it had completed");
-            // It has fired even if its task has spent its budget.
+            // A sleep has fired even if its task has spent its budget.
             sleep.reset_at($now + ms(1));
             assert!(poll(&mut sleep).is_pending());
             hairspring::advance(ms(2)).await;
@@ -69,7 +69,7 @@ fn a_sleep_has_elapsed_once_it_has_fired() {
 }
 
 #[test]
-fn a_suspension_counts_for_no_other_timer() {
+fn a_suspension_counts_only_for_boot_timers() {
     in_virtual_time(|| async {
         let (start, uptime) = (boot::Instant::now(), Instant::now());
         let sleeps = tokio::spawn(async move {
@@ -91,7 +91,7 @@ fn a_suspension_counts_for_no_other_timer() {
         let mut sleep = boot::sleep(HOUR);
         assert!(futures::poll!(&mut sleep).is_pending());
         suspend(ms(3_599_900));
-        assert!(!sleep.is_elapsed(), "it was not long enough");
+        assert!(!sleep.is_elapsed(), "the suspension was too short");
         sleep.await;
         assert!(start.elapsed() >= HOUR);
         assert!((ms(100)..ms(110)).contains(&uptime.elapsed()), "{:?}", uptime.elapsed());
@@ -99,10 +99,10 @@ fn a_suspension_counts_for_no_other_timer() {
 }
 
 #[test]
-fn an_interval_counts_what_a_suspension_took() {
+fn an_interval_counts_suspended_time() {
     in_virtual_time(|| async {
         for (behavior, pauses) in [
-            // The machine wakes 215 s after the first tick. These are the ticks after the late one.
+            // The machine wakes 215 s after the first tick. These are the ticks after the late tick.
             (MissedTickBehavior::Burst, [100, 150, 200, 250]),
             (MissedTickBehavior::Skip, [250, 300, 350, 400]),
             (MissedTickBehavior::Delay, [265, 315, 365, 415]),
@@ -137,7 +137,7 @@ fn boot_and_wall_follow_a_manual_clock() {
             assert!(poll_with(&mut sleep, &waker).is_pending());
             clock.advance(HOUR - ms(1_000));
             assert_eq!(woken.count(), 0);
-            // A bit more: `now` was read before the clock was created.
+            // A bit more may have passed, because `now` was read before the clock was created.
             clock.advance(ms(60_000));
             assert_eq!(woken.count(), 1);
             assert!(poll(&mut sleep).is_ready());
@@ -147,7 +147,7 @@ fn boot_and_wall_follow_a_manual_clock() {
             $jump(deadline + YEAR);
             assert_eq!(woken.count(), 2);
             assert!(poll(&mut sleep).is_ready());
-            assert_eq!(timer.metrics().pending(), 0, "nothing stays of one that is ready");
+            assert_eq!(timer.metrics().pending(), 0, "a sleep that is ready leaves nothing behind");
         };
     }
     follows!(boot::Instant::now(), boot::sleep_until, |_| suspend(YEAR));
@@ -166,7 +166,7 @@ fn a_suspension_reaches_no_other_runtime() {
     one.block_on(async { suspend(HOUR) });
     assert_eq!(other.block_on(async { start.elapsed() }), Duration::ZERO);
     assert_eq!(woken.count(), 0);
-    assert!(start.elapsed() < HOUR / 2, "outside of both");
+    assert!(start.elapsed() < HOUR / 2, "outside both runtimes");
     drop(one);
     for _ in 0..10 {
         assert!(paused().block_on(async { start.elapsed() }) < HOUR / 2, "a later runtime, perhaps with the same id");
@@ -201,7 +201,7 @@ fn time_goes_on_through_pause_and_resume() {
 }
 
 #[test]
-fn the_last_waker_is_woken_after_a_reset_or_a_suspension() {
+fn a_reset_or_suspension_wakes_the_last_waker() {
     paused().block_on(async {
         let mut sleep = boot::sleep(HOUR);
         let [(first, first_waker), (last, last_waker)] = [Wakes::new(), Wakes::new()];
@@ -221,7 +221,7 @@ fn the_last_waker_is_woken_after_a_reset_or_a_suspension() {
 }
 
 #[test]
-fn a_crowd_is_woken_whole_and_leaves_nothing_behind() {
+fn a_burst_is_woken_completely_and_leaves_nothing_behind() {
     paused().block_on(async {
         let (woken, held) = (Arc::<AtomicUsize>::default(), Arc::new(()));
         let mut sleeps: Vec<_> = (0..1_000).map(|_| boot::sleep(HOUR)).collect();
@@ -236,7 +236,7 @@ fn a_crowd_is_woken_whole_and_leaves_nothing_behind() {
         suspend(ms(1));
         assert_eq!(woken.load(SeqCst), 999, "a waker that panics stops no other");
         suspend(ms(1));
-        assert_eq!(woken.load(SeqCst), 999, "once for each poll");
+        assert_eq!(woken.load(SeqCst), 999, "each is woken once per poll");
         let mut ready = sleeps.pop().unwrap();
         drop(sleeps);
         suspend(HOUR);
@@ -253,7 +253,7 @@ fn any_duration_is_accepted_and_saturates() {
             let mut sleeps = [boot::sleep(duration), boot::sleep_until(boot::Instant::now() + duration)];
             assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending() && !sleep.is_elapsed()));
             sleeps[0].reset_at(boot::Instant::now() - duration);
-            assert!(poll(&mut sleeps[0]).is_ready(), "that was before the machine was started");
+            assert!(poll(&mut sleeps[0]).is_ready(), "an instant before the machine started has passed");
             let mut ticks = boot::interval(duration);
             ticks.tick().await;
             assert!(futures::poll!(std::pin::pin!(ticks.tick())).is_pending());

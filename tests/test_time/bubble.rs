@@ -1,4 +1,4 @@
-//! A bubble isolates a test, and fails it if it cannot end or leaves tasks behind. `programs` runs random programs in
+//! A bubble isolates a test, and fails it if it deadlocks or leaves tasks behind. `programs` runs random programs in
 //! bubbles, and `blocking` tests which work holds their time.
 
 use std::future::{self, Future};
@@ -32,7 +32,7 @@ fn it_returns_an_output_and_shares_tokios_clock() {
         tokio::time::sleep(DAY).await;
         (shared.clone(), start.elapsed())
     });
-    assert_eq!(output, shared, "neither future nor output need be `Send`");
+    assert_eq!(output, shared, "neither the future nor the output has to be `Send`");
     assert!((DAY..DAY + ms(10)).contains(&passed), "{passed:?}");
 }
 
@@ -101,7 +101,7 @@ fn leaving_tasks_that_never_settle_fails() {
 }
 
 #[test]
-fn tasks_that_end_without_time_passing_are_not_left() {
+fn tasks_that_end_without_time_passing_are_allowed() {
     on_each(&KINDS, || async {
         let (stops, stop) = oneshot::channel::<()>();
         tokio::spawn(async move {
@@ -150,7 +150,7 @@ fn panics_pass_through_and_bad_runtimes_are_refused() {
     each_fails(|| async { panic!("on purpose") }, |message| assert_eq!(message, "on purpose"));
     let message = current_thread().block_on(async { panic_message(|| bubble(|| async {})) });
     assert!(message.contains("use a plain `#[test]`"), "{message}");
-    // Such a bubble hung: nothing moves its clock.
+    // Such a bubble would hang, because nothing moves its clock.
     let [current_thread, multi_thread] = crate::common::bare();
     let message = must_end(|| panic_message(|| Bubble::new().run_on(current_thread, || sleep(HOUR))));
     assert!(message.contains("without `enable_time`"), "{message}");
@@ -184,15 +184,15 @@ fn a_seed_decides_the_order_of_simultaneous_timers() {
         assert!((0..20).map(seeded).eq(orders.iter().cloned()), "{kind:?}");
         assert!(orders[1..].iter().all(|other| *other != orders[0]), "another seed, another order");
         for order in orders {
-            assert_ne!(order[..50], order[50..100], "each instant has another order");
+            assert_ne!(order[..50], order[50..100], "each instant has a different order");
             let mut each = order[..50].to_vec();
             each.sort_unstable();
-            assert!(each.into_iter().eq(0..50), "each fires once, in its own hour");
+            assert!(each.into_iter().eq(0..50), "each fires once, in its hour");
         }
     }
 }
 
-/// Of the root future, tasks that yield, and tasks that they spawn.
+/// The order covers the root future, tasks that yield, and tasks that those spawn.
 #[test]
 fn a_seed_decides_the_whole_order() {
     let trace = |seed| {
@@ -222,9 +222,9 @@ fn a_seed_decides_the_whole_order() {
         Arc::into_inner(ran).unwrap().into_inner().unwrap()
     };
     let traces: Vec<_> = (0..20).map(trace).collect();
-    // Beside tests that pause other clocks.
+    // Other clocks are paused and used at the same time.
     thread::scope(|scope| {
-        // Dropped at the end, also if a bubble fails.
+        // Dropped at the end, even if a bubble fails.
         let (_goes_on, ended) = mpsc::channel::<()>();
         scope.spawn(move || {
             while ended.try_recv() == Err(TryRecvError::Empty) {
@@ -232,7 +232,7 @@ fn a_seed_decides_the_whole_order() {
             }
         });
         let other = (0..20_u64).cycle().take(100).find(|&seed| trace(seed) != traces[usize::try_from(seed).unwrap()]);
-        assert_eq!(other, None, "a seed that gave another order");
+        assert_eq!(other, None, "a seed that did not repeat its order");
     });
     assert!(traces.iter().any(|trace| *trace != traces[0]), "some differ");
 }
@@ -245,7 +245,7 @@ fn prints_its_order() {
     bubble(|| async move { panic!("on purpose") });
 }
 
-/// Runs the test above with a seed in the environment, and returns the orders it prints and the seed it names.
+/// Runs the test above with a seed in the environment. Returns the orders that it prints and the seed that it names.
 fn run(seed: Option<&str>) -> (Vec<String>, Option<String>, Output) {
     let mut run = Command::new(std::env::current_exe().unwrap());
     run.args(["--exact", "bubble::prints_its_order", "--ignored", "--nocapture"]).env_remove("HAIRSPRING_SEED");
@@ -263,15 +263,15 @@ fn a_failure_prints_a_seed_that_repeats_it() {
     let (seeded, again, _) = run(seed.as_deref());
     assert_eq!(again.as_ref(), Some(&seed.unwrap()));
     assert_eq!(run(again.as_deref()).0, seeded);
-    assert_ne!(seeded[0], unseeded[0], "each bubble has its own seed: the first had another");
+    assert_ne!(seeded[0], unseeded[0], "each bubble has a different seed");
     assert_eq!(seeded[0], seeded[1], "the environment's seed overrides the program's");
     let third = run(None).0;
-    assert_ne!(third[0], unseeded[0], "without a seed each run has another order");
+    assert_ne!(third[0], unseeded[0], "without a seed, each run has a different order");
     assert_eq!(third[1], unseeded[1]);
 }
 
 #[test]
-fn a_bad_seed_is_named_with_what_is_allowed() {
+fn a_bad_seed_is_named_with_the_range() {
     for seed in ["", "seven", "-1", "1.5", "0x10", " 7", "18446744073709551616"] {
         let (_, _, output) = run(Some(seed));
         let printed = String::from_utf8_lossy(&output.stderr);
@@ -281,7 +281,7 @@ fn a_bad_seed_is_named_with_what_is_allowed() {
     assert_eq!(run(Some("18446744073709551615")).0.len(), 2);
 }
 
-/// A build with `RUSTFLAGS="--cfg tokio_unstable"` can do more.
+/// These tests need a build with `RUSTFLAGS="--cfg tokio_unstable"`.
 #[cfg(tokio_unstable)]
 mod with_unstable_tokio {
     use super::*;

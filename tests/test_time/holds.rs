@@ -1,4 +1,4 @@
-//! A hold and a rate take effect before their call returns, whatever another thread is doing to the clock.
+//! A hold or a new rate is in force when the call returns, whatever another thread is doing to the clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,10 +12,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 const TRIES: u32 = 100;
-/// A thousand times as long as a clock takes to move.
+/// A thousand times as long as a clock needs to move.
 const SOON: Duration = Duration::from_secs(15);
 
-/// Waits a moment. The thread that moves the clock may then be anywhere in its code.
+/// Waits a moment, after which the thread that moves the clock may be anywhere in its code.
 fn moment(random: &mut Random) {
     let length = Duration::from_nanos(random.up_to_bits(21));
     if random.below(2) == 0 { thread::sleep(length) } else { computes_for(length) }
@@ -36,7 +36,7 @@ impl Runs {
         Runs { clock, timer, sleeps: Vec::new(), random: Random::new(1) }
     }
 
-    /// Runs for a moment.
+    /// Lets the clock run for a moment.
     fn run_at(&mut self, rate: f64) {
         self.sleeps.clear();
         for _ in 0..100 {
@@ -48,7 +48,7 @@ impl Runs {
         moment(&mut self.random);
     }
 
-    /// How far it moves in a moment.
+    /// How far the clock moves in a moment.
     fn moves(&mut self) -> Duration {
         let before = self.clock.now();
         moment(&mut self.random);
@@ -63,10 +63,10 @@ impl Runs {
     }
 }
 
-/// Tries something at a rate, and returns whether it worked.
+/// A name, and a function that tries something at a rate and returns whether it worked.
 type Check = fn(&mut Runs, f64) -> bool;
 
-/// A bug in this crate: a hold or a new rate did not stop a step that was in progress, and a clock moved by up to 555 s
+/// A bug that this crate had: a hold or a new rate did not stop a step in progress, and a clock moved by up to 555 s
 /// after `hold` returned.
 const CHECKS: [(&str, Check); 4] = [
     ("a hold stops the clock", |runs, rate| {
@@ -102,7 +102,7 @@ const CHECKS: [(&str, Check); 4] = [
         let length = begun.elapsed();
         drop(hold);
         moment(&mut runs.random);
-        // `f64` has 53 bits, so the product is rounded.
+        // The product is rounded, because an `f64` has 53 bits of precision.
         runs.clock.now() - start <= (real.elapsed() + MICRO).saturating_sub(length).mul_f64(rate)
     }),
 ];
@@ -159,7 +159,7 @@ fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() ->
     let goes_on = || {
         let (real, before) = (std::time::Instant::now(), now());
         while now() == before {
-            assert!(real.elapsed() < SOON, "{what}: the clock does not move");
+            assert!(real.elapsed() < SOON, "{what}: the clock did not move");
             thread::yield_now();
         }
     };
@@ -179,7 +179,7 @@ fn stops_while_held<H>(what: &str, now: impl Fn() -> Instant, hold: impl Fn() ->
     assert_eq!(failed, 0, "{what}: of {TRIES} tries");
 }
 
-/// Runs `test` while a task sleeps again and again, by the runtime's clock or by one that follows it.
+/// Runs `test` while a task sleeps repeatedly, on the runtime's clock or on one that follows it.
 fn beside_sleeps(kind: Kind, nap: Duration, clock: Option<ManualClock>, test: impl FnOnce(Handle) + Send + 'static) {
     must_end(move || {
         let (runtime, (stop, stopped), (begins, begun)) = (kind.make(), oneshot::channel::<()>(), mpsc::channel());
@@ -256,7 +256,7 @@ fn brief_holds_do_not_keep_a_clock_from_moving() {
 }
 
 #[test]
-fn a_clock_is_held_until_the_last_hold_is_dropped() {
+fn a_clock_is_held_until_the_last_hold_drops() {
     on_each(&[TOKIOS.as_slice(), &EACH].concat(), || async {
         for nap in [MICRO, ms(1), HOUR] {
             let start = Instant::now();
@@ -275,9 +275,9 @@ fn a_clock_is_held_until_the_last_hold_is_dropped() {
     });
 }
 
-/// A bug in this crate: a hold is a blocking task, and the runtime waited for it.
+/// A bug that this crate had: a hold is a blocking task, and the runtime waited for it to end.
 #[test]
-fn a_kept_hold_does_not_keep_its_runtime_from_ending() {
+fn a_kept_hold_does_not_block_its_runtimes_end() {
     for grace in [Duration::ZERO, ms(1)] {
         must_end(move || {
             let runtime = Kind::PausedLater.make();

@@ -18,7 +18,7 @@ pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 pub(crate) enum Kind {
     /// A current-thread runtime, paused from the start.
     StartPaused,
-    /// The same without `enable_io`.
+    /// A current-thread runtime without `enable_io`, paused from the start.
     NoSockets,
     /// A current-thread runtime, paused by `pause`.
     PausedLater,
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 /// Current-thread runtimes share tokio's clock.
 pub(crate) const TOKIOS: [Kind; 4] = [Kind::StartPaused, Kind::NoSockets, Kind::PausedLater, Kind::PausedByTokio];
 pub(crate) const WORKERS: [Kind; 3] = [Kind::Workers(1), Kind::Workers(2), Kind::Workers(4)];
-/// Bubbles that build their own runtime.
+/// Bubbles that build a runtime.
 pub(crate) const BUBBLES: [Kind; 2] = [Kind::Bubble, Kind::BubbleOfWorkers(2)];
 /// One of each.
 pub(crate) const EACH: [Kind; 5] =
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Pauses the current runtime's clock, unless it has been from the start.
+    /// Pauses the current runtime's clock, unless it started paused.
     pub(crate) fn pause(self) {
         match self {
             Kind::StartPaused | Kind::NoSockets | Kind::Local => {}
@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// Awaits what `test` returns, in a task if asked to.
+/// Awaits the future that `test` returns, in a task if asked to.
 pub(crate) async fn maybe_in_a_task<F: Future<Output = ()> + Send + 'static>(in_task: bool, test: impl Fn() -> F) {
     if in_task {
         tokio::spawn(test()).await.unwrap();
@@ -144,7 +144,7 @@ pub(crate) fn on_each_and_in_a_task<F: Future<Output = ()> + Send + 'static>(
     on_each(kinds, move || maybe_in_a_task(true, test.clone()));
 }
 
-/// Waits for `work` while other timers are due soon. No time may pass until it ends, and an hour must pass after that.
+/// Waits for `work` while other timers are due soon. No time may pass until it ends. After that, an hour must pass.
 pub(crate) async fn no_time_passes_during<T>(work: impl Future<Output = T>) -> T {
     let before = Instant::now();
     let others = [NANO, MICRO, Duration::from_millis(1)].map(|soon| tokio::spawn(sleep(soon)));

@@ -1,16 +1,16 @@
-//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace with
-//! `tokio::time` and with this crate, on a paused current-thread runtime.
+//! Random programs of sleeps, timeouts, intervals, selects, channels, resets and cancellations leave the same trace
+//! with `tokio::time` and with this crate, on a paused current-thread runtime.
 //!
-//! Tokio's timers end in whole milliseconds of its clock, this crate's to the nanosecond, and tasks that are woken at the
-//! same time run in no order that either promises. So there are two kinds of programs:
-//! - All times are whole milliseconds, and no task knows of another: each task leaves the same trace.
-//! - Tasks send each other messages, and no two wait for the same millisecond: the whole traces are the same. In half of
-//!   these programs each task begins a fraction of a millisecond earlier, to the nanosecond; then the traces are the same
-//!   if this crate's times are rounded up to whole milliseconds.
+//! tokio's timers end in whole milliseconds of its clock, and this crate's to the nanosecond. Neither promises an order
+//! for tasks that are woken at the same time. So there are two kinds of programs:
+//! - All times are whole milliseconds, and tasks are independent. Each task must leave the same trace.
+//! - Tasks send each other messages, and no two wait for the same millisecond. The whole traces must be the same. In
+//!   half of these programs, each task begins a fraction of a millisecond earlier. There the traces must be the same
+//!   after this crate's times are rounded up to whole milliseconds.
 //!
-//! One program in three also runs on a paused multi-thread runtime, and leaves the same trace there.
+//! One program in three also runs on a paused multi-thread runtime, and must leave the same trace there.
 //!
-//! `HAIRSPRING_ROUNDS=10000` runs more random programs than the default, `HAIRSPRING_SEED=7` only those with that seed.
+//! `HAIRSPRING_ROUNDS=10000` runs more random programs, and `HAIRSPRING_SEED=7` only those with that seed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::kinds::Kind;
 const MILLI: Duration = Duration::from_millis(1);
 /// How many tasks a program has.
 const TASKS: u32 = 6;
-/// Tasks that must not meet take steps of so many milliseconds.
+/// Tasks that must not wait for the same instant take steps of this many milliseconds.
 const STRIDE: u32 = 8;
 
-/// What a task does next. Times are in strides: from the present, or for `Until` and `Reset` from its origin.
+/// A step of a task. Times are in strides, from the present, or for `Until` and `Reset` from the task's origin.
 #[derive(Debug, Clone)]
 enum Step {
     Sleep(u32),
@@ -35,13 +35,13 @@ enum Step {
     Interval {
         period: u32,
         ticks: u32,
-        /// How long it works after each tick.
+        /// How long the task works after each tick.
         works: u32,
         behavior: u64,
     },
     /// Waits for the first of three sleeps, and drops the others.
     Select([u32; 3]),
-    /// Waits for a sleep that it polls and moves before.
+    /// Polls a sleep, moves it, then waits for it.
     Reset(u32, Vec<u32>),
     /// Spawns a task that sleeps, and aborts it.
     Abort {
@@ -49,7 +49,7 @@ enum Step {
         after: u32,
     },
     Send(usize),
-    /// Waits for a message, but not longer than this.
+    /// Waits for a message, for this long at most.
     Receive(u32),
 }
 
@@ -62,7 +62,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The first of the task's own times at or after `now`, when another task's message arrived.
+    /// The first of this task's times at or after `now`, when another task's message arrived.
     fn next_own(&self, now: Duration) -> Duration {
         let strides =
             rounded_up(now).saturating_sub(rounded_up(self.origin)).as_nanos().div_ceil(self.stride.as_nanos());
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Tokio's time for one of this crate's.
+/// tokio's time for a time of this crate's.
 fn rounded_up(time: Duration) -> Duration {
     MILLI * u32::try_from(time.as_nanos().div_ceil(MILLI.as_nanos())).unwrap()
 }
@@ -125,9 +125,9 @@ enum What {
     Done,
     /// Whether a timeout's future was ready, or a task ended before it was aborted.
     WasReady(bool),
-    /// A tick, and for when it was planned.
+    /// A tick, and the time for which it was scheduled.
     Tick(Duration),
-    /// The number of what came first, or of how often something came.
+    /// The index of the branch that was first, or how often something happened.
     Number(usize),
     /// The sender of a message.
     Message(Option<usize>),
@@ -273,8 +273,8 @@ fn compared(talks: bool, mut trace: Vec<Event>) -> Vec<Event> {
     trace
 }
 
-/// The comparable part of a trace from several workers: tasks that run at the same instant may be in any order, and it is
-/// up to chance whether a task ends before it is aborted.
+/// The comparable part of a trace from several workers. Tasks that run at the same instant may be in any order, and
+/// chance decides whether a task ends before it is aborted.
 fn in_parallel(program: &[Plan], mut trace: Vec<Event>) -> Vec<Event> {
     trace.sort_by_key(|event| (event.at, event.task));
     trace.retain(|event| {
@@ -319,11 +319,11 @@ fn traces_agree(talks: bool) {
 }
 
 #[test]
-fn separate_tasks_do_the_same() {
+fn independent_tasks_leave_the_same_traces() {
     traces_agree(false);
 }
 
 #[test]
-fn tasks_that_talk_do_the_same_in_the_same_order() {
+fn tasks_with_messages_leave_the_same_trace() {
     traces_agree(true);
 }

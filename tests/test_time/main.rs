@@ -1,4 +1,4 @@
-//! The test clock.
+//! The test clock: pauses, bubbles, manual clocks, `boot` and `wall`.
 #![cfg(feature = "test-util")]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Manual clocks: moved by hand, moving by themselves, running at a rate, and at the end of time.
+//! Manual clocks: moved by hand, moving automatically, running at a rate, and at the end of time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -20,7 +20,7 @@ fn timer_on(clock: &ManualClock) -> Timer {
 #[test]
 fn timers_fire_in_order_each_at_its_deadline() {
     let clock = ManualClock::new();
-    // Two timers, of several shards: the order is the clock's.
+    // The clock decides the order across two timers and their shards.
     let timers = [timer_on(&clock), Timer::builder().clock(&clock).shards(3).build().unwrap()];
     let fired = Arc::new(Mutex::new(Vec::new()));
     let mut sleeps = Vec::new();
@@ -36,7 +36,7 @@ fn timers_fire_in_order_each_at_its_deadline() {
     clock.advance(DAY);
     let fired = fired.lock().unwrap();
     assert!(fired.iter().map(|(n, ..)| *n).eq(0..200));
-    assert!(fired.iter().all(|(_, deadline, now)| deadline == now), "the clock shows each one's deadline");
+    assert!(fired.iter().all(|(_, deadline, now)| deadline == now), "the clock shows the deadline of each as it fires");
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn the_next_deadline_is_found_past_cancelled_and_far_ones() {
     assert!(timer.metrics().turns() <= 2 * 100, "{} turns", timer.metrics().turns());
 }
 
-/// tokio 2290. In this crate the wheel lagged behind its clock when it had nothing to fire, and took the past for the
-/// future; and if the waker panicked, the sleep kept its old deadline.
+/// tokio 2290. Bugs that this crate had: the idle wheel lagged behind its clock, and treated the past as the future.
+/// And if the waker panicked, the sleep kept its old deadline.
 #[test]
 fn a_reset_into_the_past_wakes_immediately() {
     for shards in [1, 4] {
@@ -144,10 +144,10 @@ fn a_timer_ends_with_its_clock_or_its_driver() {
     });
 }
 
-/// The next timer in the same memory may use another clock.
+/// The next timer in the same memory may have another clock.
 #[test]
-fn a_dropped_timer_does_not_show_the_next_ones_clock() {
-    const SHARDS: usize = 100; // No other timer here is as large, or takes its memory.
+fn a_dropped_timer_ignores_the_next_ones_clock() {
+    const SHARDS: usize = 100; // No other timer in this program has as many shards, so none takes this memory.
     let runtime = current_thread();
     let gone = inside(&runtime, || Timer::builder().shards(SHARDS).install().unwrap());
     drop(runtime);
@@ -167,7 +167,7 @@ fn a_dropped_timer_does_not_show_the_next_ones_clock() {
 }
 
 #[test]
-fn a_clock_that_moves_by_itself_is_exact_and_waits() {
+fn an_automatic_clock_is_exact_and_waits() {
     on_each(&[Kind::PausedLater, Kind::Workers(1), Kind::Workers(4), Kind::Bubble], || async {
         resume();
         let clock = ManualClock::new();
@@ -182,13 +182,13 @@ fn a_clock_that_moves_by_itself_is_exact_and_waits() {
         });
         for n in 1..=5 {
             timer.sleep(DAY).await;
-            assert!(may_move.load(SeqCst), "it moved while it was held");
+            assert!(may_move.load(SeqCst), "the clock moved while it was held");
             assert_eq!(clock.now() - start, n * DAY);
             let work = test_util::spawn_blocking(|| thread::sleep(ms(20)));
-            timer.timeout(ms(1), work).await.expect("it moved during blocking work").unwrap();
+            timer.timeout(ms(1), work).await.expect("the clock moved during blocking work").unwrap();
             let sleeps = tokio::spawn(timer.sleep(DAY / 2));
             thread::sleep(ms(20));
-            assert_eq!(clock.now() - start, n * DAY, "it moved while a future blocked");
+            assert_eq!(clock.now() - start, n * DAY, "the clock moved while a future blocked");
             sleeps.abort();
         }
     });
@@ -201,7 +201,7 @@ fn a_clock_may_follow_one_runtime_after_another() {
         let clock = clock.clone();
         must_end(move || {
             multi_thread(2).block_on(async {
-                // The thread that moved it takes a moment to see that its runtime has ended.
+                // The thread that moved the clock takes a moment to notice that the runtime has ended.
                 while catch_unwind(AssertUnwindSafe(|| clock.auto_advance())).is_err() {
                     thread::sleep(ms(1));
                 }
@@ -212,7 +212,7 @@ fn a_clock_may_follow_one_runtime_after_another() {
     }
 }
 
-/// Waits until a clock does not move any more.
+/// Waits until a clock stands still.
 fn stands_still(clock: &ManualClock) -> Instant {
     loop {
         let before = clock.now();
@@ -232,13 +232,13 @@ fn a_clock_runs_at_its_rate() {
         fast.rate(100.0);
         futures::executor::block_on(timer_on(&fast).sleep(Duration::from_secs(3)));
         assert!(fast.now() - starts[1] >= Duration::from_secs(3));
-        assert!(real.elapsed() * 100 >= Duration::from_secs(3), "no faster than that");
+        assert!(real.elapsed() * 100 >= Duration::from_secs(3), "the clock is too fast");
         assert!(slow.now() - starts[0] <= real.elapsed());
         let hold = fast.hold();
         let stopped = stands_still(&fast);
         fast.rate(0.0);
         drop(hold);
-        assert_eq!(stands_still(&fast), stopped, "it does not move again");
+        assert_eq!(stands_still(&fast), stopped, "the clock moved again");
     });
     for (rate, named) in [(-1.0, "not -1"), (f64::NAN, "not NaN"), (f64::INFINITY, "not inf")] {
         let message = panic_message(|| ManualClock::new().rate(rate));
@@ -246,11 +246,12 @@ fn a_clock_runs_at_its_rate() {
     }
 }
 
-/// Durations to wait for until the end of time.
+/// Sequences of waits that reach the end of time.
 const WAITING: [&[Duration]; 4] = [&[], &[HOUR], &[Duration::MAX], &[HOUR, Duration::MAX, YEAR, Duration::MAX]];
 const KINDS: [Kind; 3] = [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2)];
 
-/// A bug in this crate: sums wrapped, a second `advance(Duration::MAX)` never returned, and `resume` moved time back.
+/// Bugs that this crate had: sums wrapped, a second `advance(Duration::MAX)` never returned, and `resume` moved time
+/// back.
 #[test]
 fn paused_clocks_reach_the_end_of_time() {
     for durations in WAITING {
@@ -272,7 +273,7 @@ fn paused_clocks_reach_the_end_of_time() {
             never.abort();
         });
     }
-    // 500 years later there is time left.
+    // After 500 years, some time is left.
     on_each(&KINDS, || async {
         advance(Duration::MAX).await;
         let start = Instant::now();
@@ -281,8 +282,8 @@ fn paused_clocks_reach_the_end_of_time() {
     });
 }
 
-/// Two bugs in this crate. The last tick means "never", so timers of a clock that reached it read the system's time. The
-/// last multiple of a resolution comes before the last deadline, but replaced it.
+/// Bugs that this crate had: the last tick means "never", so timers on a clock that reached it read the system's time.
+/// And the last multiple of a resolution replaced the last deadline, although it is earlier.
 #[test]
 fn a_manual_clock_reaches_the_end_of_time() {
     for durations in WAITING {
@@ -313,9 +314,10 @@ fn a_manual_clock_reaches_the_end_of_time() {
     assert!(clock.now() < nap.deadline() && poll(&mut nap).is_pending());
 }
 
-/// Even if it was resumed at the end of time or behind the system's clock. Its timers neither spin nor panic.
+/// This holds for a clock that is resumed at the end of time or behind the system's clock. Its timers neither spin nor
+/// panic.
 #[test]
-fn time_that_runs_again_never_goes_back() {
+fn resumed_time_never_goes_back() {
     must_end(|| {
         multi_thread(2).block_on(async {
             let mut last = Instant::now();

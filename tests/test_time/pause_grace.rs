@@ -19,11 +19,11 @@ fn on_each_runtime<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F
 }
 
 #[test]
-fn threads_and_processes_are_waited_for() {
+fn the_grace_waits_for_threads_and_processes() {
     on_each_runtime(|| async {
         pause_with_grace(HOUR);
         let start = Instant::now();
-        // Tokio cannot move its clock by less than a millisecond.
+        // tokio cannot move its clock by less than a millisecond.
         for limit in [HOUR, Duration::from_micros(500)] {
             let (sender, answer) = oneshot::channel();
             thread::spawn(move || {
@@ -57,7 +57,7 @@ fn each_move_of_the_clock_comes_after_the_grace() {
 }
 
 #[test]
-fn messages_from_outside_start_the_grace_again() {
+fn outside_messages_restart_the_grace() {
     const MESSAGES: u32 = 60;
     const GRACE: Duration = Duration::from_secs(1);
     fn messages() -> mpsc::UnboundedReceiver<()> {
@@ -98,7 +98,7 @@ fn messages_from_outside_start_the_grace_again() {
 }
 
 #[test]
-fn a_hold_keeps_the_clock_and_advance_moves_it() {
+fn a_hold_stops_the_clock_but_not_advance() {
     on_each_runtime(|| async {
         pause_with_grace(ms(2));
         let start = Instant::now();
@@ -130,7 +130,7 @@ fn no_grace_is_left_after_a_resume() {
         resume();
         pause_with_grace(ms(1));
         sleep(HOUR).await;
-        assert_eq!(panic_message(|| pause_with_grace(HOUR)), panic_message(pause), "it is paused");
+        assert_eq!(panic_message(|| pause_with_grace(HOUR)), panic_message(pause), "the clock is already paused");
         sleep(HOUR).await;
     });
 }
@@ -149,7 +149,7 @@ fn tokios_own_timers_fire_on_the_way() {
     });
 }
 
-/// A bug in this crate: each pause left a task until the runtime ended.
+/// A bug that this crate had: each pause left a task that stayed until the runtime ended.
 #[test]
 fn pausing_again_and_again_leaves_no_tasks() {
     const PAUSES: usize = 50;

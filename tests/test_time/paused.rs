@@ -1,5 +1,5 @@
-//! A paused clock moves from deadline to deadline while nothing else can happen. `programs` shows with random programs
-//! that it is exact; the cases here are those that such programs rarely meet.
+//! A paused clock moves from deadline to deadline whenever nothing else can happen. `programs` tests with random
+//! programs that it is exact. The cases here are rare in such programs.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,12 +21,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Makes a future.
+/// Creates a future.
 type Call = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 const NOT_PAUSED: &str = "time is not frozen: call `pause` first";
 
-/// More timers than a slot of the wheel keeps in order.
+/// There are more timers than a slot of the wheel keeps in order.
 #[test]
 fn bursts_of_timers_are_exact() {
     on_each(&EACH, || async {
@@ -49,10 +49,10 @@ fn tick_by_the_hour() -> JoinHandle<()> {
     })
 }
 
-/// Messages go around tasks on all workers and through a socket. A socket can be ready before any worker wakes to read
-/// from it. On Windows the clock does not see sockets.
+/// Messages circulate between tasks on all workers, and through a socket. A socket can be ready before any worker wakes
+/// to read from it. On Windows the clock does not see sockets.
 #[test]
-fn time_stands_while_a_message_is_on_its_way() {
+fn time_stands_while_a_message_travels() {
     on_each_and_in_a_task(&[WORKERS.as_slice(), &BUBBLES].concat(), || async {
         let ticks = tick_by_the_hour();
         let (first, mut end) = mpsc::unbounded_channel();
@@ -71,7 +71,7 @@ fn time_stands_while_a_message_is_on_its_way() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let connect = TcpStream::connect(listener.local_addr().unwrap());
         let (mut near, (mut far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
-        // Otherwise the system delays sending for some real time, unseen.
+        // Without this, the system may delay sending in real time, which the clock does not see.
         near.set_nodelay(true).unwrap();
         far.set_nodelay(true).unwrap();
         tokio::spawn(async move {
@@ -88,7 +88,7 @@ fn time_stands_while_a_message_is_on_its_way() {
                 near.write_all(&[7; 1_000]).await.unwrap();
                 near.read_exact(&mut [0; 1_000]).await.unwrap();
             }
-            assert_eq!(before.elapsed(), Duration::ZERO, "an early jump in round {round}");
+            assert_eq!(before.elapsed(), Duration::ZERO, "the clock jumped early in round {round}");
             sleep(NANO).await;
         }
         ticks.abort();
@@ -125,7 +125,8 @@ async fn advances(with_tokio: bool) {
     assert_eq!(tokios.elapsed() == moved, with_tokio);
 }
 
-/// tokio 3710, 3837, 7841: it moves both crates' clocks exactly, and has woken the tasks in order when it returns.
+/// tokio 3710, 3837: `advance` overshot. tokio 7841: woken tasks had not run when it returned. Ours moves both crates'
+/// clocks exactly, and has woken the tasks in order when it returns.
 #[test]
 fn advance_fires_in_order_and_moves_exactly() {
     on_each(&TOKIOS, || advances(true));
@@ -139,7 +140,7 @@ fn advance_fires_in_order_and_moves_exactly() {
 }
 
 #[test]
-fn resume_goes_on_from_what_the_clock_shows() {
+fn resume_continues_from_the_clocks_time() {
     on_each(&[TOKIOS.as_slice(), &WORKERS].concat(), || async {
         let (start, standing) = (Instant::now(), tokio::spawn(sleep(DAY)));
         sleep(DAY + NANO).await;
@@ -161,9 +162,9 @@ fn resume_goes_on_from_what_the_clock_shows() {
     });
 }
 
-/// Tokio cannot move its clock by less than a millisecond, so a thread does.
+/// tokio cannot move its clock by less than a millisecond, so a thread does.
 #[test]
-fn a_runtime_may_end_or_stop_before_a_small_step() {
+fn a_runtime_may_end_before_a_small_step() {
     on_each(&TOKIOS, || async {
         tokio::spawn(sleep(MICRO));
         tokio::task::yield_now().await;
@@ -178,7 +179,8 @@ fn a_runtime_may_end_or_stop_before_a_small_step() {
     });
 }
 
-/// A bug in this crate: after dense sleeps, the next timers waited to share a wake-up, though no time passed.
+/// A bug that this crate had: after dense sleeps, the next timers were coalesced, which made them late on a paused
+/// clock.
 #[test]
 fn time_is_exact_after_dense_sleeps() {
     for _ in 0..10 {
@@ -214,7 +216,7 @@ fn every_timer_of_its_runtime_follows() {
             let elsewhere = other.spawn(sleep(HOUR));
             pause();
             let start = Instant::now();
-            // Armed before the pause, they end within the hour on either timer. A timer that is built later follows, too.
+            // Timers armed before the pause end within the hour. A timer that is built later follows the clock too.
             before.await.unwrap();
             waits.await.unwrap();
             assert!(start.elapsed() <= HOUR);
@@ -223,14 +225,15 @@ fn every_timer_of_its_runtime_follows() {
             (start.elapsed(), elsewhere)
         });
         assert!((DAY..=DAY + HOUR).contains(&built));
-        assert!(!elsewhere.is_finished(), "another runtime's time is its own");
+        assert!(!elsewhere.is_finished(), "another runtime keeps its own time");
         elsewhere.abort();
     });
 }
 
-/// A bug in this crate: its driver does nothing while the clock is paused, and did not end either.
+/// A bug that this crate had: the driver of a replaced timer did not end on a paused clock, on which drivers do
+/// nothing.
 #[test]
-fn a_replaced_timer_ends_when_nothing_waits_on_it() {
+fn a_replaced_timer_ends_after_its_last_sleep() {
     for runtime in both_flavours() {
         must_end(move || {
             runtime.block_on(async {
@@ -276,7 +279,7 @@ fn panicked<T>(code: impl FnOnce() -> T) -> (String, String, u32) {
 fn misuse_panics_with_the_callers_line() {
     let here = |message: &str, line| (message.to_owned(), file!().to_owned(), line);
     for runtime in both_flavours() {
-        // Rounds, because a message must not depend on whether any clock of the process was ever paused.
+        // The second round checks that messages do not depend on whether a clock of the process was ever paused.
         for _ in 0..2 {
             let calls: [(u32, Call); 3] = [
                 (line!(), || Box::pin(async { resume() })),
@@ -286,7 +289,7 @@ fn misuse_panics_with_the_callers_line() {
             for (line, call) in calls {
                 assert_eq!(panicked(|| runtime.block_on(call())), here(NOT_PAUSED, line));
             }
-            // If tokio polls it, the line is in the message.
+            // If tokio polls the future, the caller's line is in the message.
             let (message, ..) = panicked(|| runtime.block_on(advance(ms(1))));
             let called = format!("{NOT_PAUSED} (`advance` was called at {}:{}:", file!(), line!() - 1);
             assert!(message.starts_with(&called), "{message}");
@@ -316,7 +319,7 @@ fn misuse_panics_with_the_callers_line() {
     assert_eq!(panicked(pause).0, outside);
 }
 
-/// Threads that keep processors busy.
+/// Threads that keep CPUs busy.
 struct Busy {
     over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -349,7 +352,7 @@ async fn sleeps_exactly(nap: Duration, start: Instant) {
     }
 }
 
-/// Sleeps while the clock moves by itself, and settles while it must not move.
+/// Sleeps while the clock moves automatically, and settles while it must not move.
 async fn sleeps_and_settles() {
     for nap in [ms(1), Duration::from_nanos(1_234_567), Duration::from_nanos(321_987)] {
         sleeps_exactly(nap, Instant::now()).await;
@@ -366,7 +369,8 @@ async fn sleeps_and_settles() {
     }
 }
 
-/// One task for each of tokio's timers and each of ours. Tokio's are less than three milliseconds late, ours up to `late`.
+/// Tasks with tokio's timers and tasks with ours. tokio's are less than three milliseconds late, and ours at most
+/// `late`.
 async fn both_kinds(naps: u32, late: Duration) {
     let tasks = (0..12).map(|seed| async move {
         let mut random = Random::new(seed);
@@ -397,10 +401,10 @@ fn time_is_exact_beside_tokios_timers() {
     on_each(&BUBBLES[..1], || both_kinds(30, Duration::ZERO));
 }
 
-/// A bug in this crate: its own alarms woke the runtime while it was checked for being idle. On a busy machine clocks
-/// did not move, and `settle` did not return.
+/// A bug that this crate had: its own alarms woke the runtime during a check whether it is idle. On a busy machine,
+/// clocks did not move and `settle` did not return.
 #[test]
-fn a_busy_machine_stops_no_clock() {
+fn clocks_move_on_a_busy_machine() {
     let _busy = Busy::begin(4);
     on_each(&[Kind::StartPaused, Kind::PausedLater, Kind::Workers(2), Kind::Bubble], sleeps_and_settles);
     on_each(&[Kind::PausedLater, Kind::Bubble], || both_kinds(2, ms(1)));

@@ -1,4 +1,4 @@
-//! `test_util::pending` lists the timers that wait, and where each was created.
+//! `test_util::pending` lists pending timers, and where each was created.
 
 use std::future;
 use std::panic::Location;
@@ -17,7 +17,7 @@ fn here() -> &'static Location<'static> {
 
 const KINDS: [Kind; 3] = [Kind::StartPaused, Kind::PausedLater, Kind::Workers(2)];
 
-/// Spawns a future, and returns the timer that it waits for.
+/// Spawns a future, and returns the listed timer that it waits for.
 async fn waits(future: impl Future + Send + 'static) -> Pending {
     let task = tokio::spawn(async move {
         future.await;
@@ -38,7 +38,7 @@ fn assert_created(timer: &Pending, at: &Location<'_>, kind: TimerKind) {
 }
 
 #[test]
-fn each_kind_of_timer_is_listed_with_its_place() {
+fn each_kind_of_timer_is_listed_with_its_location() {
     on_each(&KINDS, || async {
         macro_rules! is_listed {
             ($made:expr, $kind:ident) => {{
@@ -66,7 +66,7 @@ fn each_kind_of_timer_is_listed_with_its_place() {
 }
 
 #[test]
-fn a_timer_keeps_its_place_when_it_is_reset_or_ticks_on() {
+fn resets_and_ticks_keep_a_timers_location() {
     on_each(&KINDS, || async {
         let (at, mut ticks) = (here(), hairspring::interval(ms(1)));
         for _ in 0..3 {
@@ -100,7 +100,7 @@ fn the_list_is_sorted_and_omits_what_fired() {
 }
 
 #[test]
-fn a_clock_that_runs_lists_them_from_the_first_call_on() {
+fn a_running_clock_lists_timers_after_the_first_call() {
     for runtime in crate::common::both_flavours() {
         runtime.block_on(async {
             assert!(pending().is_empty());
@@ -112,9 +112,9 @@ fn a_clock_that_runs_lists_them_from_the_first_call_on() {
     }
 }
 
-/// A timer that fired while it was being listed had no place.
+/// A timer that fired while the timers were being listed had no location.
 #[test]
-fn each_has_its_place_while_thousands_fire() {
+fn each_timer_has_its_location_while_thousands_fire() {
     multi_thread(2).block_on(async {
         pause();
         let _still = test_util::hold();
@@ -171,11 +171,11 @@ fn a_test_that_leaves_timers_fails_with_their_list() {
     let message = fails(Kind::StartPaused, 30, || ());
     assert_eq!(message.lines().count(), 22, "{message}");
     assert!(message.ends_with("and 10 more\n"), "{message}");
-    assert_eq!(fails(Kind::StartPaused, 1, || panic!("its own")), "its own", "its own failure is not hidden");
+    assert_eq!(fails(Kind::StartPaused, 1, || panic!("its own")), "its own", "not hidden by the list");
 }
 
 #[test]
 #[should_panic(expected = "there is no reactor running")]
-fn it_panics_outside_a_runtime() {
+fn pending_panics_outside_a_runtime() {
     let _ = pending();
 }

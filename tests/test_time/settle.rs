@@ -1,4 +1,4 @@
-//! `settle` returns when everything that can happen without time passing has happened. `programs` tests it with random
+//! `settle` returns once everything that can happen without time passing has happened. `programs` tests it with random
 //! work.
 
 use std::future::{Future, pending};
@@ -22,7 +22,7 @@ fn everywhere<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
     }
 }
 
-/// tokio 2443, 3709, 7419: 61 yields may be too few.
+/// tokio 2443, 3709, 7419: a fixed number of yields, such as 61, may be too few.
 #[test]
 fn a_thousand_steps_and_blocking_work_are_waited_for() {
     everywhere(|| async {
@@ -69,12 +69,12 @@ fn a_task_that_never_waits_is_waited_for() {
         });
         settle().await;
         let _ = sender.send(());
-        assert!(!watches.join().unwrap(), "it returned while a task ran");
+        assert!(!watches.join().unwrap(), "`settle` returned while a task ran");
     });
 }
 
 #[test]
-fn several_tasks_may_settle_and_drop_it() {
+fn several_tasks_may_settle_or_stop_waiting() {
     everywhere(|| async {
         for _ in 0..20 {
             let mut settles = Box::pin(settle());

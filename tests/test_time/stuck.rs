@@ -11,7 +11,7 @@ use crate::common::{HOUR, current_thread, ms, multi_thread, must_end};
 use hairspring::test_util::{bubble, hold, pause_with_grace, settle, spawn_blocking};
 use hairspring::{Duration, pause, sleep};
 
-/// More than twice as long as it takes until the message appears.
+/// More than twice the time until the message appears.
 const TOO_LATE: Duration = Duration::from_secs(12);
 
 /// Blocks its thread forever.
@@ -44,7 +44,7 @@ fn with_a_grace<F: Future<Output = ()>>(runtime: &tokio::runtime::Runtime, code:
     });
 }
 
-/// A name, code that hangs, and words of the message in their order.
+/// A name, code that hangs, and parts of the message, in order.
 type Case = (&'static str, fn(), &'static [&'static str]);
 
 const BLOCKS: &[&str] = &["has not moved for 5s: ", "a task ", "worker "];
@@ -70,7 +70,7 @@ const CASES: [Case; 12] = [
         || on_workers(std::future::pending),
         &["5s: ", "every task waits or blocks", "no timer is left"],
     ),
-    // That timer keeps tokio from moving the clock, and wakes the runtime in real time.
+    // tokio's timer keeps tokio from moving the clock, and wakes the runtime in real time.
     (
         "a timer of tokio's waits on a clock with a grace",
         || {
@@ -117,7 +117,7 @@ fn hangs() {
     CASES.iter().find(|case| case.0 == name).unwrap().1();
 }
 
-/// The output of a case, until it has all that is expected or it is too late.
+/// The output of a case, up to the point where it has all expected parts or time is up.
 fn said((name, _, expected): Case) -> String {
     let mut run = Command::new(std::env::current_exe().unwrap());
     run.args(["--exact", "stuck::hangs", "--ignored", "--nocapture"]).env(CASE, name);
@@ -141,7 +141,7 @@ fn said((name, _, expected): Case) -> String {
     said
 }
 
-/// Whether the message has all expected words in their order.
+/// Whether the message has all expected parts, in order.
 fn says(said: &str, expected: &[&str]) -> bool {
     let begins = said.find("hairspring: ").map(|at| &said[at..]);
     expected.iter().fold(begins, |rest, it| rest?.split_once(it).map(|(_, rest)| rest)).is_some()

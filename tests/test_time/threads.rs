@@ -1,4 +1,4 @@
-//! Threads and a paused multi-thread runtime: a thread in `block_on` holds time, and one that has left does not.
+//! Threads and a paused multi-thread runtime. A thread in `block_on` holds time, and a thread that has left does not.
 
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// How much real time a few moves of a clock may take: a thousand times as much as they need.
+/// The real time that a few moves of a clock may take, a thousand times as much as they need.
 const SOON: Duration = Duration::from_secs(15);
 
 /// Enters a runtime, calls a function there, and leaves.
@@ -64,7 +64,7 @@ const WAYS: [Way; 6] = [
     }),
 ];
 
-/// What a thread does after it has left: it is busy until it is released.
+/// What a thread does after it has left, until it is released.
 struct Then {
     blocks: Box<dyn FnOnce() + Send>,
     release: Box<dyn FnOnce() + Send>,
@@ -75,7 +75,7 @@ impl Then {
         Then { blocks: Box::new(blocks), release: Box::new(release) }
     }
 
-    /// Calls `step` again and again until it is released.
+    /// Calls `step` repeatedly, until it is released.
     fn repeats(mut step: impl FnMut() + Send + 'static) -> Then {
         let over = Arc::<AtomicBool>::default();
         let ends = over.clone();
@@ -107,7 +107,7 @@ impl Then {
     }
 }
 
-/// Runs pieces of code one after the other on one thread.
+/// Runs pieces of code in sequence on one thread.
 #[derive(Clone, Copy)]
 enum Host {
     OwnThread,
@@ -165,7 +165,7 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     };
     let thread = host.run(first, then.blocks);
     has_left.recv_timeout(HUNG).unwrap();
-    // By now it most probably blocks.
+    // By now, the thread most probably blocks.
     thread::sleep(ms(30));
     go.send(()).unwrap();
     let passed = ended.recv_timeout(SOON);
@@ -176,8 +176,8 @@ fn goes_on(host: Host, (name, way): Way, then: Then) -> Result<(), String> {
     }
     match passed {
         Ok(passed) if passed == 5 * HOUR => Ok(()),
-        Ok(passed) => Err(format!("{name}: {passed:?} have passed, not five hours")),
-        Err(_) => Err(format!("{name}: the clock does not move")),
+        Ok(passed) => Err(format!("{name}: {passed:?} passed instead of five hours")),
+        Err(_) => Err(format!("{name}: the clock did not move")),
     }
 }
 
@@ -192,7 +192,7 @@ fn goes_on_after(ways: &[(Host, Way)], (does, then): NamedThen) {
 
 type NamedThen = (&'static str, fn() -> Then);
 
-/// Waits and work that look different to the system.
+/// Ways to wait and to work that look different to the system.
 const THENS: &[NamedThen] = &[
     ("ends", || Then::new(|| (), || ())),
     ("sleeps", Then::sleeps),
@@ -238,7 +238,7 @@ fn child() -> std::process::Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Each time at another depth of the stack, above and below where it was in the runtime.
+/// Receives at varying stack depths, above and below the depth in the runtime.
 fn receives_here_and_there() -> Then {
     fn deeper(depth: u32, receiver: &mpsc::Receiver<()>) -> Result<(), mpsc::RecvError> {
         let frame = std::hint::black_box([depth; 64]);
@@ -253,13 +253,13 @@ fn receives_here_and_there() -> Then {
         let mut depths = (0..1_000).cycle();
         while deeper(depths.next().unwrap(), &receiver).is_ok() {}
     };
-    // Its end drops the sender.
+    // When it ends, it drops the sender.
     thread::spawn(sends.blocks);
     Then { blocks: Box::new(blocks), release: sends.release }
 }
 
-/// A bug in this crate: a thread that had left a paused multi-thread runtime stopped its clock unless it waited on a
-/// futex.
+/// A bug that this crate had: a thread that had left a paused multi-thread runtime stopped its clock, unless the thread
+/// waited on a futex.
 #[test]
 fn a_thread_that_has_left_holds_no_time() {
     for &then in THENS {
@@ -268,7 +268,7 @@ fn a_thread_that_has_left_holds_no_time() {
 }
 
 #[test]
-fn a_thread_of_another_runtime_that_has_left_holds_no_time() {
+fn a_thread_back_in_another_runtime_holds_no_time() {
     let (sleeps, receives) = (THENS[1], THENS[2]);
     for then in [sleeps, receives, ("waits in a runtime", || Then::waits_in(current_thread))] {
         goes_on_after(&WAYS.map(|way| (Host::PoolOfAnother, way)), then);
@@ -279,7 +279,7 @@ fn a_thread_of_another_runtime_that_has_left_holds_no_time() {
     }
 }
 
-/// Several threads enter the runtime and leave it again and again.
+/// Several threads repeatedly enter the runtime and leave it.
 #[test]
 fn threads_that_come_and_go_let_time_pass() {
     must_end(|| {
@@ -317,11 +317,11 @@ fn threads_that_come_and_go_let_time_pass() {
 pub(crate) mod inside {
     use super::*;
 
-    /// Long and short, waiting and computing.
+    /// Blocks for long and short times, waiting and computing.
     const BLOCKS: [fn(); 4] =
         [|| thread::sleep(ms(20)), || computes_for(ms(20)), || thread::sleep(ms(1)), || computes_for(100 * MICRO)];
 
-    /// A task wakes this future, and then waits for a timer that is due soon, while this future blocks its thread.
+    /// A task wakes this future, then waits for a timer that is due soon, while this future blocks its thread.
     pub(crate) async fn holds_time() {
         for blocks in BLOCKS {
             for round in rounds(8) {
@@ -365,9 +365,9 @@ pub(crate) mod inside {
         });
     }
 
-    /// At any depth of the stack.
+    /// It may come back at any depth of the stack.
     #[test]
-    fn it_blocks_after_it_has_left_and_come_back() {
+    fn it_blocks_after_it_has_come_back() {
         fn deeper(depth: u32, runtime: &Runtime) {
             let frame = std::hint::black_box([depth; 64]);
             if frame[63] > 0 {
@@ -410,7 +410,7 @@ pub(crate) mod inside {
         });
     }
 
-    /// Before it has waited in `block_on` for the first time.
+    /// The thread has not yet waited in `block_on`.
     #[test]
     fn it_waits_for_a_thread() {
         on_workers(|runtime| {

@@ -1,4 +1,4 @@
-//! `wall` in virtual time: its timers follow the test clock, and notice if the wall clock is set.
+//! `wall` in virtual time. Its timers follow the test clock, and notice when the wall clock is set.
 
 use std::future::pending;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,14 +14,14 @@ fn at(time: Duration) -> SystemTime {
 }
 
 #[test]
-fn it_follows_a_paused_clock_from_where_it_was_set() {
+fn it_follows_a_paused_clock_after_being_set() {
     in_virtual_time(|| async {
         let before = SystemTime::now();
-        assert!(wall::now() <= before + HOUR && before <= wall::now() + HOUR, "the true time at first");
+        assert!(wall::now() <= before + HOUR && before <= wall::now() + HOUR, "the real time at first");
         set_wall(at(HOUR));
         assert_eq!(wall::now(), at(HOUR));
         std::thread::sleep(ms(2));
-        assert_eq!(wall::now(), at(HOUR), "it does not move");
+        assert_eq!(wall::now(), at(HOUR), "the clock moved");
         sleep(MINUTE).await;
         assert!(wall::now() >= at(HOUR + MINUTE));
         let deadline = at(3 * HOUR);
@@ -34,7 +34,7 @@ fn it_follows_a_paused_clock_from_where_it_was_set() {
 }
 
 #[test]
-fn a_sleep_follows_the_clock_however_often_it_is_set() {
+fn a_sleep_follows_every_change_of_the_clock() {
     in_virtual_time(|| async {
         set_wall(at(HOUR));
         let alarm = tokio::spawn(async {
@@ -53,7 +53,7 @@ fn a_sleep_follows_the_clock_however_often_it_is_set() {
         sleep(ms(5)).await;
         set_wall(at(9 * HOUR));
         alarm.await.unwrap();
-        assert_eq!(uptime.elapsed(), ms(5), "it was set to the very time");
+        assert_eq!(uptime.elapsed(), ms(5), "the clock was set to the sleep's deadline");
     });
 }
 
@@ -61,7 +61,7 @@ fn a_sleep_follows_the_clock_however_often_it_is_set() {
 fn a_limit_ends_when_the_clock_shows_its_time() {
     in_virtual_time(|| async {
         set_wall(at(HOUR));
-        assert_eq!(wall::timeout_at(at(Duration::ZERO), async { 1 }).await, Ok(1), "what is ready wins");
+        assert_eq!(wall::timeout_at(at(Duration::ZERO), async { 1 }).await, Ok(1), "a ready future wins");
         assert!(wall::timeout_at(at(Duration::ZERO), pending::<()>()).await.is_err());
         assert!(wall::timeout_at(at(2 * HOUR), pending::<()>()).await.is_err());
         assert!((at(2 * HOUR)..at(2 * HOUR) + ms(10)).contains(&wall::now()), "{:?}", wall::now());
@@ -89,14 +89,14 @@ fn an_aligned_interval_ticks_at_its_phase() {
         assert_eq!(nightly.tick().await, at(DAY + 3 * HOUR));
         let mut quarters = minutes.with_phase(MINUTE / 4);
         assert_eq!(quarters.tick().await, at(DAY + 3 * HOUR + MINUTE / 4), "a new phase");
-        // A boundary that is just now counts.
+        // A boundary at exactly this instant counts.
         set_wall(at(4 * HOUR));
         assert_eq!(wall::interval_aligned(HOUR).tick().await, at(4 * HOUR));
     });
 }
 
 #[test]
-fn an_aligned_interval_skips_what_the_clock_was_set_past() {
+fn an_aligned_interval_skips_ticks_the_clock_passed() {
     in_virtual_time(|| async {
         set_wall(at(HOUR));
         let mut hours = wall::interval_aligned(HOUR);
@@ -112,17 +112,17 @@ fn an_aligned_interval_skips_what_the_clock_was_set_past() {
 }
 
 #[test]
-fn an_aligned_interval_repeats_no_tick_for_a_small_step_back() {
+fn a_small_step_back_repeats_no_aligned_tick() {
     in_virtual_time(|| async {
         set_wall(at(4 * HOUR + 59 * MINUTE));
         let mut hours = wall::interval_aligned(HOUR);
         assert_eq!(hours.tick().await, at(5 * HOUR));
         set_wall(at(4 * HOUR + 59 * MINUTE));
-        assert_eq!(hours.tick().await, at(6 * HOUR), "five o'clock has had its tick");
+        assert_eq!(hours.tick().await, at(6 * HOUR), "the tick for five o'clock is not repeated");
         let waits = tokio::spawn(async move { hours.tick().await });
         sleep(MINUTE).await;
         set_wall(at(2 * HOUR + MINUTE));
-        assert_eq!(waits.await.unwrap(), at(3 * HOUR), "one that waits follows too");
+        assert_eq!(waits.await.unwrap(), at(3 * HOUR), "a waiting interval follows the clock too");
     });
 }
 
@@ -132,7 +132,7 @@ fn any_time_is_accepted() {
         let before = UNIX_EPOCH - YEAR;
         assert!(poll(&mut wall::sleep_until(before)).is_ready());
         assert_eq!(wall::sleep_until(before).deadline(), before);
-        // The last time that the system can represent, bit by bit.
+        // Finds the last time that the system can represent, bit by bit.
         let bits = (0..64).rev().map(|bit| Duration::from_secs(1 << bit));
         let last = bits.fold(UNIX_EPOCH, |time, bit| time.checked_add(bit).unwrap_or(time));
         let mut never = wall::sleep_until(last);

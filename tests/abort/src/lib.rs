@@ -1,7 +1,7 @@
-//! Uses timers on runtimes with and without `enable_time` and `enable_io`, in a program that a panic would abort.
+//! Uses timers on runtimes with and without `enable_time` and `enable_io`, in a program that aborts on a panic.
 //!
-//! Exits successfully and prints nothing. With `--false-word` the user chooses an alarm that the runtime lacks, which only
-//! a panic of tokio shows. There is a program for each set of features.
+//! Exits successfully and prints nothing. With `--false-word` it aborts, because it chooses an alarm that the runtime
+//! cannot run. There is one program for each set of features.
 
 use hairspring::timer::Alarm;
 use hairspring::{Duration, Timer, interval, sleep, timeout};
@@ -27,7 +27,7 @@ async fn use_timers() {
     tokio::spawn(sleep(SOON)).await.unwrap();
 }
 
-/// Uses a `timerfd` if there is one, as the guide says. Returns whether there is.
+/// Installs a timer on a `timerfd` if possible, as the guide shows. Returns whether it could.
 fn takes_timerfd() -> bool {
     let timer = Timer::builder();
     let takes = timer.clone().alarm(Alarm::Timerfd).install().is_ok();

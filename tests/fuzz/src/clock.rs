@@ -9,7 +9,7 @@ use hairspring::{Duration, Instant, Timer};
 
 use super::Random;
 
-/// The last tick that a clock shows. What would fire later waits for ever.
+/// The last tick that a clock shows. Timers that are due later wait forever.
 pub(crate) const LAST: u64 = u64::MAX - 1;
 
 /// A clock at a tick, and the instant of tick zero.
@@ -24,8 +24,8 @@ pub(crate) fn clock_at(start: u64) -> (ManualClock, Instant) {
     (clock, origin)
 }
 
-/// A tick ahead of the present, which is 50 years after tick zero and the earliest that a manual clock shows; less than
-/// `spans` times 36 years ahead, which are 64^10 ns. Most are shortly before a multiple of a power of 64.
+/// A random tick, usually shortly before a multiple of a power of 64. It is later than the present, which is 50 years
+/// after tick zero and the earliest time that a manual clock shows, by less than `spans` times 36 years (64^10 ns).
 pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     let from = 2_u64 << 60;
     let start = match random.below(8) {
@@ -36,13 +36,13 @@ pub(crate) fn far_start(random: &mut Random, spans: u64) -> u64 {
     start - random.up_to_bits(40)
 }
 
-/// Whether a clock has stopped for the first of some entries: there, or earlier if they are many. Then a wheel knows
-/// only the slot that the first is in.
+/// Whether a clock has stopped for the first of some entries. If there are many, it may stop earlier, because the wheel
+/// knows only the slot of the first.
 pub(crate) fn in_time(reached: Option<Instant>, first: Option<Instant>, entries: usize) -> bool {
     reached == first || (entries > 16 && reached.is_some() && reached < first)
 }
 
-/// A task that counts how often it is woken.
+/// A task that counts its wake-ups.
 pub(crate) struct Poller {
     wakes: Arc<Wakes>,
     pub(crate) waker: Waker,

@@ -1,5 +1,5 @@
-//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md. `tests/it/fuzz.rs` runs some
-//! rounds of each target with the tests.
+//! A differential fuzzer for hairspring, and a soak on a virtual clock: see TESTING.md. `tests/it/fuzz.rs` runs a few
+//! rounds of each target.
 
 mod clock;
 mod map;
@@ -25,10 +25,10 @@ use run::Target;
 const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|all] [--seed N] [--operations N] [--threads N]
        hairspring-fuzz soak [--years N]";
 
-/// The percentage of the operations that `all` gives to each target: about equal time.
+/// The percentage of the operations that each target gets from `all`. Each then takes about the same time.
 const SHARES: [(&str, u64); 4] = [("wheel", 40), ("timer", 15), ("queue", 25), ("map", 20)];
 
-/// A round that takes longer hangs. Hundreds of times what one takes.
+/// A round that takes longer counts as hung. Rounds are usually hundreds of times shorter.
 const HUNG: Duration = Duration::from_secs(60);
 
 struct Settings {
@@ -92,7 +92,7 @@ fn fuzz(name: &str, settings: &Settings) -> Option<bool> {
     }
 }
 
-/// Runs rounds with at least so many operations. Returns `false` if one fails.
+/// Runs rounds until they have performed the requested number of operations. Returns `false` if one fails.
 fn rounds<T: Target>(settings: &Settings) -> bool {
     let (start, next, done) = (Instant::now(), AtomicU64::new(settings.seed), AtomicU64::new(0));
     let (running, failure) = (Mutex::new(BTreeMap::new()), Mutex::new(None));

@@ -1,7 +1,7 @@
-//! `DeadlineMap` on a manual clock against a plain map: what is found, what expires, in which order, and that the
-//! consumer is woken in time; with one handle, with several or none, and without the consumer.
+//! `DeadlineMap` on a manual clock against a plain map: which entries are found, which expire, in which order, and
+//! whether the consumer is woken in time. There may be one handle, several or none, and no consumer.
 //!
-//! The map hashes with a random seed, so entries that are due at one tick come in a different order in each run.
+//! The map hashes with a random seed, so entries that are due at the same tick come in a different order in each run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub(crate) enum Op {
     Remove(usize),
     /// Reads one entry in every way.
     Read(usize),
-    /// Reads all entries, then removes those whose key is a multiple.
+    /// Reads all entries, then removes those whose key is a multiple of a number.
     Retain(usize),
     Clear,
     /// Replaces the handle in use by a clone, and keeps or drops it.
@@ -45,7 +45,7 @@ pub(crate) enum Op {
 struct Life {
     value: u64,
     deadline: Instant,
-    /// No touch moves the deadline beyond it.
+    /// The latest deadline that a touch can set.
     end: Option<Instant>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Pair {
     counts: [u64; 3],
     values: u64,
     poller: Poller,
-    /// How often the consumer had been woken when it was told to wait.
+    /// How often the consumer had been woken when its last poll was pending.
     waits: Option<usize>,
     keys: usize,
     reach: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Pair {
     capacity: Option<usize>,
     /// Whether the handles or the consumer may be dropped in this round.
     loses: bool,
-    /// Whether entries become many, because time rarely passes.
+    /// Whether time rarely passes, which lets many entries accumulate.
     grows: bool,
 }
 
@@ -199,7 +199,7 @@ impl Target for Pair {
             while self.poll() {}
             if let Some(first) = self.first() {
                 let reached = self.clock.advance_to_next();
-                assert!(reached.is_some_and(|reached| reached <= first), "the consumer waits for what is left");
+                assert!(reached.is_some_and(|reached| reached <= first), "the consumer waits for the earliest entry");
             }
         }
         assert!(!self.poll(), "the stream has ended");
@@ -302,17 +302,17 @@ impl Pair {
         let polled = Pin::new(expirations).poll_next(&mut Context::from_waker(&self.poller.waker));
         self.waits = polled.is_pending().then_some(before);
         match polled {
-            Poll::Pending => assert!(!self.is_due() && !self.has_ended(), "it waits though there is something"),
-            Poll::Ready(None) => assert!(self.has_ended(), "it ends though there is more"),
+            Poll::Pending => assert!(!self.is_due() && !self.has_ended(), "pending although an entry is due"),
+            Poll::Ready(None) => assert!(self.has_ended(), "ended although more may come"),
             Poll::Ready(Some(entry)) if !self.displaced.is_empty() => {
-                // The entries of one key come in their order.
+                // Entries with the same key come in order.
                 let of_key = self.displaced.iter().position(|&(key, _)| key == entry.0);
                 let expected = of_key.and_then(|at| self.displaced.remove(at));
                 assert_eq!(Some(entry), expected, "displaced entries come first");
             }
             Poll::Ready(Some((key, value))) => {
                 let first = self.first();
-                let life = self.model.remove(&key).expect("each entry comes once");
+                let life = self.model.remove(&key).expect("an entry came out twice");
                 assert_eq!((value, Some(life.deadline)), (life.value, first), "the earliest comes first");
                 assert!(life.deadline <= self.clock.now(), "early");
             }
@@ -339,7 +339,7 @@ impl Pair {
         }
         let would_answer = self.is_due() || self.has_ended();
         if let Some(wakes) = self.waits.filter(|_| would_answer) {
-            assert!(self.poller.woken() > wakes, "the answer has changed and nobody was told");
+            assert!(self.poller.woken() > wakes, "the answer changed, and the consumer was not woken");
         }
     }
 

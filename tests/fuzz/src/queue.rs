@@ -1,5 +1,5 @@
-//! `DelayQueue` on a manual clock against a sorted map: which entries come out, when and in which order, and that each
-//! change of what a poll would return wakes the last poller, and nobody else.
+//! `DelayQueue` on a manual clock against a sorted map: which entries come out, when and in which order. Each change to
+//! the answer of a poll must wake the last poller, and no other.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll};
@@ -15,11 +15,11 @@ use super::run::{Round, Target};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     In(Duration),
-    /// An instant so many nanoseconds after the start, or before it.
+    /// An instant this many nanoseconds after the start, or before it.
     At(i64),
 }
 
-/// A `u32` picks an entry, or a stale key; a `usize` one of two pollers.
+/// A `u32` picks an entry or a stale key, and a `usize` one of two pollers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     Insert(When),
@@ -62,7 +62,7 @@ pub(crate) struct Pair {
     /// The number of inserts and resets.
     armed: u64,
     pollers: [Poller; 2],
-    /// What the last poll returned, which poller made it, and how often both had been woken by then.
+    /// The answer of the last poll, which poller made it, and how often each had been woken by then.
     last: Option<(Answer, usize, [usize; 2])>,
     limit: usize,
     reach: u64,
@@ -213,10 +213,10 @@ impl Pair {
         }
     }
 
-    /// An entry came out, which must be the first of those in a known order.
+    /// An entry came out. If it has a known order, it must be the first.
     fn take(&mut self, out: &Expired<u64>) {
         let rank = self.model.iter().find(|(_, entry)| entry.key == out.key()).map(|(&rank, _)| rank);
-        let rank = rank.expect("each entry comes out once");
+        let rank = rank.expect("an entry came out twice");
         assert_eq!(*out.get_ref(), self.model[&rank].id, "its value");
         self.check_deadline(rank, out.deadline());
         let first = self.model.keys().find(|rank| rank.0);
@@ -273,7 +273,7 @@ impl Pair {
         let count = self.model.len();
         assert_eq!((self.queue.len(), self.queue.is_empty()), (count, count == 0), "the number of entries");
         assert_eq!(self.queue.peek().is_some(), count > 0, "the first entry");
-        assert!(self.queue.capacity() >= count, "there is room for all");
+        assert!(self.queue.capacity() >= count, "the capacity is less than the number of entries");
         let Some((told, poller, before)) = self.last.filter(|(told, ..)| *told != Answer::Some) else { return };
         let (answer, woken) = (self.answer(), self.woken());
         assert!(told == answer || woken[poller] > before[poller], "told {told:?}, is {answer:?}, and nobody was woken");

@@ -1,4 +1,4 @@
-//! Runs a round of a target, and shortens a failing one. A seed determines a round, and so repeats it.
+//! Runs rounds of a target, and shortens a failing one. A seed determines a round.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,13 +10,12 @@ use super::Random;
 /// How long to keep shortening a failing list of operations.
 const SHRINKING: Duration = Duration::from_secs(20);
 
-/// How often to run a list before it counts as passing: a `DeadlineMap` hashes differently each time.
+/// How often a list must pass to count as passing. A `DeadlineMap` hashes differently each time.
 const TRIES: usize = 3;
 
 /// A thing under test and its model, side by side.
 ///
-/// A seed determines the set-up, and each operation holds all it needs, so any part of a list of operations can be run
-/// again.
+/// A seed determines the set-up, and operations are self-contained, so any part of a list of operations can run again.
 pub(crate) trait Target: Sized {
     const NAME: &'static str;
     type Op: Clone + Debug;
@@ -29,11 +28,11 @@ pub(crate) trait Target: Sized {
     /// Performs an operation on both sides, and panics if they differ.
     fn apply(&mut self, op: &Self::Op);
 
-    /// Brings everything to its end, and panics if the model disagrees.
+    /// Ends everything, and panics if the model disagrees.
     fn finish(&mut self);
 }
 
-/// A target, the number of operations to perform on it, and its set-up in words.
+/// A target, the number of operations to perform on it, and a description of its set-up.
 pub(crate) struct Round<T> {
     pub(crate) target: T,
     pub(crate) length: usize,
@@ -95,7 +94,7 @@ fn replay<T: Target>(seed: u64, ops: &[T::Op]) -> Result<(), String> {
     })
 }
 
-/// Leaves out what the failure does not need: halves, then quarters, down to single operations.
+/// Leaves out operations that the failure does not need: halves, then quarters, down to single ones.
 fn shrunk<O: Clone>(ops: &[O], mut fails: impl FnMut(&[O]) -> bool) -> Vec<O> {
     let start = Instant::now();
     let mut kept = ops.to_vec();

@@ -1,16 +1,18 @@
-//! Years on a virtual clock, in ticks of a nanosecond, with a load of timers that is never let down.
+//! Years on a virtual clock, in ticks of a nanosecond, with timers on every level of the wheel.
 //!
-//! The load is a crowd of short timers, armed anew as they fire, and far ones. For each level of the wheel from the
-//! sixth up there is one that falls due at the last tick of the slot which that level is in, and one at the first tick
-//! of the next; for the levels below, whose slots last less than a minute, there are such as long as there is a crowd.
-//! So there are always far timers in the current slot of each level, and they fire as a power of 64 is crossed.
+//! For each level from the sixth up, one timer is due at the last tick of the level's current slot, and one at the
+//! first tick of the next slot. Both are armed again when they fire. So there is always a far timer in the current slot
+//! of each of these levels, and some fire whenever time crosses a power of 64. Slots of the lower levels last less than
+//! a minute. Their timers are armed only during bursts.
 //!
-//! Time moves from one firing to the next, by the wheel's or the clock's own word, so a timer that is not told of in
-//! time is late. Between bursts of load it goes to just before the next multiple of 2^36 ticks, a little more than a
-//! minute, or of 2^42, which is more than an hour: each is crossed with the load standing, and the higher the power of
-//! 64 that it is a multiple of, the longer the burst.
+//! A burst is a number of short timers that are armed again as they fire. Between bursts, time moves to just before the
+//! next multiple of 2^36 ticks (a little more than a minute) or 2^42 (more than an hour). A burst is in progress
+//! whenever time crosses such a multiple. The more factors of 64 the multiple has, the longer the burst.
 //!
-//! Must not know: the insides of the wheel and the timer.
+//! Time moves to the next firing that the wheel or the clock reports. If it fails to report a timer, that timer is
+//! late.
+//!
+//! This file knows nothing of the internals of the wheel or the timer.
 
 mod on_timer;
 mod on_wheel;
@@ -25,34 +27,33 @@ const TICKS_A_YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 /// How many levels the far timers are on.
 const LEVELS: u32 = 10;
 
-/// Bits in a digit of a tick, in the wheel's base.
+/// Bits in a base-64 digit of a tick.
 const DIGIT: u32 = 6;
 
-/// Timers of the levels below this are there only as long as there is a crowd.
+/// Timers on levels below this are armed only during bursts.
 const FAR: u32 = 6;
 
-/// How many short timers there are.
-const CROWD: usize = 48;
+/// The number of short timers in a long burst.
+const BURST: usize = 48;
 
-/// How many of them at a multiple of 2^36.
+/// The number of short timers in the shortest bursts.
 const FEW: usize = 8;
 
-/// Two more: one that falls due exactly as a power of 64 is crossed, and one a tick later, which stays.
+/// Two more timers: one is due exactly when a power of 64 is crossed, and one a tick later, so it stays pending.
 const BESIDE: usize = 2;
 
-/// Something with a clock that timers can be armed on. Timers are numbered.
+/// A clock on which numbered timers can be armed.
 trait Rig {
     /// Arms a timer that is not armed.
     fn arm(&mut self, timer: usize, deadline: u64);
 
     fn now(&self) -> u64;
 
-    /// Moves time on to the next firing, but not beyond `limit`; which timers have fired, with the tick of each, goes to
-    /// `fired`.
+    /// Moves time to the next firing, but not beyond `limit`. Adds each timer that fired to `fired`, with its tick.
     fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>);
 }
 
-/// Runs all soaks of so many years; `false` if one fails.
+/// Runs all soaks, of this many years each. Returns `false` if one fails.
 pub(crate) fn run(years: u64) -> bool {
     let span = years.saturating_mul(TICKS_A_YEAR).min(LAST);
     let before = |power: u32| (1_u64 << power) - (1 << 20).min(1 << (power - 1));
@@ -61,7 +62,7 @@ pub(crate) fn run(years: u64) -> bool {
         passed &= soak("wheel", name, start, start.saturating_add(span), 42, on_wheel::OnWheel::new);
     }
     passed &= soak("wheel", "before the end", u64::MAX - span, u64::MAX, 42, on_wheel::OnWheel::new);
-    // The present, at the earliest, is 50 years after tick 0.
+    // A clock cannot show a time less than 50 years after tick 0.
     for (name, start) in [("2^61", before(61)), ("3 * 2^60", (3 << 60) - (1 << 20)), ("2^63", before(63))] {
         passed &= soak("timer", name, start, start.saturating_add(span), 42, on_timer::OnTimer::new);
     }
@@ -69,7 +70,7 @@ pub(crate) fn run(years: u64) -> bool {
     passed & soak("timer", "before the end", start, LAST, 42, on_timer::OnTimer::new)
 }
 
-/// One soak from `start` to `end`, where time stops at each multiple of 2^`stride`.
+/// One soak from `start` to `end`, with a burst at each multiple of 2^`stride`.
 fn soak<R: Rig>(rig: &str, name: &str, start: u64, end: u64, stride: u32, new: impl FnOnce(u64) -> R) -> bool {
     let began = Instant::now();
     let mut soak = None;
@@ -103,7 +104,7 @@ fn soak<R: Rig>(rig: &str, name: &str, start: u64, end: u64, stride: u32, new: i
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // For a figure of three digits.
+#[allow(clippy::cast_precision_loss)] // It is printed with three digits.
 fn f64_of(ticks: u64) -> f64 {
     ticks as f64
 }
@@ -112,7 +113,7 @@ fn f64_of(ticks: u64) -> f64 {
 struct Counts {
     fired: u64,
     latest: u64,
-    /// How many multiples of 64 to that power were crossed while the crowd was armed.
+    /// For each power of 64, how many of its multiples were crossed during a burst.
     crossed: [u64; 12],
 }
 
@@ -120,7 +121,7 @@ struct Soak<R> {
     rig: R,
     random: Random,
     end: u64,
-    /// By timer: when it is to fire, where it is armed. First the crowd, then the two beside it, then two for each level.
+    /// The deadline of each armed timer. First the short timers, then the two `BESIDE`, then two for each level.
     deadlines: Vec<Option<u64>>,
     fired: Vec<(usize, u64)>,
     counts: Counts,
@@ -128,7 +129,7 @@ struct Soak<R> {
 
 impl<R: Rig> Soak<R> {
     fn new(rig: R, start: u64, end: u64) -> Self {
-        let timers = CROWD + BESIDE + 2 * LEVELS as usize;
+        let timers = BURST + BESIDE + 2 * LEVELS as usize;
         let mut soak = Soak {
             rig,
             random: Random::new(start),
@@ -138,7 +139,7 @@ impl<R: Rig> Soak<R> {
             counts: Counts::default(),
         };
         assert_eq!(soak.rig.now(), start);
-        (CROWD + BESIDE..timers).for_each(|timer| soak.arm_far(timer));
+        (BURST + BESIDE..timers).for_each(|timer| soak.arm_far(timer));
         soak
     }
 
@@ -151,35 +152,36 @@ impl<R: Rig> Soak<R> {
             if next >= self.end {
                 break;
             }
-            // Anything from a tick to half a second before it.
+            // Stop between a tick and half a second before it.
             let before = next - 1 - self.random.up_to_bits(29);
             self.quietly(before.max(now));
             let power = (next.trailing_zeros() / DIGIT).min(LEVELS);
             let after = next.saturating_add(self.random.up_to_bits(29)).min(self.end);
-            self.crowded(next, after, 16 << (3 * (power - FAR)));
+            self.burst(next, after, 16 << (3 * (power - FAR)));
         }
         self.quietly(self.end - (1 << 20).min(self.end - self.rig.now()));
-        self.crowded(self.end, self.end, 10_000);
+        self.burst(self.end, self.end, 10_000);
         while self.rig.now() < self.end {
             self.step(self.end, false);
         }
-        // Past the end nothing is due but what is armed for later.
+        // Only timers with deadlines past the end may be left.
         let forgotten = self.deadlines.iter().flatten().find(|&&deadline| deadline <= self.end);
         assert_eq!(forgotten, None, "lost");
     }
 
-    /// Time goes by with nothing but far timers.
+    /// Lets time pass with far timers only.
     fn quietly(&mut self, until: u64) {
         while self.rig.now() < until {
             self.step(until, false);
         }
     }
 
-    /// A burst of short timers over a tick, with so many firings before and as many after it; the crowd runs out then.
-    fn crowded(&mut self, over: u64, until: u64, firings: u64) {
-        let crowd = if firings > 16 { CROWD } else { FEW };
-        (0..crowd).for_each(|timer| self.arm_short(timer, over));
-        (CROWD + BESIDE..self.deadlines.len()).for_each(|timer| self.arm_near(timer, over));
+    /// A burst around the tick `over`, with `firings` before it and as many after it. Then the short timers are not
+    /// armed again.
+    fn burst(&mut self, over: u64, until: u64, firings: u64) {
+        let count = if firings > 16 { BURST } else { FEW };
+        (0..count).for_each(|timer| self.arm_short(timer, over));
+        (BURST + BESIDE..self.deadlines.len()).for_each(|timer| self.arm_near(timer, over));
         for (part, limit) in [over, until.max(over)].into_iter().enumerate() {
             let end = self.counts.fired + firings;
             while self.rig.now() < limit && self.counts.fired < end {
@@ -191,10 +193,10 @@ impl<R: Rig> Soak<R> {
                     self.step(over, false);
                 }
                 self.count_crossing(over);
-                (0..crowd).for_each(|timer| self.arm_short(timer, over));
+                (0..count).for_each(|timer| self.arm_short(timer, over));
             }
         }
-        while self.deadlines[..CROWD + BESIDE].iter().flatten().any(|&deadline| deadline <= self.end)
+        while self.deadlines[..BURST + BESIDE].iter().flatten().any(|&deadline| deadline <= self.end)
             && self.rig.now() < self.end
         {
             self.step(self.end, false);
@@ -202,8 +204,8 @@ impl<R: Rig> Soak<R> {
     }
 
     fn count_crossing(&mut self, at: u64) {
-        let waits = self.deadlines[..CROWD + BESIDE].iter().any(Option::is_some);
-        assert!(waits || at == self.end, "there is no load");
+        let waits = self.deadlines[..BURST + BESIDE].iter().any(Option::is_some);
+        assert!(waits || at == self.end, "no short timer is armed");
         for (power, crossed) in self.counts.crossed.iter_mut().enumerate() {
             let below = DIGIT as usize * power;
             *crossed += u64::from(below < 64 && at % (1 << below) == 0);
@@ -215,7 +217,7 @@ impl<R: Rig> Soak<R> {
         self.rig.arm(timer, deadline);
     }
 
-    /// From a tick to a second away, and now and then at a tick of interest.
+    /// The deadline is between a tick and a second away, and occasionally at or next to the tick `over`.
     fn arm_short(&mut self, timer: usize, over: u64) {
         if self.deadlines[timer].is_some() {
             return;
@@ -230,20 +232,20 @@ impl<R: Rig> Soak<R> {
         }
     }
 
-    /// One of the two at a tick, or the other right behind it.
+    /// Arms one of the two at the tick `over`, or the other a tick later.
     fn arm_beside(&mut self, after: usize, over: u64) {
-        let (timer, deadline) = (CROWD + after, over.saturating_add(after as u64));
+        let (timer, deadline) = (BURST + after, over.saturating_add(after as u64));
         if deadline > self.rig.now() && self.deadlines[timer].is_none() {
             self.arm(timer, deadline);
         }
     }
 
-    /// How many bits of a tick stand below the slots of a far timer's level.
+    /// The number of bits of a tick within a slot of a far timer's level.
     fn below(timer: usize) -> u32 {
-        DIGIT * (1 + u32::try_from((timer - CROWD - BESIDE) / 2).expect("there are few"))
+        DIGIT * (1 + u32::try_from((timer - BURST - BESIDE) / 2).expect("there are few"))
     }
 
-    /// A timer of a high level at the end of the slot that the level is in, or at the start of the next.
+    /// Arms a timer of a high level at the end of the level's current slot, or at the start of the next.
     fn arm_far(&mut self, timer: usize) {
         let (now, below) = (self.rig.now(), Self::below(timer));
         let last = now | ((1 << below) - 1);
@@ -254,7 +256,8 @@ impl<R: Rig> Soak<R> {
         }
     }
 
-    /// A timer of a low level within a slot's length before a tick, or at the end of the slot that begins there.
+    /// Arms a timer of a low level less than a slot's length before the tick `over`, or at the end of the slot that
+    /// begins there.
     fn arm_near(&mut self, timer: usize, over: u64) {
         let (now, below) = (self.rig.now(), Self::below(timer));
         let within = self.random.below(1 << below);
@@ -268,23 +271,23 @@ impl<R: Rig> Soak<R> {
         }
     }
 
-    /// Lets the next timers fire, and arms them anew: the far ones, and the crowd if that is to go on.
+    /// Lets the next timers fire. Arms far timers again, and short ones too if `goes_on`.
     fn step(&mut self, limit: u64, goes_on: bool) {
         let before = self.rig.now();
         let mut fired = std::mem::take(&mut self.fired);
         self.rig.advance(limit, &mut fired);
         let now = self.rig.now();
-        assert!(before <= now && now <= limit, "from {before} to {now}, and the limit is {limit}");
+        assert!(before <= now && now <= limit, "time moved from {before} to {now}, with the limit {limit}");
         assert!(!fired.is_empty() || now == limit, "time stopped at {now}");
         for (timer, at) in fired.drain(..) {
-            let Some(deadline) = self.deadlines[timer].take() else { panic!("timer {timer} has fired twice") };
-            assert!(deadline <= at, "timer {timer} is early: at {at}, and was due at {deadline}");
-            assert!(at - deadline <= 1, "timer {timer} is late: at {at}, and was due at {deadline}");
+            let Some(deadline) = self.deadlines[timer].take() else { panic!("timer {timer} fired twice") };
+            assert!(deadline <= at, "timer {timer} is early: fired at {at}, due at {deadline}");
+            assert!(at - deadline <= 1, "timer {timer} is late: fired at {at}, due at {deadline}");
             self.counts.fired += 1;
             self.counts.latest = self.counts.latest.max(at - deadline);
-            if timer >= CROWD + BESIDE {
+            if timer >= BURST + BESIDE {
                 self.arm_far(timer);
-            } else if timer < CROWD && goes_on {
+            } else if timer < BURST && goes_on {
                 self.arm_short(timer, limit);
             }
         }

@@ -7,21 +7,21 @@ use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 use super::Random;
 use super::run::{Round, Target};
 
-/// Up to this many entries, a wheel at rest says exactly when the next one is due.
+/// Up to this many entries, a wheel without unfinished work knows exactly when the next one is due.
 const FEW: usize = 16;
-/// Up to this many entries, the first is compared after every operation. Finding it may take a scan of a slot.
+/// Up to this many entries, the first is compared after every operation. Finding it may require scanning a slot.
 const SMALL: usize = 256;
-/// Rounds with so many entries insert and remove them in bursts, which the wheel spreads ahead of time.
+/// Rounds with this many entries insert and remove them in bursts, which the wheel spreads early.
 const MANY: usize = 5_000;
 
 /// A `u32` picks an entry, or a stale key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     Insert(Tick),
-    /// So many inserts, with deadlines from a seed.
+    /// This many inserts, with deadlines from a seed.
     InsertMany(u32, u64),
     Remove(u32),
-    /// Removes all but one in so many.
+    /// Removes all entries but one in this many.
     RemoveMany(u32),
     Reset(u32, Tick),
     Get(u32),
@@ -128,7 +128,11 @@ impl Target for Pair {
                 let ranks: Vec<Rank> = self.model.keys().copied().collect();
                 for (_, rank) in ranks.into_iter().enumerate().filter(|(at, _)| at % left as usize > 0) {
                     let entry = self.model.remove(&rank).expect("it was there");
-                    assert_eq!(self.wheel.remove(entry.key), Some(entry.value), "removed with many");
+                    assert_eq!(
+                        self.wheel.remove(entry.key),
+                        Some(entry.value),
+                        "an entry that was removed with many others"
+                    );
                     self.stale.push(entry.key);
                 }
             }
@@ -163,7 +167,7 @@ impl Target for Pair {
     fn finish(&mut self) {
         while self.step(Tick::MAX) {}
         self.compare();
-        assert!(self.wheel.is_empty() && self.model.is_empty(), "at the end of time nothing is left");
+        assert!(self.wheel.is_empty() && self.model.is_empty(), "entries are left at the end of time");
     }
 }
 
@@ -207,7 +211,7 @@ impl Pair {
         self.model.insert((entry.deadline.max(self.wheel.elapsed()), self.armed), entry);
     }
 
-    /// In random order, most of them within reach of the present or of a time far ahead.
+    /// Deadlines in random order, most of them near the present or near a time far ahead.
     fn insert_many(&mut self, count: u32, random: &mut Random) {
         let far = Ticks(if random.one_in(2) { random.up_to_bits(60) } else { 0 });
         for _ in 0..count {
@@ -252,7 +256,7 @@ impl Pair {
 
     /// The wheel has handed out an entry, which must be the first of the model.
     fn fired(&mut self, reached: Tick, value: u64) -> Entry {
-        let (rank, entry) = self.model.pop_first().expect("nothing fires twice");
+        let (rank, entry) = self.model.pop_first().expect("an entry fired twice");
         assert_eq!(value, entry.value, "out of order: expected {entry:?}");
         assert!(rank.0 <= reached && entry.deadline <= self.latest, "early: {entry:?} at {reached:?}");
         self.stale.push(entry.key);
@@ -272,7 +276,7 @@ impl Pair {
     fn compare(&mut self) {
         let (wheel, count) = (&self.wheel, self.model.len());
         assert_eq!((wheel.len(), wheel.is_empty(), wheel.inserted()), (count, count == 0, self.inserted));
-        assert!(wheel.capacity() >= count, "there is room for all");
+        assert!(wheel.capacity() >= count, "the capacity is less than the number of entries");
         assert!(wheel.cascaded() <= 10 * self.armed, "an entry moves down at most once per level");
         let (next, earliest, elapsed) = (wheel.next_expiration(), self.earliest(), wheel.elapsed());
         let in_time = next.zip(earliest).is_some_and(|(next, first)| elapsed <= next && next <= first.max(elapsed));
@@ -309,7 +313,7 @@ impl Pair {
         }
     }
 
-    /// The first tick of a slot, or the tick before or after it.
+    /// The first tick of a slot, or the tick before or after that.
     fn at_a_boundary(&self, random: &mut Random) -> Tick {
         let below = 6 * random.below(1 + self.reach / 6);
         let slot = u128::from(self.wheel.elapsed().0 >> below) + random.pick(&[1, 2, 63, 64, 65]);

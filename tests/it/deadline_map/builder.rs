@@ -50,12 +50,12 @@ async fn a_full_map_refuses_new_keys_only() {
 }
 
 #[test]
-fn expired_entries_make_way_in_a_full_map_without_its_stream() {
+fn a_full_map_without_its_stream_drops_expired_entries() {
     type Value = Option<OnDrop<Box<dyn FnMut() + Send>>>;
     let (map, expirations) = DeadlineMap::<u8, Value>::builder().shards(8).capacity(20).build().unwrap();
     drop(expirations);
     for key in 0..20 {
-        // A reporter would never take back a refusal that it saw here.
+        // A metrics reporter counts refusals and never subtracts one, so it must not see one here.
         let inside = map.clone();
         let value = OnDrop(Box::new(move || assert_eq!(inside.metrics().refused(), 0)) as _);
         assert!(map.try_insert(key, Some(value), ms(1)).is_ok());
@@ -92,7 +92,7 @@ fn a_map_works_with_any_hasher() {
 #[tokio::test(start_paused = true)]
 async fn no_touch_moves_an_entry_beyond_its_maximum_lifetime() {
     const IDLE: Duration = Duration::from_secs(30 * 60);
-    // A shard keeps few entries in another way than many.
+    // A shard stores a few entries differently from many.
     for others in [0, 100] {
         let (map, mut expirations) = DeadlineMap::builder().shards(1).max_lifetime(8 * HOUR).build().unwrap();
         let start = Instant::now();
@@ -106,7 +106,7 @@ async fn no_touch_moves_an_entry_beyond_its_maximum_lifetime() {
         let left = Some(start + 8 * HOUR - Instant::now());
         assert!(map.touch_at(&1, Instant::now() + 2 * HOUR) && map.remaining(&1) == left);
         assert_eq!((map.touch_with(&1, Duration::MAX, |value| *value = 2), map.remaining(&1)), (Some(()), left));
-        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "it may end earlier");
+        assert!(map.touch(&1, ms(5)) && map.remaining(&1) == Some(ms(5)), "an entry may end earlier");
         assert!(map.touch(&1, 2 * HOUR) && map.remaining(&1) == left);
         assert_eq!((map.insert(2, 0, Duration::MAX), map.remaining(&2)), (None, Some(8 * HOUR)), "inserts are limited");
         assert_eq!(expirations.recv().await, Some((1, 2)));

@@ -1,5 +1,5 @@
-//! Code of users that a `DeadlineMap` runs: that of keys and values, closures and wakers. All of it may panic, and what
-//! runs outside the map's locks may use the map.
+//! User code that a `DeadlineMap` runs: keys, values, closures and wakers. All of it may panic, and code that runs
+//! outside the map's locks may use the map.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use super::{poll, poll_with};
 use crate::common::{HOUR, OnDrop, ms, must_end, on_wake, panic_message};
 use hairspring::{DeadlineMap, Duration, Expirations, Instant};
 
-/// Calls its code with "hash", "eq" or "drop" when that happens to it.
+/// A key that calls a closure with "hash", "eq" or "drop" when that happens to it.
 struct Key(u32, Box<dyn Fn(&str) + Send>);
 
 impl Key {
@@ -44,7 +44,7 @@ impl Drop for Key {
     }
 }
 
-/// Entries 0 to 99, each with its key as the value, in several shards.
+/// Entries 0 to 99 in several shards. Each value equals its key.
 fn hundred() -> (DeadlineMap<u32, u32>, Expirations<u32, u32>) {
     let halves = DeadlineMap::builder().shards(8).build().unwrap();
     for key in 0..100 {
@@ -88,16 +88,16 @@ async fn a_key_that_panics_changes_nothing() {
             assert_eq!(panic_message(call), "on purpose");
         }
     }
-    assert!(map.try_insert(Key::calm(50), 50, HOUR).is_ok(), "none of them took room");
+    assert!(map.try_insert(Key::calm(50), 50, HOUR).is_ok(), "the failed inserts took no room");
     assert!(map.try_insert(Key::calm(51), 51, HOUR).is_err());
     for number in 0..=50 {
         assert_eq!(expirations.recv().await.map(|(key, value)| (key.0, value)), Some((number, number)));
     }
 }
 
-/// Even if the consumer is late, a map with one key does not become slow.
+/// If the consumer is late, a map with one key stays fast.
 #[test]
-fn a_key_that_expires_often_is_compared_once_per_insert() {
+fn an_insert_compares_an_expired_key_once() {
     let (map, mut expirations) = DeadlineMap::new();
     let compared = Arc::new(AtomicUsize::new(0));
     for life in 0..10_000 {
@@ -105,10 +105,10 @@ fn a_key_that_expires_often_is_compared_once_per_insert() {
         let count = move |what: &str| _ = compared.fetch_add(usize::from(what == "eq"), SeqCst);
         assert_eq!(map.insert(Key(1, Box::new(count)), life, Duration::ZERO), None);
     }
-    // Both sides of a comparison count.
+    // A comparison counts twice, once for each key.
     assert!(compared.load(SeqCst) <= 20_000, "compared {} times", compared.load(SeqCst));
     for life in 0..10_000 {
-        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((_, taken))) if taken == life), "in their order");
+        assert!(matches!(poll(&mut expirations), Poll::Ready(Some((_, taken))) if taken == life), "out of order");
     }
 }
 
@@ -144,7 +144,7 @@ fn drops_of_keys_and_values_may_use_the_map() {
         map.retain(|key, _| key.0 % 2 == 0);
         assert_eq!(map.len(), 24);
         map.clear();
-        // And where inserts drop what has expired.
+        // Inserts that drop expired entries also run such drops.
         drop(expirations);
         (0..50).for_each(|number| insert(&map, number, Duration::ZERO));
         map.clear();
@@ -263,7 +263,7 @@ fn a_closure_that_uses_its_own_map_panics() {
 }
 
 #[test]
-fn a_clone_that_uses_the_map_or_panics_leaves_it_whole() {
+fn a_clone_that_uses_the_map_leaves_it_whole() {
     struct Value(Option<DeadlineMap<u32, Value>>);
     impl Clone for Value {
         fn clone(&self) -> Value {
@@ -286,7 +286,7 @@ fn a_closure_may_use_another_map() {
         let ((map, _one), (other, _two), (third, _three)) = (hundred(), hundred(), hundred());
         let seen = map.get_with(&1, |_| {
             let inner = other.update(&2, |_| {
-                // The message names the method that locked the map in question.
+                // The message names the method that locked this map.
                 let message = panic_message(|| map.get(&3));
                 assert!(message.contains("`DeadlineMap::get_with` used"), "{message}");
                 let message = panic_message(|| other.remove(&3));

@@ -36,7 +36,7 @@ fn entries_expire_in_order_and_never_early() {
             drop(map);
             let mut expired: Vec<_> = expirations.map(|(key, _)| (key, start.elapsed())).collect().await;
             if !is_paused {
-                // The inserts may be further apart than their deadlines.
+                // On a slow machine, the inserts may be further apart than the deadlines.
                 expired.sort_unstable();
             }
             assert!(expired.iter().map(|&(key, _)| key).eq(1..=20));
@@ -52,7 +52,7 @@ fn a_map_works_outside_runtimes_and_outlives_them() {
         let (map, mut expirations) = inside(&home, DeadlineMap::new);
         map.insert("later", 1, HOUR);
         map.insert("due", 2, Duration::ZERO);
-        assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "what is due takes no waiting");
+        assert_eq!(poll(&mut expirations), Poll::Ready(Some(("due", 2))), "a due entry needs no timer");
         assert_eq!(poll(&mut expirations), Poll::Pending);
         map.touch("later", ms(5));
         assert_eq!(futures::executor::block_on(expirations.recv()), Some(("later", 1)));
@@ -91,8 +91,8 @@ async fn a_touch_moves_the_deadline_either_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_entry_is_invisible_to_all_but_the_stream() {
-    // A shard keeps few entries in another way than many.
+async fn only_the_stream_sees_an_expired_entry() {
+    // A shard stores a few entries differently from many.
     for others in [0, 100] {
         let (map, mut expirations) = DeadlineMap::builder().shards(1).build().unwrap();
         (0..others).for_each(|other| assert_eq!(map.insert(format!("alive {other}"), 0, 9 * HOUR), None));
@@ -111,8 +111,8 @@ async fn an_expired_entry_is_invisible_to_all_but_the_stream() {
         assert!(!map.touch("gone", HOUR) && !map.touch_at("gone", Instant::now() + HOUR), "it stays expired");
         map.for_each(|key, _, _| assert!(key.starts_with("alive")));
         map.retain(|key, _| key.starts_with("alive"));
-        assert_eq!((map.remove("gone"), map.len()), (None, others + 2), "it still takes room");
-        assert_eq!((map.insert("again".to_owned(), 2, HOUR), map.len()), (None, others + 3), "old and new");
+        assert_eq!((map.remove("gone"), map.len()), (None, others + 2), "it still counts");
+        assert_eq!((map.insert("again".to_owned(), 2, HOUR), map.len()), (None, others + 3), "both count");
 
         let mut expired = [expirations.recv().await, expirations.recv().await].map(Option::unwrap);
         expired.sort_unstable();
@@ -173,7 +173,7 @@ async fn the_stream_ends_after_the_last_handle_and_the_last_entry() {
     drop(map);
     assert!(poll_with(&mut expirations, &waker).is_pending());
     drop(other);
-    assert_eq!(woken.count(), 1, "the last handle wakes, because the answer may have changed");
+    assert_eq!(woken.count(), 1, "dropping the last handle wakes, because the answer may have changed");
     assert_eq!(expirations.next().await, Some(('a', ())));
     assert_eq!((expirations.next().await, expirations.next().await), (None, None));
 
@@ -184,7 +184,7 @@ async fn the_stream_ends_after_the_last_handle_and_the_last_entry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_its_stream_a_map_drops_expired_entries_on_insert() {
+async fn without_its_stream_an_insert_drops_expired_entries() {
     let (map, mut expirations) = DeadlineMap::new();
     assert!(poll(&mut expirations).is_pending());
     drop(expirations);
@@ -192,7 +192,7 @@ async fn without_its_stream_a_map_drops_expired_entries_on_insert() {
     for payload in &payloads {
         map.insert(**payload, Arc::clone(payload), ms(1));
     }
-    assert_eq!((map.len(), map.remaining(&7)), (1_000, Some(ms(1))), "it is still a map");
+    assert_eq!((map.len(), map.remaining(&7)), (1_000, Some(ms(1))), "the map still works");
     assert!(map.touch(&7, HOUR));
     tokio::time::advance(ms(2)).await;
     for key in 1_000..3_000 {
@@ -221,7 +221,7 @@ fn only_an_earlier_deadline_wakes_the_consumer() {
         assert_eq!(second.count(), 0);
         map.touch(&4, 4 * HOUR);
         map.insert(5, (), HOUR);
-        assert_eq!((first.count(), second.count()), (1, 1), "once, and the last waker given");
+        assert_eq!((first.count(), second.count()), (1, 1), "only the last waker is woken, once");
         drop(expirations);
         map.insert(6, (), ms(1));
         assert_eq!(second.count(), 1);
@@ -236,7 +236,7 @@ async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     let (map, mut expirations) = DeadlineMap::with_timer(&timer);
     map.insert(1, (), Duration::ZERO);
     map.insert(2, (), HOUR);
-    assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "what is due takes no room");
+    assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "a due entry needs no room");
     let message = panic_message(|| poll(&mut expirations));
     assert!(message.contains("at capacity"), "{message}");
     drop(other);
@@ -287,7 +287,7 @@ fn payloads_are_freed_immediately() {
     drop(map.remove(&1));
     assert!(removed.iter().all(is_gone));
     let (first, second) = (insert(&map, 2), insert(&map, 2));
-    assert!(!is_gone(&first[0]) && is_gone(&first[1]), "an insert replaces the value, and keeps the key");
+    assert!(!is_gone(&first[0]) && is_gone(&first[1]), "an insert replaces the value and keeps the old key");
     assert!(is_gone(&second[0]) && !is_gone(&second[1]));
     let cleared: Vec<_> = (3..100).flat_map(|number| insert(&map, number)).collect();
     map.clear();

@@ -1,9 +1,10 @@
-//! Random programs on a paused clock: each step of each task happens exactly on time, to the nanosecond.
+//! Random programs on a paused clock. Each step of each task must happen exactly on time, to the nanosecond.
 //!
-//! Each task keeps its own time by a simple model. A sleep adds to it. A message carries the time at which it was sent; it
-//! takes no time, so the receiver's time is then the later of the two. After each step the clock must show that time.
+//! Each task keeps a model of its time. A sleep adds to that time. A message carries the time at which it was sent. It
+//! arrives immediately, so the receiver's time becomes the later of the two. After each step, the clock must show the
+//! task's time.
 //!
-//! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime, `HAIRSPRING_SEED=7` only those with that seed.
+//! `HAIRSPRING_ROUNDS=10000` runs more programs on each kind of runtime, and `HAIRSPRING_SEED=7` only that seed's.
 
 mod task;
 
@@ -78,7 +79,7 @@ enum End {
 /// Runs the program of a seed in a bubble. The bubble must fail if it hangs or leaves tasks, but not before that.
 fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
-    // Without patience, a step of less than a millisecond looks like a deadlock: another thread takes it.
+    // Without patience, a step of less than a millisecond looks like a deadlock, because another thread makes it.
     let (rules, bubble, ends): (_, _, &[End]) = if seed % 2 == 0 {
         (Rules::TimePasses, Bubble::new(), &[End::Well, End::LeavesTasks])
     } else {
@@ -116,13 +117,13 @@ fn run_in_bubble(kind: Kind, seed: u64) -> Result<(), String> {
     if is_right && names { Ok(()) } else { Err(format!("{end:?} with {left} tasks: {message}")) }
 }
 
-/// The shortest patience with which no bubble gives up early. On Windows each check spawns a task, and in that moment
-/// tokio does not move its clock, though a timer waits.
+/// The shortest patience with which no bubble gives up early. On Windows each check spawns a task, and while that runs
+/// tokio does not move its clock although a timer waits.
 fn shortest_patience() -> Duration {
     if threads_are_seen() { Duration::ZERO } else { ms(500) }
 }
 
-/// Runs the program of a seed on its own runtime.
+/// Runs the program of a seed on a new runtime.
 fn run_alone(kind: Kind, seed: u64) -> Result<(), String> {
     if kind.is_bubble() { run_in_bubble(kind, seed) } else { kind.run(|| run_on(kind, seed)) }
 }
@@ -132,7 +133,7 @@ fn never_fails(name: &str, rounds: u64, run: impl Fn(u64) -> Result<(), String> 
     let run = Arc::new(run);
     let mut failures = Vec::new();
     for_seeds(rounds, |seed| {
-        // If it hangs, this is the last line.
+        // If the program hangs, this is the last line of the output.
         println!("{name}: HAIRSPRING_SEED={seed}");
         let run = run.clone();
         failures.extend(must_end(move || run(seed).err()).map(|fault| format!("HAIRSPRING_SEED={seed}: {fault}")));
@@ -192,7 +193,7 @@ fn time_is_exact_on_runtimes_that_share_a_thread() {
             });
             result.map_err(|fault| format!("{kind:?}: {fault}"))?;
             if let Kind::Workers(_) = kind {
-                // This one runs on while the thread is elsewhere.
+                // This runtime keeps running while the thread is elsewhere.
                 let (seed, (ends, ended)) = (random.next(), oneshot::channel());
                 runtime.spawn(async move { ends.send(run_on(kind, seed).await) });
                 others.push((kind, ended));
@@ -205,7 +206,7 @@ fn time_is_exact_on_runtimes_that_share_a_thread() {
     });
 }
 
-/// On a clock that runs, the model must find faults.
+/// On a running clock, the model must find faults.
 #[test]
 fn the_model_notices_a_late_clock() {
     let found = (0..20).filter(|&seed| {
@@ -217,7 +218,7 @@ fn the_model_notices_a_late_clock() {
     assert!(panic_message(|| never_fails("fails", 1, |_| Err("on purpose".into()))).contains("on purpose"));
 }
 
-/// When it returns, the program has ended and no time has passed.
+/// When `settle` returns, the program has ended and no time has passed.
 #[test]
 fn settle_returns_neither_early_nor_late() {
     let runs = [Kind::PausedLater, Kind::Workers(4)].map(|kind| Setting { kind, rules: Rules::ClockRuns });
@@ -236,7 +237,7 @@ fn settle_returns_neither_early_nor_late() {
                 });
                 let program = tokio::spawn(run(setting, seed));
                 settle().await;
-                assert!(program.is_finished(), "it returned early");
+                assert!(program.is_finished(), "`settle` returned early");
                 assert_eq!(program.await.unwrap(), Ok(()));
                 if setting.rules == Rules::TimeStands {
                     assert!(!fired.load(SeqCst), "a timer fired");

@@ -1,4 +1,4 @@
-//! The tasks of a random program, each with the model of its time.
+//! The tasks of a random program, each with a model of its time.
 
 use std::fmt;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub(super) struct Task {
     /// Its time, counted from the start.
     at: Duration,
     faults: Faults,
-    /// Its parents' names and its own.
+    /// The names of its ancestors, and its own.
     path: String,
 }
 
@@ -124,7 +124,7 @@ impl Task {
         matches!(self.setting.rules, Rules::TimePasses | Rules::HoursPass)
     }
 
-    /// From nothing to hours.
+    /// A duration from zero to hours.
     fn length(&mut self) -> Duration {
         match self.setting.rules {
             Rules::TimePasses => {}
@@ -164,7 +164,7 @@ impl Task {
         }
     }
 
-    /// Does one random thing after another. Each takes from the budget, and so does each thing that a child does.
+    /// Does random things in sequence. Each uses up some of the budget, as do those of its children.
     pub(super) fn act(&mut self, budget: u64, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let mut left = budget;
@@ -280,7 +280,7 @@ impl Task {
         self.check("a sleep that was set to another time").await;
     }
 
-    /// Takes real time. None may pass on the clock.
+    /// Takes real time, while no time may pass on the clock.
     async fn blocks(&mut self) {
         let micros = Duration::from_micros(self.random.below(1_500));
         let (bound, seen) = (if self.passes_time() { 7 } else { 2 }, self.setting.kind.sees_blocking_work());
@@ -320,7 +320,7 @@ impl Task {
         }
     }
 
-    /// One task sends now and then. The other receives, with a limit or without.
+    /// One task sends occasionally. The other receives, with a limit or without.
     async fn talks_through_a_channel(&mut self) {
         let messages = 1 + self.random.below(8);
         let (sender, mut receiver) = mpsc::unbounded_channel::<Duration>();
@@ -382,14 +382,14 @@ impl Task {
         let connect = TcpStream::connect(listener.local_addr().unwrap());
         let (near, (far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
         self.check("a connection").await;
-        // Otherwise the system delays sending for some real time, unseen.
+        // Without this, the system may delay sending in real time, which the clock does not see.
         for end in [&near, &far] {
             end.set_nodelay(true).unwrap();
         }
         self.talks_through(near, far).await;
     }
 
-    /// Each sends words now and then, and receives as many.
+    /// Each task occasionally sends words, and receives as many.
     async fn talks_through(
         &mut self,
         near: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -403,7 +403,7 @@ impl Task {
         self.join(both.into()).await;
     }
 
-    /// Each word is the time of its sending.
+    /// Each word is the time at which it was sent.
     async fn exchanges(mut self, mut socket: impl AsyncRead + AsyncWrite + Unpin, words: u64) -> Task {
         for _ in 0..words {
             self.maybe_nap().await;
@@ -418,7 +418,7 @@ impl Task {
             }
             self.received(Duration::from_nanos(u64::from_le_bytes(word)), "a word through a socket").await;
         }
-        // The other may still send.
+        // The other task may still send.
         let _ = socket.shutdown().await;
         self
     }

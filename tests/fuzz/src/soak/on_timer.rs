@@ -14,7 +14,7 @@ pub(super) struct OnTimer {
     clock: ManualClock,
     origin: Instant,
     timer: Timer,
-    /// By number.
+    /// By the timer's number.
     sleeps: Vec<Option<(Sleep, Waker)>>,
     woken: Arc<Mutex<Vec<(usize, Instant)>>>,
 }
@@ -55,7 +55,7 @@ impl Rig for OnTimer {
         });
         sleep.reset_at(deadline);
         let polled = Pin::new(sleep).poll(&mut Context::from_waker(waker));
-        assert!(polled.is_pending(), "it is ahead");
+        assert!(polled.is_pending(), "its deadline is ahead");
     }
 
     fn now(&self) -> u64 {
@@ -65,9 +65,9 @@ impl Rig for OnTimer {
     fn advance(&mut self, limit: u64, fired: &mut Vec<(usize, u64)>) {
         let next = self.sleeps.iter().flatten().map(|(sleep, _)| sleep).filter(|sleep| !sleep.is_elapsed());
         let next = next.map(Sleep::deadline).min().map_or(limit, |next| self.tick_of(next));
-        // What the clock says, if that is within the limit, which the firings are held against.
+        // The earliest deadline, against which the clock is checked. The clock may not move beyond the limit.
         if next <= limit {
-            assert!(self.clock.advance_to_next().is_some(), "there is one at {next}");
+            assert!(self.clock.advance_to_next().is_some(), "a timer is due at {next}");
         } else {
             self.clock.advance(Duration::from_nanos(limit - self.now()));
         }

@@ -1,4 +1,4 @@
-//! The wheel itself, driven as a timer drives it: to what it says comes next, and on until it says that it is done.
+//! The wheel itself, driven as a timer drives it: to the next expiration that it reports, then until it is done.
 
 use hairspring::wheel::{Step, Tick, Wheel};
 

@@ -1,10 +1,10 @@
-//! A timer on a manual clock. Sleeps are created, polled, reset and dropped, also by wakers when these are woken or
-//! dropped; some wakers panic; the timer is shut down, and another takes its place. Half of the timers have a capacity.
+//! A timer on a manual clock. Sleeps are created, polled, reset and dropped, also by wakers that are woken or dropped.
+//! Some wakers panic. The timer is shut down and replaced. Half of the timers have a capacity.
 //!
-//! Each firing is checked as it happens: once, at the tick that the deadline is rounded up to, by the last waker given.
-//! After each operation, the timer's counts must be those of the model.
+//! Each firing is checked as it happens. It must happen once, at the tick to which the deadline is rounded up, and wake
+//! the last waker given. After each operation, the timer's counts must match the model's.
 //!
-//! Wakers find the model through their thread. It is never borrowed while the timer is called, because that may call
+//! Wakers find the model in a thread-local. It is never borrowed during calls to the timer, because these may call
 //! wakers.
 
 mod model;
@@ -26,20 +26,20 @@ type Slot = usize;
 /// A slot's last waker, if it may be used again.
 type Kept = Option<(Waker, u64)>;
 
-/// What a waker does when it is woken or dropped; the same is done from outside.
+/// An operation, performed from outside or by a waker that is woken or dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Do {
     Panic,
     /// Replaces the sleep in the slot.
     Create(Slot, When),
-    /// Creates and polls sleeps in so many slots, which may exceed the capacity.
+    /// Creates and polls sleeps in this many slots, which may exceed the capacity.
     CreateMany(Slot, usize, When),
     Poll(Slot),
     Reset(Slot, When),
     Drop(Slot),
     Count,
     Shutdown,
-    /// Moves the clock. If a waker does this, what is due and has not been woken yet is late.
+    /// Moves the clock. If a waker does this, sleeps that are due but not yet woken are late.
     Advance(u64),
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Op {
     AdvanceToNext,
 }
 
-/// At a tick, or so many ticks from the time of the operation.
+/// At a tick, or this many ticks from the time of the operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     At(u64),
@@ -73,14 +73,14 @@ enum Answer {
     Full,
 }
 
-/// The model and the timer are where wakers find them.
+/// The model and the timer are in the thread-local.
 pub(crate) struct World {
     slots: usize,
     /// How many bits a distance may have.
     reach: u64,
     /// Of 1,000 wakers, how many do something.
     doing: u64,
-    /// The deadline of most sleeps, if so many are to be due together that several turns fire them.
+    /// The deadline of most sleeps in a round where several turns fire sleeps that are due together.
     meeting: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Target for World {
         if self.meeting.is_some_and(|meeting| meeting <= now) {
             self.meeting = Some(now.saturating_add(1 + random.up_to_bits(self.reach)));
         }
-        // Time passes more slowly if many are to meet.
+        // Time passes more slowly if many sleeps are to be due together.
         let passes = self.meeting.is_none() || random.one_in(40);
         match random.below(if passes { 100 } else { 82 }) {
             0..=19 => Op::Do(Do::Create(slot, self.when(random))),
@@ -141,7 +141,7 @@ impl Target for World {
             advance_to_next();
             model::with(Model::compare);
         }
-        // A waker that is dropped may create another.
+        // A waker that is dropped may create another sleep.
         while model::with(|model| model.has_sleeps()) {
             (0..self.slots).for_each(drop_sleep);
         }
@@ -289,7 +289,7 @@ fn drop_sleep(slot: Slot) {
     drop_wakers(kept);
 }
 
-/// A waker may panic as it is dropped. A failed check in one is noted.
+/// A waker may panic when it is dropped. A failed check in one is recorded.
 fn drop_wakers<T>(dropped: T) {
     let _ = caught(|| drop(dropped));
 }
@@ -306,7 +306,7 @@ fn advance_to_next() {
     });
 }
 
-/// A timer without sleeps takes as many as its capacity, and not one more.
+/// A timer without sleeps accepts as many as its capacity, and no more.
 fn fill() {
     let (timer, never, capacity) =
         model::with(|model| (model.timer.clone(), model.instant_of(u64::MAX), model.setup.capacity));
@@ -314,5 +314,5 @@ fn fill() {
     let mut sleeps: Vec<_> = (0..=capacity).map(|_| timer.try_sleep_until(never)).collect();
     let answers = sleeps.iter_mut().map(|sleep| polled(sleep, true, &mut Context::from_waker(Waker::noop())));
     let expected = (0..=capacity).map(|at| if at < capacity { Answer::Pending } else { Answer::Full });
-    assert!(answers.eq(expected), "an empty timer takes fewer than its capacity, or more");
+    assert!(answers.eq(expected), "an empty timer accepts fewer or more sleeps than its capacity");
 }

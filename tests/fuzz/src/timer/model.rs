@@ -1,8 +1,8 @@
-//! What each sleep of a timer must do. Each has a slot.
+//! The expected behaviour of each sleep of a timer. Each sleep has a slot.
 //!
 //! Invariants
-//! 1. A sleep is out of its slot while it is operated on, so wakers do not reach it.
-//! 2. A slot's state is what it will be after the current operation if no waker interferes.
+//! 1. While an operation uses a sleep, the sleep is out of its slot, so wakers cannot reach it.
+//! 2. A slot's state is the state after the current operation, if no waker interferes.
 
 use std::cell::RefCell;
 
@@ -22,7 +22,7 @@ pub(super) fn start(model: Model) {
     MODEL.set(Some(model));
 }
 
-/// From here on wakers do nothing.
+/// From now on, wakers do nothing.
 pub(super) fn end() {
     drop(MODEL.take());
 }
@@ -38,7 +38,7 @@ pub(super) fn with<R>(code: impl FnOnce(&mut Model) -> R) -> R {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup {
-    /// In nanoseconds; 1 for none.
+    /// In nanoseconds, and 1 if there is none.
     resolution: u64,
     pub(super) capacity: Option<usize>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn random(random: &mut Random, slots: usize) -> Setup {
         let resolution = random.pick(&[1, 1, 1, 1_000, 1_024, 700_000, 1_000_000, 1 << 29, 1_000_000_000]);
-        // Fewer than slots, so some sleeps find the timer full.
+        // Less than the number of slots, so some sleeps find the timer full.
         let bits = u64::from(slots.ilog2());
         let capacity = random.one_in(2).then(|| usize::try_from(random.up_to_bits(bits)).expect("few").max(1));
         Setup { resolution, capacity }
@@ -93,7 +93,7 @@ struct Place {
     era: u64,
 }
 
-/// A sleep that was cancelled or polled in the middle of the turn that fires it: its waker may be woken, or not.
+/// A sleep that was cancelled or polled in the middle of the turn that fires it. Its waker may or may not be woken.
 pub(super) struct Limbo {
     token: u64,
     expiry: u64,
@@ -114,7 +114,7 @@ pub(super) struct Model {
     /// A clock at the end of time.
     ahead: ManualClock,
     pub(super) setup: Setup,
-    /// Which of the timers a sleep is on.
+    /// Counts the timers, so a sleep's era tells its timer.
     era: u64,
     places: Vec<Place>,
     limbo: Vec<Limbo>,
@@ -131,9 +131,9 @@ pub(super) enum ToReset {
     /// Nothing waits, or nothing changes.
     Nothing,
     Waits,
-    /// The new deadline is past: the waker is woken immediately.
+    /// The new deadline has passed, so the waker is woken immediately.
     Wakes,
-    /// It may already be about to fire.
+    /// The sleep may already be about to fire.
     Unsure(Limbo),
 }
 
@@ -209,7 +209,7 @@ impl Model {
     /// The distance to one of the deadlines, or to a tick next to it.
     pub(super) fn until_any(&self, random: &mut Random) -> u64 {
         let deadline = self.any_deadline(random);
-        // The last tick is left to the few rounds that end there.
+        // The last tick is reserved for the few rounds that end there.
         if deadline == u64::MAX {
             return 1;
         }
@@ -253,7 +253,7 @@ impl Model {
         if due == 0 {
             return waiting < capacity;
         }
-        // The current turn may have taken out what is due, which frees its room: only the timer knows.
+        // The current turn may have taken out due sleeps, which frees their room. Only the timer knows.
         let pending = usize::try_from(self.timer.metrics().pending()).expect("few");
         assert!(
             waiting - due <= pending && pending <= waiting.min(capacity),
@@ -262,7 +262,7 @@ impl Model {
         pending < capacity
     }
 
-    /// What the poll must answer.
+    /// The answer that the poll must give.
     pub(super) fn before_poll(&mut self, slot: Slot, token: u64) -> Answer {
         let expiry = self.setup.expiry(self.places[slot].deadline);
         let (answer, after) = match self.places[slot].state {
@@ -293,14 +293,14 @@ impl Model {
             (Answer::Ready, Answer::Ready) | (Answer::Pending, Answer::Pending | Answer::Thrown) => {
                 self.places[slot].state
             }
-            // The drop of another waker has panicked: the sleep is out of the timer, and has not said so.
+            // The drop of another waker panicked. The sleep is out of the timer, but its poll gave no answer.
             (Answer::Ready, Answer::Thrown) => State::Fired,
             (Answer::Shutdown, Answer::Shutdown) | (Answer::Full, Answer::Full) => State::Idle,
             // After a shutdown, a sleep may still be ready if its deadline has passed.
             (Answer::Shutdown, Answer::Ready) if now >= deadline => State::Done,
             _ => panic!("a poll at {now}, with a deadline of {deadline}, is {answer:?} instead of {expected:?}"),
         };
-        // A sleep whose poll has panicked may say either.
+        // If a poll has panicked, either answer is allowed.
         assert!(sleep.is_elapsed() == (state == State::Done) || state == State::Fired, "is_elapsed");
         self.put(slot, sleep, kept, state);
     }
@@ -413,7 +413,7 @@ impl Model {
                 State::Waiting { expiry, .. } if expiry <= now => Some(expiry),
                 _ => None,
             });
-            assert_eq!(lost, None, "what should have fired has not at {now}");
+            assert_eq!(lost, None, "a sleep that is due has not fired at {now}");
         }
     }
 
@@ -429,13 +429,13 @@ impl Model {
         assert_eq!(pending as u64, self.lost, "a shutdown wakes each pending sleep");
         let now = self.now();
         let left = self.waiting().find(|&expiry| !self.firing || expiry > now);
-        assert_eq!(left, None, "a sleep is neither fired nor cancelled");
+        assert_eq!(left, None, "a sleep neither fired nor was cancelled");
         if !self.firing {
             self.compare_counts(0);
         }
         (self.registered, self.fired) = (0, 0);
         self.era += 1;
-        // Takes the place of the old timer, and its time must not be mistaken for the new one's.
+        // This timer takes the old one's memory. Its time must not be mistaken for the new timer's.
         self.setup.build(&self.ahead);
         self.timer = self.setup.build(&self.clock);
     }
@@ -459,7 +459,7 @@ impl Model {
         let counts = [metrics.registered(), metrics.fired(), metrics.pending(), metrics.cancelled()];
         let cancelled = self.registered - self.fired - pending;
         assert_eq!(counts, [self.registered, self.fired, pending, cancelled], "registered, fired, pending, cancelled");
-        // A manual clock stops at each deadline. If a waker moves it, wakes may be late, but no turn is.
+        // A manual clock stops at each deadline. If a waker moves it, wake-ups may be late, but turns are not.
         let lateness = metrics.lateness();
         assert_eq!((lateness.count(), lateness.max()), (self.fired, Duration::ZERO), "the lateness");
     }

@@ -1,7 +1,7 @@
 //! Wakers that tell the model of each wake-up, and then perform an operation.
 //!
-//! A waker that is to panic does so without a message. A panic with a message is a failed check; because the timer
-//! contains panics of wakers, it is noted and found after the operation.
+//! Wakers panic on purpose without a message. A panic with a message is a failed check. It is recorded, because the
+//! timer catches panics of wakers, and found after the operation.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use std::thread;
 use super::super::run::message;
 use super::{Do, Slot, act, model};
 
-/// How deep operations within operations go.
+/// How deep operations may be nested.
 const DEEPEST: u32 = 6;
 
 struct Thrown;
 
 pub(super) enum Caught {
-    /// A waker panicked as it was to.
+    /// A waker panicked on purpose.
     Thrown,
     Message(String),
 }
 
 pub(super) fn throw() {
-    // Skips the panic hook.
+    // This skips the panic hook.
     panic::resume_unwind(Box::new(Thrown));
 }
 
@@ -69,7 +69,7 @@ impl Drop for Probe {
     }
 }
 
-/// Notes a failed check, and lets a waker's own panic through.
+/// Records a failed check, and passes on a panic that is on purpose.
 fn noting(code: impl FnOnce()) {
     match caught(code) {
         Ok(()) => {}
