@@ -198,7 +198,7 @@ impl TimerLease {
     #[inline]
     pub(crate) fn now(self) -> Tick {
         // Read a shard only if necessary: the threads that use it write to it.
-        if self.schedule.clock.is_the_runtimes() { clock::now() } else { self.first().now() }
+        if self.schedule.clock.is_the_runtimes() { clock::now() } else { self.first().time_shown() }
     }
 
     #[inline]

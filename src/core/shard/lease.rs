@@ -73,8 +73,9 @@ impl ShardLease {
         if clock.is_the_runtimes() { clock::now() } else { self.time_shown() }
     }
 
+    /// The time of a clock other than the runtime's.
     #[cold]
-    fn time_shown(self) -> Tick {
+    pub(crate) fn time_shown(self) -> Tick {
         let now = self.schedule.clock.now();
         // Checked last: shards are opened before the time is shown.
         if self.serves() { now } else { clock::now() }
