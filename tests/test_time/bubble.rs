@@ -2,7 +2,7 @@
 //! bubbles, and `blocking` tests which work holds their time.
 
 use std::future::{self, Future};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
@@ -247,9 +247,8 @@ fn prints_its_order() {
 
 /// Runs the test above with a seed in the environment. Returns the orders that it prints and the seed that it names.
 fn run(seed: Option<&str>) -> (Vec<String>, Option<String>, Output) {
-    let mut run = Command::new(std::env::current_exe().unwrap());
-    run.args(["--exact", "bubble::prints_its_order", "--ignored", "--nocapture"]).env_remove("HAIRSPRING_SEED");
-    let output = run.envs(seed.map(|seed| ("HAIRSPRING_SEED", seed))).output().unwrap();
+    let mut run = crate::alone("bubble::prints_its_order");
+    let output = run.env_remove("HAIRSPRING_SEED").envs(seed.map(|seed| ("HAIRSPRING_SEED", seed))).output().unwrap();
     let [printed, error] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     let orders = printed.lines().filter_map(|line| Some(line.split_once("order [")?.1.to_owned())).collect();
     let named = error.lines().find_map(|line| Some(line.split_once("set HAIRSPRING_SEED=")?.1.to_owned()));

@@ -19,3 +19,10 @@ mod settle;
 mod stuck;
 mod threads;
 mod wall;
+
+/// A process that runs an ignored test of this program, and nothing else.
+fn alone(test: &str) -> std::process::Command {
+    let mut run = std::process::Command::new(std::env::current_exe().unwrap());
+    run.args(["--exact", test, "--ignored", "--nocapture"]);
+    run
+}

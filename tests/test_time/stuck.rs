@@ -3,7 +3,7 @@
 //! Each case hangs, so it runs in a separate process.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 
@@ -119,9 +119,8 @@ fn hangs() {
 
 /// The output of a case, up to the point where it has all expected parts or time is up.
 fn said((name, _, expected): Case) -> String {
-    let mut run = Command::new(std::env::current_exe().unwrap());
-    run.args(["--exact", "stuck::hangs", "--ignored", "--nocapture"]).env(CASE, name);
-    let mut child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        crate::alone("stuck::hangs").env(CASE, name).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let output = BufReader::new(child.stderr.take().unwrap());
     let (ended, ends) = mpsc::channel::<()>();
     let kills = thread::spawn(move || {

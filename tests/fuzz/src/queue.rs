@@ -10,7 +10,7 @@ use hairspring::{DelayQueue, Duration, Instant, Timer};
 
 use super::Random;
 use super::clock::{Poller, clock_at, far_start, in_time};
-use super::run::{Round, Target};
+use super::run::{Round, Target, pick};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
@@ -185,12 +185,8 @@ impl Pair {
 
     /// An entry, or a stale key, which has no rank.
     fn pick(&self, any: u32) -> Option<(Key, Option<Rank>)> {
-        let any = any as usize;
-        if any % 12 == 0 && !self.stale.is_empty() {
-            return Some((self.stale[any / 12 % self.stale.len()], None));
-        }
-        let at = any / 12 % self.model.len().max(1);
-        self.model.iter().nth(at).map(|(&rank, entry)| (entry.key, Some(rank)))
+        let entries = self.model.iter().map(|(&rank, entry)| (entry.key, Some(rank)));
+        pick(any, 12, &self.stale, entries)
     }
 
     fn put(&mut self, entry: Entry, deadline: Instant) {

@@ -13,6 +13,21 @@ const SHRINKING: Duration = Duration::from_secs(20);
 /// How often a list must pass to count as passing. A `DeadlineMap` hashes differently each time.
 const TRIES: usize = 3;
 
+/// An entry, or once in `one_in` a stale key, which has no rank.
+pub(crate) fn pick<K: Copy, R>(
+    any: u32,
+    one_in: usize,
+    stale: &[K],
+    mut entries: impl ExactSizeIterator<Item = (K, Option<R>)>,
+) -> Option<(K, Option<R>)> {
+    let any = any as usize;
+    if any % one_in == 0 && !stale.is_empty() {
+        return Some((stale[any / one_in % stale.len()], None));
+    }
+    let at = any / one_in % entries.len().max(1);
+    entries.nth(at)
+}
+
 /// A thing under test and its model, side by side.
 ///
 /// A seed determines the set-up, and operations are self-contained, so any part of a list of operations can run again.

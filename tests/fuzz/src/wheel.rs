@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hairspring::wheel::{Key, Step, Tick, Ticks, Wheel};
 
 use super::Random;
-use super::run::{Round, Target};
+use super::run::{Round, Target, pick};
 
 /// Up to this many entries, a wheel without unfinished work knows exactly when the next one is due.
 const FEW: usize = 16;
@@ -191,12 +191,8 @@ fn start(random: &mut Random) -> Tick {
 impl Pair {
     /// An entry, or a stale key, which has no rank.
     fn pick(&self, any: u32) -> Option<(Key, Option<Rank>)> {
-        let any = any as usize;
-        if any % 8 == 0 && !self.stale.is_empty() {
-            return Some((self.stale[any / 8 % self.stale.len()], None));
-        }
-        let at = any / 8 % self.model.len().max(1);
-        self.model.iter().nth(at).map(|(&rank, entry)| (entry.key, Some(rank)))
+        let entries = self.model.iter().map(|(&rank, entry)| (entry.key, Some(rank)));
+        pick(any, 8, &self.stale, entries)
     }
 
     fn insert(&mut self, deadline: Tick) {
