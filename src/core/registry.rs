@@ -7,7 +7,9 @@
 //!   one, and each worker spawns a probe, once.
 //! - Any other thread remembers the answer for the current task, because a task never changes its runtime.
 //!
-//! Outside a runtime, or on one that was shut down, the process's own timer serves.
+//! Outside a runtime, the process's own timer serves. A runtime has ended if it drops a driver that was spawned just
+//! now; nothing else proves it. Its blocked threads then get an error, because dropping the runtime waits for them. Its
+//! workers may still poll tasks that are about to be dropped, and these use the process's own timer.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
 //! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives. Only the clocks may
@@ -21,13 +23,13 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
-use tokio::task;
+use tokio::task::{self, JoinHandle};
 
 use crate::clock::source;
 use crate::core::alarm::has_threads;
@@ -36,17 +38,13 @@ use crate::core::lease::{Owner, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::seam;
+use crate::util::error::Error;
 use crate::util::sync::{PerProcess, generation};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
 
-/// How long a thread that delays its runtime's shutdown may keep sleeping.
-const SHUTDOWN_WAITS: Duration = Duration::from_secs(1);
-
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
-    /// The runtime that a task on this thread found shut down, and when.
-    static SHUT_DOWN: Cell<Option<(runtime::Id, Instant)>> = const { Cell::new(None) };
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -77,8 +75,9 @@ enum RightFor {
     Unknown,
 }
 
-pub(crate) fn owner() -> Option<Arc<Owner>> {
-    Some(owner_of(&Handle::try_current().ok()?))
+/// The current runtime's timer. Fails outside a runtime, and in one that has ended.
+pub(crate) fn owner() -> Result<Arc<Owner>, Error> {
+    owner_of(&Handle::try_current().map_err(|_| Error::no_runtime())?)
 }
 
 /// The process's own timer, for use outside any runtime.
@@ -99,49 +98,49 @@ pub(crate) fn shard_if_held() -> Option<ShardLease> {
     if source::any_is_held() { Some(shard()) } else { None }
 }
 
-/// The shard for this thread's sleeps: of the current runtime's timer, or outside any runtime, of the process's own.
+/// The shard for this thread's sleeps: of the current runtime's timer, or without one, of the process's own.
 #[cold]
 fn shard() -> ShardLease {
-    shard_of_runtime().unwrap_or_else(own_shard)
+    shard_of_runtime().unwrap_or_else(|_| own_shard())
 }
 
 pub(crate) fn own_shard() -> ShardLease {
     shard_of(own().timer())
 }
 
-/// This thread's shard of the current runtime's timer; `None` outside any.
+/// This thread's shard of the current runtime's timer. Fails outside a runtime, and on a thread that blocks in one that
+/// has ended.
 #[inline]
-pub(crate) fn shard_of_runtime() -> Option<ShardLease> {
+pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {
     match remembered() {
-        Some(Remembered { lease, right_for: RightFor::Thread, .. }) => Some(lease),
-        Some(Remembered { lease, right_for: RightFor::Task(id), .. }) if task::try_id() == Some(id) => Some(lease),
+        Some(Remembered { lease, right_for: RightFor::Thread, .. }) => Ok(lease),
+        Some(Remembered { lease, right_for: RightFor::Task(id), .. }) if task::try_id() == Some(id) => Ok(lease),
         _ => ask(),
     }
 }
 
 #[cold]
-fn ask() -> Option<ShardLease> {
-    let runtime = Handle::try_current().ok()?;
+fn ask() -> Result<ShardLease, Error> {
+    let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
     let task = task::try_id().map_or(RightFor::Unknown, RightFor::Task);
     if let Some(known) = remembered().filter(|known| known.runtime == id) {
         if let RightFor::Task(_) = task {
             remember(known.lease, id, task);
         }
-        return Some(known.lease);
+        return Ok(known.lease);
     }
-    let timer = timer_of(&runtime);
-    if !timer.serves() {
-        // The driver's task was dropped, so the runtime was shut down.
-        note_shutdown(id);
-        return Some(own_shard());
-    }
+    let timer = match owner_of(&runtime) {
+        Ok(owner) => owner.timer(),
+        Err(_) if runs_tasks() => return Ok(own_shard()),
+        Err(ended) => return Err(ended),
+    };
     if last_remembered().is_none_or(|last| last.runtime != id) {
         probe(&runtime, timer);
     }
     let lease = shard_here(timer);
     remember(lease, id, task);
-    Some(lease)
+    Ok(lease)
 }
 
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
@@ -156,22 +155,19 @@ fn shard_here(timer: TimerLease) -> ShardLease {
     timer.shard(|| runtime::worker_index().unwrap_or_else(thread_number))
 }
 
-fn note_shutdown(runtime: runtime::Id) {
-    let _ = SHUT_DOWN.try_with(|noted| {
-        if noted.get().is_none_or(|(id, _)| id != runtime) {
-            noted.set(Some((runtime, Instant::now())));
+/// Whether this thread is a worker that runs a task, rather than one that blocks in it. Only a worker wakes a task that
+/// yields later, between two tasks.
+pub(crate) fn runs_tasks() -> bool {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
         }
-    });
-}
-
-/// How long a sleep on the process's own timer may still wait; `None` if there is no limit.
-///
-/// There is a limit inside a runtime that was shut down: dropping it waits for threads that block in it.
-pub(crate) fn may_wait() -> Option<Duration> {
-    let (shut_down, since) = SHUT_DOWN.try_with(Cell::get).ok().flatten()?;
-    let runtime = Handle::try_current().ok()?;
-    let is_part = runtime.id() == shut_down && task::try_id().is_some();
-    is_part.then(|| SHUTDOWN_WAITS.saturating_sub(since.elapsed()))
+    }
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(woken.clone());
+    let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
+    runtime::worker_index().is_some() && !woken.0.load(Ordering::SeqCst)
 }
 
 #[inline]
@@ -226,34 +222,47 @@ pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>>
 
 /// Spawns one of this crate's tasks. Task names need `--cfg tokio_unstable`.
 #[track_caller]
-pub(crate) fn spawn(runtime: &Handle, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn spawn(
+    runtime: &Handle,
+    name: &'static str,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
     let task = seam::task(runtime.id(), task);
     #[cfg(all(tokio_unstable, feature = "tracing"))]
-    drop(tokio::task::Builder::new().name(name).spawn_on(task, runtime));
+    return task::Builder::new().name(name).spawn_on(task, runtime).expect("only threads are refused");
     #[cfg(not(all(tokio_unstable, feature = "tracing")))]
     {
         let _ = name;
-        runtime.spawn(task);
+        runtime.spawn(task)
     }
 }
 
-/// Finds a runtime's timer, or creates one and spawns its driver there. If the runtime was shut down, the new timer
-/// ends immediately.
-pub(crate) fn timer_of(runtime: &Handle) -> TimerLease {
-    owner_of(runtime).timer()
-}
-
-fn owner_of(runtime: &Handle) -> Arc<Owner> {
+/// Finds a runtime's timer, or creates one and spawns its driver there. Another thread may end the timer at any moment.
+/// Fails if the runtime has ended.
+fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
     let id = runtime.id();
-    let timers = timers();
-    if let Some(owner) = live(&timers, id) {
-        return owner.clone();
+    loop {
+        let timers = timers();
+        if let Some(owner) = live(&timers, id) {
+            return Ok(owner.clone());
+        }
+        let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
+        let owner = Owner::implicit(timer);
+        seam::timer_made(id, timer);
+        let driver = list(timers, runtime, owner.clone(), driver);
+        if timer.serves() {
+            return Ok(owner);
+        }
+        if was_dropped(driver) {
+            return Err(Error::runtime_ended());
+        }
     }
-    let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
-    let owner = Owner::implicit(timer);
-    seam::timer_made(id, timer);
-    list(timers, runtime, owner.clone(), driver);
-    owner
+}
+
+/// Whether the runtime has dropped a task instead of running it.
+fn was_dropped(task: JoinHandle<()>) -> bool {
+    let polled = pin!(task::unconstrained(task)).poll(&mut Context::from_waker(Waker::noop()));
+    matches!(polled, Poll::Ready(Err(error)) if error.is_cancelled())
 }
 
 pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
@@ -262,7 +271,7 @@ pub(crate) fn install(runtime: &Handle, timer: Arc<Owner>, driver: Driver) {
 
 /// Spawns the driver, and lists its timer as the runtime's while the driver lives. The previous timer ends once nothing
 /// waits on it.
-fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) {
+fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>, driver: Driver) -> JoinHandle<()> {
     let timer = owner.timer();
     let id = runtime.id();
     let unlist = Unlist(id, timer);
@@ -288,7 +297,7 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
             driver.as_mut().poll(cx)
         })
         .await;
-    });
+    })
 }
 
 struct Unlist(runtime::Id, TimerLease);
@@ -391,7 +400,7 @@ mod tests {
         let one_worker = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let (runtime, other) = (one_worker(), one_worker());
         let marked =
-            || (0..1_000).any(|_| on_the_worker(&runtime, || shard_of_runtime().is_some() && remembers_for_good()));
+            || (0..1_000).any(|_| on_the_worker(&runtime, || shard_of_runtime().is_ok() && remembers_for_good()));
         assert!(marked());
         for _ in 0..10 {
             on_the_worker(&other, || drop(Timer::builder().install().unwrap()));

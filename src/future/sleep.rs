@@ -5,8 +5,8 @@
 // 2. A poll at or after the deadline is ready, even if the driver is late. For a far deadline the poll trusts the alarm
 //    thread instead of reading a clock, so it may be wrong by that thread's lateness. With a resolution, the rounded
 //    deadline counts, and the first poll goes by the driver alone.
-// 3. A sleep without a chosen timer finds one anywhere. Outside a runtime it is the timer the sleep was on before, or
-//    the process's own, which also serves runtimes that were shut down.
+// 3. A sleep without a chosen timer finds one anywhere, except on a thread that blocks in a runtime that has ended.
+//    Outside a runtime it is the timer the sleep was on before, or the process's own.
 // 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
 // 5. Only a ready poll spends the task's budget.
 
@@ -48,9 +48,9 @@ use crate::wheel::Tick;
 /// - Polling panics if the sleep has to wait and the runtime's timer is [full](crate::timer::Builder::capacity).
 /// - Creating or polling a sleep panics if it starts the process's first timer and the system refuses to start a
 ///   thread.
-/// - Polling in `spawn_blocking` or `block_in_place` panics if the runtime was shut down and the sleep would wait for
-///   more than another second, because dropping a runtime waits for such threads. tokio's sleeps panic there
-///   immediately.
+/// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio: on a thread of
+///   `spawn_blocking` or `block_in_place`, for which dropping the runtime waits, or in [`Handle::block_on`](tokio::runtime::Handle::block_on) or
+///   [`Handle::enter`](tokio::runtime::Handle::enter) of that runtime.
 ///
 /// # Examples
 ///
@@ -342,10 +342,7 @@ impl Sleep {
 
     pub(crate) fn reset_at_tick(&mut self, deadline: Tick) {
         if let Some((lease, key)) = self.entry() {
-            // If this thread may no longer wait for long, wake the task: its next poll applies the limit.
-            let cut_short = lease.is_driverless() && registry::may_wait().is_some();
-            let until = if cut_short { Tick::ZERO } else { deadline };
-            if deadline == self.deadline || lease.reset(key, until) {
+            if deadline == self.deadline || lease.reset(key, deadline) {
                 self.set_deadline(deadline);
                 return;
             }
@@ -421,7 +418,7 @@ impl Sleep {
         }
         match lease.set_waker(key, cx.waker()) {
             EntryState::Waiting => Poll::Pending,
-            // It fired by another clock than this poll's, or just now, or the wait was cut short: check again.
+            // It fired by another clock than this poll's, or just now, or its timer ended: check again.
             EntryState::Fired | EntryState::Gone => {
                 self.leave(Marks::IDLE);
                 self.poll_idle(cx)
@@ -434,16 +431,26 @@ impl Sleep {
         let timer = if self.marks.has(Marks::CHOSEN) {
             self.timer().expect("it was chosen")
         } else {
-            registry::shard_of_runtime().unwrap_or_else(|| last_or_own(self.timer()))
+            match registry::shard_of_runtime() {
+                Ok(timer) => timer,
+                Err(error) => return self.poll_without_runtime(error, cx),
+            }
         };
         self.register(timer, cx)
     }
 
+    /// Outside a runtime, this waits on the timer that it was on before, or on the process's own. On a thread that
+    /// delays the end of its runtime, it does not wait.
+    #[cold]
+    fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if error.is_no_runtime() {
+            return self.register(self.timer().unwrap_or_else(registry::own_shard), cx);
+        }
+        Poll::Ready(if self.has_come(self.deadline) { Ok(()) } else { Err(error) })
+    }
+
     #[inline]
     fn register(&mut self, timer: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if timer.is_driverless() {
-            return self.register_with_own(timer, cx);
-        }
         // With a resolution other tasks run first, so only a turn can end the sleep here.
         if timer.has_come(self.deadline) && !timer.rounds() {
             return Poll::Ready(Ok(()));
@@ -461,25 +468,6 @@ impl Sleep {
         self.shard = None;
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-
-    /// Registers with the process's own timer, which never ends. A thread that delays the shutdown of its runtime must
-    /// not wait there for long.
-    #[cold]
-    fn register_with_own(&mut self, own: ShardLease, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if own.has_come(self.deadline) {
-            return Poll::Ready(Ok(()));
-        }
-        let until = match registry::may_wait() {
-            None => self.deadline,
-            Some(Duration::ZERO) => return Poll::Ready(Err(Error::shutdown())),
-            Some(wait) => clock::later(own.now(), wait).min(self.deadline),
-        };
-        match own.insert(until, cx.waker().clone()) {
-            Ok(key) => self.wait_on(own, key),
-            Err(InsertError::AlreadyDue) if until < self.deadline => Poll::Ready(Err(Error::shutdown())),
-            Err(refusal) => self.refused(own, &refusal),
-        }
     }
 
     #[inline]
@@ -523,12 +511,6 @@ impl Sleep {
         };
         panic!("{error}; the {what} was created at {}{instead}", self.made)
     }
-}
-
-/// For a poll outside a runtime: the timer that the sleep was on before, or the process's own.
-#[cold]
-fn last_or_own(last: Option<ShardLease>) -> ShardLease {
-    last.unwrap_or_else(registry::own_shard)
 }
 
 impl Future for Sleep {

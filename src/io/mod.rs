@@ -64,9 +64,9 @@ pub use limits::{Limit, LimitExceeded};
 ///
 /// If the runtime's timer is [full](crate::timer::Builder::capacity), an operation that has to wait under a limit fails
 /// with [`ErrorKind::Other`](io::ErrorKind::Other) and the timer's [`Error`](crate::error::Error) as the inner error.
-/// So does one that waits in `spawn_blocking` or `block_in_place` after its runtime was shut down, within a second. If
-/// a timer is [shut down](crate::Timer::shutdown), the limits continue on the runtime's next timer, unless you chose
-/// the timer with [`with_timer`](Self::with_timer). Nothing panics.
+/// So does one on a thread that blocks in a runtime that was shut down. If a timer is
+/// [shut down](crate::Timer::shutdown), the limits continue on the runtime's next timer, unless you chose the timer with
+/// [`with_timer`](Self::with_timer). Nothing panics.
 ///
 /// # Cancel safety
 ///

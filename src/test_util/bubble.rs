@@ -336,7 +336,9 @@ impl Bubble {
         if !pause::is_paused() {
             pause_with_grace(Duration::ZERO);
         }
-        registry::timer_of(&runtime).leave_order_to_chance(seed);
+        if let Ok(owner) = registry::owner() {
+            owner.timer().leave_order_to_chance(seed);
+        }
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
         let output = unless_given_up(&own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.

@@ -87,7 +87,9 @@ pub fn pause_with_grace(grace: Duration) {
     drop(time);
     assert!(shows.is_some(), "time is already frozen");
     // Its timers follow: this one now, the others when their drivers next turn.
-    timer_made(runtime.id(), registry::timer_of(&runtime));
+    if let Ok(owner) = registry::owner() {
+        timer_made(runtime.id(), owner.timer());
+    }
     // Registers this thread, if it blocks on the runtime.
     let _ = Instant::now();
     held::wake_drivers_on(&runtime);

@@ -123,8 +123,7 @@ impl Timer {
     /// assert!(hairspring::Timer::try_current().is_err(), "there is no runtime here");
     /// ```
     pub fn try_current() -> Result<Timer, Error> {
-        let timer = Timer::of(registry::owner().ok_or_else(Error::no_runtime)?);
-        if timer.is_closed() { Err(Error::ended(timer.lease.name())) } else { Ok(timer) }
+        registry::owner().map(Timer::of)
     }
 
     /// Returns the timer's [name](Builder::name), if it has one.

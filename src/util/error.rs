@@ -93,6 +93,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Shutdown,
+    RuntimeEnded,
     AtCapacity,
     Invalid,
     NoRuntime,
@@ -119,7 +120,11 @@ impl Error {
         Error { timer, ..Error::shutdown() }
     }
 
-    /// Returns whether the timer was shut down. Retrying cannot succeed.
+    pub(crate) fn runtime_ended() -> Error {
+        Error::new(Kind::RuntimeEnded)
+    }
+
+    /// Returns whether the timer or its runtime was shut down. Retrying cannot succeed.
     ///
     /// # Examples
     ///
@@ -128,7 +133,7 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.kind == Kind::Shutdown
+        matches!(self.kind, Kind::Shutdown | Kind::RuntimeEnded)
     }
 
     /// Creates the error of a timer that is at capacity.
@@ -206,12 +211,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.kind == Kind::NoRuntime {
-            return f.write_str(
-                "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
-            );
-        }
         match self.timer {
+            _ if self.kind == Kind::NoRuntime => {
+                return f.write_str(
+                    "no tokio runtime here: outside a runtime, `Timer::current` returns the process's own timer",
+                );
+            }
+            _ if self.kind == Kind::RuntimeEnded => {
+                return f.write_str("the current tokio runtime was shut down, and its timers ended with it");
+            }
             Some(name) => write!(f, "the timer `{name}` ")?,
             None => f.write_str("the timer ")?,
         }
@@ -219,7 +227,7 @@ impl fmt::Display for Error {
             (Kind::AtCapacity, Some(pending)) => write!(f, "is at capacity: {pending} pending"),
             (Kind::AtCapacity, None) => f.write_str("is at capacity"),
             (Kind::Invalid, _) => f.write_str("does not accept this deadline"),
-            (Kind::Shutdown | Kind::NoRuntime, _) => {
+            (Kind::Shutdown | Kind::RuntimeEnded | Kind::NoRuntime, _) => {
                 f.write_str("has ended: it was shut down, or its driver was dropped with its runtime")
             }
         }

@@ -100,12 +100,6 @@ impl ShardLease {
         self.resolution() > Ticks::ONE
     }
 
-    #[inline]
-    pub(crate) fn is_driverless(self) -> bool {
-        // Checked last: shards are opened before the timer is driverless, and then serve it forever.
-        self.schedule.is_driverless() && self.serves()
-    }
-
     /// Adds a user of the timer, unless it has none left.
     pub(crate) fn join(self) {
         self.users.join(self.epoch);

@@ -8,18 +8,15 @@
 //! none, if it waits for files, or if it has ended. If it waits in any other call for long, it counts as waiting.
 
 use std::cell::RefCell;
-use std::future::Future;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle};
-use tokio::task;
+use tokio::runtime::Handle;
 
 use super::Watch;
+use crate::core::registry;
 use crate::test_util::lock;
 use crate::util::panics;
 use crate::util::sync::Counter;
@@ -66,22 +63,8 @@ impl Watch {
     /// Workers, even the only one of a current-thread runtime, are observed by their counts, and the thread of a bubble
     /// by its future.
     fn observes_this_thread(&self) -> bool {
-        self.is_one_thread() || self.own().is_some() || runtime::worker_index().is_some() && a_yield_waits()
+        self.is_one_thread() || self.own().is_some() || registry::runs_tasks()
     }
-}
-
-/// Whether a task that yields here is woken later: a worker does that between tasks, but not while it blocks in one.
-fn a_yield_waits() -> bool {
-    struct Woken(AtomicBool);
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, SeqCst);
-        }
-    }
-    let woken = Arc::new(Woken(AtomicBool::new(false)));
-    let waker = Waker::from(woken.clone());
-    let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
-    !woken.0.load(SeqCst)
 }
 
 /// Whether the calling thread is in `block_on`, rather than having entered a runtime. If it is, tokio panics.
