@@ -3,7 +3,8 @@
 //! They make turns for timers whose driver is late or missing, and wake drivers on other executors.
 //
 // Invariants
-// 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work.
+// 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
+//    `MOST` threads block.
 // 2. If the system refuses a thread, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
@@ -16,6 +17,9 @@ use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
 const IDLE: Duration = Duration::from_secs(10);
 
+/// The maximum number of threads. Each that blocks is in a waker that blocks, or waits for a CPU.
+const MOST: usize = 256;
+
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Helpers {
@@ -27,11 +31,12 @@ struct Queue {
     work: VecDeque<Work>,
     /// How many threads wait. A thread that was notified but has not run yet is counted, and its work is still queued.
     idle: usize,
+    threads: usize,
 }
 
 impl Helpers {
     pub(crate) fn new() -> Self {
-        Helpers { state: Mutex::new(Queue { work: VecDeque::new(), idle: 0 }), sent: Condvar::new() }
+        Helpers { state: Mutex::new(Queue { work: VecDeque::new(), idle: 0, threads: 0 }), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -45,26 +50,26 @@ impl Helpers {
         }
     }
 
-    /// Queues `work`. Returns whether it needs another thread.
+    /// Queues `work`. Returns whether it needs another thread, which then counts as started.
     fn queue(&self, work: Work) -> bool {
         let mut state = self.lock();
         state.work.push_back(work);
-        let all_busy = state.idle < state.work.len();
+        let needs_another = state.idle < state.work.len() && state.threads < MOST;
+        state.threads += usize::from(needs_another);
         drop(state);
-        if !all_busy {
+        if !needs_another {
             self.sent.notify_one();
         }
-        all_busy
+        needs_another
     }
 
     /// Starts a thread. Returns `false` if the system refuses it.
     fn spawn(&'static self) -> bool {
         // In a model the caller does the work.
-        if MODELLED {
-            return false;
-        }
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
-        thread.spawn(|| self.serve(|| false)).is_ok()
+        let is_started = !MODELLED && thread.spawn(|| self.serve(|| false)).is_ok();
+        self.lock().threads -= usize::from(!is_started);
+        is_started
     }
 
     fn work_off(&self) {
@@ -91,7 +96,9 @@ impl Helpers {
         state.idle += 1;
         let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
-        !state.work.is_empty() || !waited.timed_out()
+        let goes_on = !state.work.is_empty() || !waited.timed_out();
+        state.threads -= usize::from(!goes_on);
+        goes_on
     }
 }
 
@@ -130,6 +137,21 @@ mod tests {
         assert_eq!(all.recv().unwrap(), BLOCKED, "the others still wait at their gates");
         drop(gates);
         assert_eq!(all.iter().count(), BLOCKED);
+    }
+
+    /// A bug that this crate had: nothing bounded the number of threads.
+    #[test]
+    fn the_number_of_threads_is_bounded_and_no_work_is_lost() {
+        let helpers = Helpers::new();
+        helpers.lock().threads = MOST - 1;
+        let (done, all) = mpsc::channel();
+        let takes_a_thread = [(); 3].map(|()| {
+            let done = done.clone();
+            helpers.queue(Box::new(move || done.send(()).unwrap()))
+        });
+        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MOST));
+        helpers.work_off();
+        assert_eq!(all.try_iter().count(), 3);
     }
 
     /// Both pieces of work are sent before the idle thread wakes; in this test it never does.

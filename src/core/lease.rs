@@ -300,9 +300,7 @@ impl Booker for Shards {
             Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
             Due::Wake(driver) => {
                 driver.wake();
-                if self.schedule.io.is_due() {
-                    self.schedule.io.check_soon();
-                }
+                self.schedule.io.check_if_due();
             }
             Due::Helper => {
                 let present = TimerLease { of: self, epoch: Epoch(self.epoch.load(SeqCst)) };

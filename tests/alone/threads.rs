@@ -79,3 +79,32 @@ fn a_background_thread_does_not_pin_timers() {
         });
     });
 }
+
+/// How many threads this process has started, this call's included.
+fn started() -> u64 {
+    let id = thread::spawn(|| format!("{:?}", thread::current().id())).join().unwrap();
+    id.trim_start_matches("ThreadId(").trim_end_matches(')').parse().unwrap()
+}
+
+/// A bug that this crate had: the search for the runtime's I/O driver started a thread for each of its checks.
+#[test]
+fn a_healthy_runtime_without_an_io_driver_starts_few_threads() {
+    alone(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+        runtime.block_on(runtime.spawn(sleep(ms(1)))).unwrap();
+        let before = started();
+        for _ in 0..20 {
+            runtime.block_on(async {
+                for task in [(); 100].map(|()| tokio::spawn(sleep(ms(5)))) {
+                    task.await.unwrap();
+                }
+                for _ in 0..20 {
+                    sleep(ms(1)).await;
+                }
+            });
+        }
+        // On a busy machine a helper may fire a few of them. It is then used again.
+        let more = started() - before - 1;
+        assert!(more <= 2, "{more} threads");
+    });
+}

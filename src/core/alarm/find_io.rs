@@ -8,17 +8,20 @@
 //! panic hook is called. Programs that abort on panics therefore do not search.
 //
 // Invariants
-// 1. The answer is yes only if a thread that last ran as a worker is in `epoll_wait` while that worker is parked.
+// 1. The answer is yes only if a thread that last ran as a worker of that runtime is in `epoll_wait` while that worker
+//    is parked.
 // 2. The answer is never "no": after `CHECKS` checks the search ends. Each reads one file at most.
-// 3. A check runs on its own thread, after the alarm thread has woken the driver. Nothing waits for it.
+// 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
+use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
-use crate::util::waits;
+use super::thread::{self, Booker, BookerId};
+use crate::core::helpers::Helpers;
+use crate::util::{sync, waits};
 
 /// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
 const CHECKS: u32 = 32;
@@ -30,12 +33,14 @@ const REST: Duration = Duration::from_millis(2);
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 pub(crate) struct FindIo {
+    id: BookerId,
     searches: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
 
 struct Search {
+    runtime: runtime::Id,
     metrics: RuntimeMetrics,
     threads: Vec<Option<u32>>,
     /// The first worker that the next check considers.
@@ -46,14 +51,16 @@ struct Search {
 }
 
 impl FindIo {
-    pub(crate) fn new() -> FindIo {
-        FindIo { searches: AtomicBool::new(false), found: AtomicBool::new(false), search: Mutex::new(None) }
+    /// For the timer with this number.
+    pub(crate) fn new(number: u64) -> FindIo {
+        let (searches, found, search) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(None));
+        FindIo { id: BookerId::FindIo(number), searches, found, search }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
-        let search = Search { metrics, threads, next: 0, checks: 0, turns_left: 0 };
+        let search = Search { runtime: runtime.id(), metrics, threads, next: 0, checks: 0, turns_left: 0 };
         let is_possible = CAN_BE_SEEN && runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
         self.set(self.lock(), is_possible.then_some(search), false);
     }
@@ -66,26 +73,24 @@ impl FindIo {
         self.found.load(Relaxed)
     }
 
-    /// Notes the calling worker for later checks. For tasks spawned on the runtime, before any user code.
+    /// Notes the calling worker for later checks, if it is one of the runtime's: the timer of a task that comes late may
+    /// have ended, and its memory may serve another. For tasks spawned on the timer's runtime, before any user code.
     pub(crate) fn note_worker(&self) {
         self.with_search(|search| {
+            if Handle::try_current().is_ok_and(|here| here.id() != search.runtime) {
+                return;
+            }
             if let Some(thread) = worker_index().and_then(|index| search.threads.get_mut(index)) {
                 *thread = Some(waits::current_number());
             }
         });
     }
 
-    pub(crate) fn is_due(&self) -> bool {
-        self.with_search(Search::is_due).unwrap_or(false)
-    }
-
-    /// Checks on another thread, if the system grants one. Call it when a check is due.
-    pub(crate) fn check_soon(&'static self) {
-        let thread = std::thread::Builder::new().name("hairspring-helper".into());
-        let _ = thread.spawn(|| {
-            std::thread::sleep(REST);
-            self.check();
-        });
+    /// Books a check, if one is due after this turn.
+    pub(crate) fn check_if_due(&'static self) {
+        if self.with_search(Search::is_due) == Some(true) {
+            thread::book(self.id, sync::now() + REST, self);
+        }
     }
 
     /// Checks whether a worker waits in an I/O driver; each time, another worker.
@@ -106,7 +111,7 @@ impl FindIo {
         drop(before);
     }
 
-    /// `None` if there is no search, and while another thread checks, because nothing may wait for its read.
+    /// `None` if there is no search, and while the alarm thread checks, because nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
         if !self.searches.load(Relaxed) {
             return None;
@@ -116,6 +121,12 @@ impl FindIo {
 
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Booker for FindIo {
+    fn alarm(&'static self, _: &'static Helpers) {
+        self.check();
     }
 }
 
@@ -154,7 +165,7 @@ mod tests {
 
     /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
-        let search = Arc::new(FindIo::new());
+        let search = Arc::new(FindIo::new(0));
         search.begin(runtime.handle());
         (0..tries).any(|_| {
             let of_task = search.clone();
@@ -165,7 +176,7 @@ mod tests {
             });
             is_done.recv().unwrap();
             std::thread::sleep(REST);
-            while !search.is_due() && search.searches.load(Relaxed) {}
+            while search.with_search(Search::is_due) == Some(false) {}
             search.check();
             search.found()
         })
@@ -193,11 +204,29 @@ mod tests {
 
     fn idle() -> (Runtime, Arc<FindIo>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = Arc::new(FindIo::new());
+        let search = Arc::new(FindIo::new(0));
         search.begin(runtime.handle());
-        let of_task = search.clone();
-        runtime.block_on(runtime.spawn(async move { of_task.note_worker() })).unwrap();
+        note_a_worker(&runtime, &search);
         (runtime, search)
+    }
+
+    fn note_a_worker(runtime: &Runtime, search: &Arc<FindIo>) {
+        let search = search.clone();
+        runtime.block_on(runtime.spawn(async move { search.note_worker() })).unwrap();
+    }
+
+    /// A bug that this crate had: a probe that ran after its timer had ended noted its worker in the search for another
+    /// runtime, which had the timer's memory by then.
+    #[test]
+    fn no_worker_of_another_runtime_is_noted() {
+        let (runtime, search) = idle();
+        let (other, _) = idle();
+        let noted = || search.lock().as_ref().unwrap().threads.clone();
+        let own = noted();
+        assert!(own[0].is_some());
+        note_a_worker(&other, &search);
+        assert_eq!(noted(), own);
+        drop(runtime);
     }
 
     #[test]
@@ -206,7 +235,7 @@ mod tests {
         let (mut checks, mut turns) = (0, 0);
         while search.searches.load(Relaxed) {
             turns += 1;
-            if search.is_due() {
+            if search.with_search(Search::is_due) == Some(true) {
                 search.check();
                 checks += 1;
             }

@@ -62,6 +62,8 @@ pub(crate) trait Booker: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum BookerId {
     Timer(u64),
+    /// The search for the I/O driver of that timer's runtime.
+    FindIo(u64),
     /// The booker that waits for jumps.
     Jumps,
 }
