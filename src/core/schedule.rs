@@ -38,8 +38,11 @@ const ALARM_MAY_LAG: Ticks = Ticks(1 << 27);
 /// How long a woken driver may take to turn before a helper does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How late a driver's own alarm may be before the driver is woken.
+/// How late a driver's own alarm may be before the driver is woken. `PATIENCE`, if it was late within `DISTRUST`: a
+/// worker that took the alarm's event from the I/O driver, and then blocks, does not look for the next.
 const PATIENCE_WITH_OWN_ALARM: Duration = Duration::from_millis(5);
+
+const DISTRUST: Duration = Duration::from_secs(1);
 
 /// The minimum time between checks of a driver's own alarm that was on time.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(20);
@@ -70,6 +73,8 @@ pub(crate) struct Plan {
     alarm: WakesBy,
     /// When the alarm thread next checks the driver's own alarm, at the latest.
     checks_at: Option<Instant>,
+    /// When a check last found that the driver's own alarm was late.
+    was_late: Option<Instant>,
     /// The driver's runtime, if tokio can pause its clock.
     runtime: Option<Handle>,
     coalesce: Coalesce,
@@ -78,6 +83,10 @@ pub(crate) struct Plan {
 impl Plan {
     fn only_the_driver_sets_it(&self) -> bool {
         matches!(self.alarm, WakesBy::Tokio | WakesBy::NowAndThen)
+    }
+
+    fn is_distrusted(&self, now: Instant) -> bool {
+        self.was_late.is_some_and(|late| now < late + DISTRUST)
     }
 }
 
@@ -118,6 +127,7 @@ pub(crate) enum Due {
 impl Schedule {
     pub(crate) fn new() -> Self {
         static NEXT: Counter = Counter::new(0);
+        let number = NEXT.fetch_add(1, SeqCst);
         Schedule {
             parker: Parker::new(Plan {
                 is_open: false,
@@ -127,14 +137,15 @@ impl Schedule {
                 driver_is_wanted: false,
                 alarm: WakesBy::Thread,
                 checks_at: None,
+                was_late: None,
                 runtime: None,
                 coalesce: Coalesce::new(Ticks(0)),
             }),
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
-            io: FindIo::new(),
+            io: FindIo::new(number),
             driverless: AtomicBool::new(false),
-            id: BookerId::Timer(NEXT.fetch_add(1, SeqCst)),
+            id: BookerId::Timer(number),
             booker: OnceLock::new(),
         }
     }
@@ -174,7 +185,8 @@ impl Schedule {
         self.io.forget();
         let mut plan = self.parker.lock();
         plan.leave();
-        (plan.is_open, plan.alarm, plan.checks_at, plan.driver_is_wanted) = (true, WakesBy::Thread, None, false);
+        (plan.is_open, plan.alarm, plan.driver_is_wanted) = (true, WakesBy::Thread, false);
+        (plan.checks_at, plan.was_late) = (None, None);
         plan.coalesce = Coalesce::new(coalesce);
         plan
     }
@@ -377,16 +389,19 @@ impl Schedule {
         match plan.alarm {
             WakesBy::Tokio => return Due::Nothing,
             WakesBy::Own(_) if next_wake == Tick::MAX => return Due::Nothing,
-            WakesBy::Own(_) if self.late(next_wake) > now => {
-                self.check_at(&mut plan, self.late(next_wake).max(now + BETWEEN_CHECKS));
+            WakesBy::Own(_) if self.late(&plan, next_wake, now) > now => {
+                // This check found nothing, so the next is not due soon.
+                plan.checks_at = Some(now);
+                self.check(&mut plan, next_wake);
                 return Due::Nothing;
             }
+            WakesBy::Own(_) => plan.was_late = Some(now),
             // The booking was replaced just before the call.
             WakesBy::Thread | WakesBy::Both if next_wake > self.clock.now() => {
                 self.book_for(next_wake);
                 return Due::Nothing;
             }
-            WakesBy::Own(_) | WakesBy::Thread | WakesBy::Both | WakesBy::NowAndThen => {}
+            WakesBy::Thread | WakesBy::Both | WakesBy::NowAndThen => {}
         }
         plan.leave();
         self.certain.store(u64::MAX, SeqCst);
@@ -424,7 +439,7 @@ impl Schedule {
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {
             WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.check_at(plan, self.late(tick)),
+            WakesBy::Own(_) => return self.check(plan, tick),
             WakesBy::Thread | WakesBy::Both => self.book_for(tick),
             WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
             WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
@@ -433,15 +448,18 @@ impl Schedule {
     }
 
     /// When a driver whose own alarm is set for `tick` counts as late.
-    fn late(&self, tick: Tick) -> Instant {
-        self.clock.instant_of(tick).into_std() + PATIENCE_WITH_OWN_ALARM
+    fn late(&self, plan: &Plan, tick: Tick, now: Instant) -> Instant {
+        let patience = if plan.is_distrusted(now) { PATIENCE } else { PATIENCE_WITH_OWN_ALARM };
+        self.clock.instant_of(tick).into_std() + patience
     }
 
-    /// Makes the alarm thread check at `at`. Postpones a check that is due soon, to save a wake-up: the driver's alarm
-    /// was on time, or has yet to go off.
-    fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
+    /// Makes the alarm thread check that the driver's own alarm, set for `tick`, goes off. Postpones a check that is due
+    /// soon, to save a wake-up, unless the alarm was late: it was on time, or has yet to go off.
+    fn check(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
         let now = sync::now();
+        let at = self.late(plan, tick, now);
         let at = match plan.checks_at {
+            _ if plan.is_distrusted(now) => at,
             Some(before) if before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
             Some(before) if before < at + BETWEEN_CHECKS => return,
             _ => at,
@@ -621,6 +639,26 @@ mod tests {
         };
         let first = turn();
         assert!(turn() > first);
+    }
+
+    /// A worker that blocks after it took an event from the I/O driver keeps the alarm from being noticed.
+    #[test]
+    fn an_alarm_of_the_drivers_own_that_was_late_is_checked_after_a_millisecond() {
+        let schedule = parked();
+        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.wake_by(WakesBy::Own(Alarm::new(3)));
+        let checks_after = || {
+            let deadline = clock::now() + Ticks(1 << 44);
+            schedule.end_turn(Tick(1), 1, deadline).unwrap();
+            schedule.booked().unwrap() - clock::instant_of(deadline).into_std()
+        };
+        assert!(comes(&schedule));
+        assert_eq!(checks_after(), PATIENCE_WITH_OWN_ALARM);
+        assert!(comes(&schedule));
+        schedule.end_turn(Tick(1), 1, Tick(1)).unwrap();
+        assert!(matches!(schedule.alarm(), Due::Wake(_)), "the alarm did not go off at tick 1");
+        assert!(comes(&schedule));
+        assert_eq!(checks_after(), PATIENCE);
     }
 
     struct Notes(AtomicBool);

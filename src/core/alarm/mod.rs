@@ -47,9 +47,9 @@ pub enum Alarm {
     /// [`Thread`](Alarm::Thread) at first, then [`Timerfd`](Alarm::Timerfd) once an idle worker of the runtime is seen
     /// waiting in an I/O driver. It never tries a driver that the runtime may not have.
     ///
-    /// After the switch, timers fire 6 to 26 ms late if all workers are blocked, instead of 1 ms. There is no switch on
-    /// current-thread runtimes, on systems other than Linux, in programs that abort on panics, or for a driver that you
-    /// spawn yourself.
+    /// After the switch, timers fire late if workers block: the first 6 to 26 ms, and those of the next second 1 ms, or
+    /// 2 ms if all workers are blocked. There is no switch on current-thread runtimes, on systems other than Linux, in
+    /// programs that abort on panics, or for a driver that you spawn yourself.
     #[default]
     Auto,
     /// One thread per process that sleeps until the earliest deadline of all timers. It is as precise as the system's
