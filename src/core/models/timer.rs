@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
+#[cfg(hairspring_loom)]
+use crate::clock::source;
 use crate::core::schedule::{DriverWaker, WakesBy};
 use crate::core::shards::Shards;
 use crate::future::Sleep;
+#[cfg(hairspring_loom)]
+use crate::util::sync::atomic::Ordering::SeqCst;
+#[cfg(hairspring_loom)]
+use crate::wheel::Tick;
 
 #[test]
 fn registering_against_going_to_sleep() {
@@ -166,6 +172,29 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
             turn_on_a_paused_clock(world);
         }
         assert_eq!((world.timer.schedule.next_wake(), world.timer.earliest()), (far(2), far(2)));
+    });
+}
+
+/// A bug that this crate had: the thread read the time before it published its deadline, and the move of the clock read
+/// the shard's earliest deadline in between.
+#[cfg(hairspring_loom)] // Otherwise it would hold a clock for all other tests of the process.
+#[test]
+fn registering_against_a_test_that_moves_the_clock() {
+    check("registering against a test that moves the clock", || {
+        source::one_is_held();
+        let world = World::new();
+        let shows = move |tick: Tick| world.timer.schedule.clock.shown.store(tick.0, SeqCst);
+        shows(far(1));
+        let woken = Woken::new();
+        let waker = Waker::from(woken.clone());
+        let (registered, ()) = race(
+            move || world.lease.insert(far(2), waker),
+            move || {
+                shows(far(3));
+                world.fire(far(3));
+            },
+        );
+        assert_eq!(registered.is_ok(), woken.is_woken(), "a sleep that waits is woken: {registered:?}");
     });
 }
 
