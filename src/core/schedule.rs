@@ -55,6 +55,8 @@ pub(crate) struct Schedule {
     pub(crate) io: FindIo,
     /// Whether the timer has no driver and helpers make all turns.
     driverless: AtomicBool,
+    /// How long due timers may wait to share a turn, in ticks.
+    longest_wait: AtomicU64,
     pub(crate) id: BookerId,
     booker: OnceLock<&'static dyn Booker>,
 }
@@ -134,6 +136,7 @@ impl Schedule {
             clock: Source::runtime(),
             io: FindIo::new(),
             driverless: AtomicBool::new(false),
+            longest_wait: AtomicU64::new(0),
             id: BookerId::Timer(NEXT.fetch_add(1, SeqCst)),
             booker: OnceLock::new(),
         }
@@ -171,6 +174,7 @@ impl Schedule {
     /// Opens the plan as if the driver had been woken.
     pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
+        self.longest_wait.store(coalesce.0, SeqCst);
         self.io.forget();
         let mut plan = self.parker.lock();
         plan.leave();
@@ -182,6 +186,10 @@ impl Schedule {
     #[inline]
     pub(crate) fn is_driverless(&self) -> bool {
         self.driverless.load(Acquire)
+    }
+
+    pub(crate) fn longest_wait(&self) -> Ticks {
+        Ticks(self.longest_wait.load(Acquire))
     }
 
     /// Ends the timer, and wakes its driver, which then completes.

@@ -400,7 +400,7 @@ impl<T: ClockTime> Delay for Sleep<T> {
     }
 
     fn late(&self) -> Duration {
-        self.reading().since(self.deadline.reading())
+        self.delay.unless_on_time(self.reading().since(self.deadline.reading()))
     }
 
     fn reset_at(&mut self, deadline: T) {

@@ -29,6 +29,9 @@ use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
+/// This much lateness counts as on time, as in tokio.
+const ON_TIME: Duration = Duration::from_millis(5);
+
 /// Waits until `duration` has passed since this call.
 ///
 /// The time counts from the call, not from the first poll. The sleep never completes early, to the nanosecond. A zero
@@ -499,6 +502,12 @@ impl Sleep {
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
         }
+    }
+
+    /// Zero for a lateness that counts as on time.
+    pub(crate) fn unless_on_time(&self, late: Duration) -> Duration {
+        let on_time = late <= ON_TIME || self.timer().is_some_and(|timer| late <= clock::duration_of(timer.delays()));
+        if on_time { Duration::ZERO } else { late }
     }
 
     pub(crate) fn now(&self) -> Tick {

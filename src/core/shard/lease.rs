@@ -100,6 +100,13 @@ impl ShardLease {
         self.resolution() > Ticks::ONE
     }
 
+    /// How late the timer may fire an entry on purpose.
+    pub(crate) fn delays(self) -> Ticks {
+        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait().0);
+        // Checked last: shards are opened before the longest wait is set.
+        if self.serves() { delays } else { Ticks(0) }
+    }
+
     #[inline]
     pub(crate) fn is_driverless(self) -> bool {
         // Checked last: shards are opened before the timer is driverless, and then serve it forever.
