@@ -56,7 +56,7 @@ pub(crate) struct Schedule {
     /// Whether the timer has no driver and helpers make all turns.
     driverless: AtomicBool,
     /// How long due timers may wait to share a turn, in ticks.
-    longest_wait: AtomicU64,
+    pub(crate) longest_wait: AtomicU64,
     pub(crate) id: BookerId,
     booker: OnceLock<&'static dyn Booker>,
 }
@@ -186,10 +186,6 @@ impl Schedule {
     #[inline]
     pub(crate) fn is_driverless(&self) -> bool {
         self.driverless.load(Acquire)
-    }
-
-    pub(crate) fn longest_wait(&self) -> Ticks {
-        Ticks(self.longest_wait.load(Acquire))
     }
 
     /// Ends the timer, and wakes its driver, which then completes.

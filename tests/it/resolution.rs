@@ -148,9 +148,10 @@ mod by_hand {
                         format!("{deadline:?} at {now:?}, {after_a_multiple:?} after a multiple of {resolution:?}");
                     let is_due = end <= now;
                     let (woken, waker) = Wakes::new();
-                    let mut naps = [timer.sleep_until(deadline), timer.sleep(HOUR)];
+                    let mut naps = [timer.sleep_until(deadline), timer.sleep(HOUR), timer.sleep(HOUR)];
                     assert!(poll_with(&mut naps[1], &waker).is_pending());
-                    naps[1].reset_at(deadline);
+                    naps[1..].iter_mut().for_each(|nap| nap.reset_at(deadline));
+                    assert!(naps[1..].iter().all(|nap| nap.is_elapsed() == is_due), "{case}");
                     assert_eq!(woken.count(), usize::from(is_due), "{case}");
                     assert!(naps.iter_mut().all(|nap| poll_with(nap, &waker).is_ready() == is_due), "{case}");
                     if !is_due {
@@ -159,7 +160,7 @@ mod by_hand {
                         assert!(naps.iter().all(|nap| !nap.is_elapsed()), "{case}");
                         assert_eq!(timer.metrics().next_deadline(), Some(end), "{case}");
                         clock.advance(NANO);
-                        assert!(woken.count() == 2 && naps.iter().all(Sleep::is_elapsed), "{case}");
+                        assert!(woken.count() == 3 && naps.iter().all(Sleep::is_elapsed), "{case}");
                         assert!(naps.iter_mut().all(|nap| poll(nap).is_ready()), "{case}");
                     }
                     clock.advance(round_up(origin, clock.now(), resolution) + resolution - clock.now());

@@ -87,12 +87,11 @@ impl ShardLease {
         !self.schedule.is_surely_future(deadline) && self.now() >= deadline
     }
 
-    /// Whether a deadline, rounded up to the timer's resolution, has passed on the timer's clock.
+    /// Whether a deadline that has come has also passed if it is rounded up to the timer's resolution.
     #[cold]
-    pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
-        let now = self.now();
+    fn has_come_rounded(self, deadline: Tick) -> bool {
         // The resolution may be a later timer's.
-        now >= deadline && (now >= self.expiry(deadline) || !self.serves())
+        self.now() >= self.expiry(deadline) || !self.serves()
     }
 
     #[inline]
@@ -102,7 +101,7 @@ impl ShardLease {
 
     /// How late the timer may fire an entry on purpose.
     pub(crate) fn delays(self) -> Ticks {
-        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait().0);
+        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait.load(Ordering::Acquire));
         // Checked last: shards are opened before the longest wait is set.
         if self.serves() { delays } else { Ticks(0) }
     }
@@ -163,14 +162,10 @@ impl ShardLease {
         self.expiry(deadline) <= fired_through && self.serves()
     }
 
-    /// Whether an entry has not fired and its timer has not ended. Locks only if the published values do not decide it.
-    pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
-        let expiry = self.expiry(deadline);
-        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not later than the rest.
-        let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
-            && expiry >= self.next()
-            && self.serves();
-        surely || self.lock().wheel.get(key).is_some()
+    /// Whether an entry with this deadline has fired, or would have if its timer were not late or had not ended.
+    #[inline]
+    pub(crate) fn is_over(self, deadline: Tick) -> bool {
+        self.has_fired(deadline) || self.has_come(deadline) && (!self.rounds() || self.has_come_rounded(deadline))
     }
 
     #[inline]

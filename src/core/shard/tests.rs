@@ -62,19 +62,6 @@ fn whether_an_entry_has_fired_is_known_without_the_lock_for_its_own_timer() {
 }
 
 #[test]
-fn whether_an_entry_waits_is_known_without_the_lock_and_none_waits_once_the_timer_has_ended() {
-    let shard = shard();
-    let keys = [50, 101, 102].map(|deadline| (insert(shard, deadline).unwrap(), Tick(deadline)));
-    shard.fire(Tick(100), &mut WakeList::default());
-    let locked = shard.lock();
-    assert!(shard.holds(keys[2].0, keys[2].1));
-    drop(locked);
-    assert_eq!(keys.map(|(key, deadline)| shard.holds(key, deadline)), [false, true, true]);
-    shard.close();
-    assert_eq!(keys.map(|(key, deadline)| shard.holds(key, deadline)), [false; 3]);
-}
-
-#[test]
 fn a_hold_of_the_lock_takes_out_a_limited_number_of_wakers() {
     let shard = shard();
     for _ in 0..100 {
