@@ -638,7 +638,7 @@ mod tests {
     /// The driver slept without a deadline, so nothing was booked. If it never turned, later timers would not fire.
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
-        thread::start();
+        thread::start().unwrap();
         let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
         let schedule = parked();
         schedule.set_booker(booker);

@@ -266,11 +266,8 @@ impl Builder {
     ///
     /// Returns an error if a setting is out of range, if there is no current tokio runtime, or if the runtime lacks
     /// what the alarm needs or the system refuses it, for example because no more files can be opened. See [`Alarm`]
-    /// for when tokio panics instead.
-    ///
-    /// # Panics
-    ///
-    /// Panics if this is the process's first timer and the system refuses to start a thread.
+    /// for when tokio panics instead. If this is the process's first timer, the system may also refuse to start a
+    /// thread, which all alarms but [`Alarm::Tokio`] need.
     ///
     /// # Examples
     ///
@@ -304,11 +301,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
-    ///
-    /// # Panics
-    ///
-    /// Panics in the same case as [`build`](Builder::build).
+    /// Returns an error if a setting is out of range, for [`Alarm::Timerfd`] on systems other than Linux, and if the
+    /// system refuses a thread, as with [`build`](Builder::build).
     ///
     /// # Examples
     ///
@@ -334,10 +328,6 @@ impl Builder {
     /// # Errors
     ///
     /// Returns an error in the same cases as [`build`](Builder::build).
-    ///
-    /// # Panics
-    ///
-    /// Panics in the same case as [`build`](Builder::build).
     ///
     /// # Examples
     ///
@@ -368,7 +358,10 @@ impl Builder {
             let timer = self.by_hand()?;
             return Ok((timer, Driver::new(timer, Alarm::Thread)));
         }
-        Ok(Driver::with_timer(&self.settings()?))
+        let settings = self.settings()?;
+        let timer = TimerLease::try_open(false, &settings);
+        let timer = timer.map_err(|error| BuildError::of_alarm(settings.alarm, &error))?;
+        Ok((timer, Driver::new(timer, settings.alarm)))
     }
 
     /// A timer on the given manual clock.
