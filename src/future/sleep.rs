@@ -23,7 +23,7 @@ use tokio::task::coop;
 use crate::clock::{self, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
-use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
+use crate::core::shard::{InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
 use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
@@ -290,8 +290,8 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let is_over =
-            || self.timer().map_or_else(|| self.has_come(self.deadline), |timer| timer.is_over(self.deadline));
+        let has_come = || self.has_come(self.deadline);
+        let is_over = || self.timer().map_or_else(has_come, |timer| timer.is_over(self.deadline));
         self.marks.has(Marks::DONE) || self.has_begun() && is_over()
     }
 
@@ -430,14 +430,12 @@ impl Sleep {
             self.leave(Marks::DONE);
             return Poll::Ready(Ok(()));
         }
-        match lease.set_waker(key, cx.waker()) {
-            EntryState::Waiting => Poll::Pending,
-            // It fired by another clock than this poll's, or just now, or the wait was cut short: check again.
-            EntryState::Fired | EntryState::Gone => {
-                self.leave(Marks::IDLE);
-                self.poll_idle(cx)
-            }
+        if lease.set_waker(key, cx.waker()) {
+            return Poll::Pending;
         }
+        // It fired by another clock than this poll's, or just now, or the wait was cut short: check again.
+        self.leave(Marks::IDLE);
+        self.poll_idle(cx)
     }
 
     #[inline]
