@@ -64,9 +64,9 @@
 //! # Panics
 //!
 //! A future of this crate panics if it has to wait on a [`Timer`] that is full or was shut down. [`Timer::try_sleep`],
-//! [`Timer::try_timeout`] and [`Timer::try_interval`] return an error instead. Outside a runtime, a future waits on the
-//! process's own timer. On WebAssembly there is no thread to run that timer, so a future that has to wait outside a
-//! runtime panics.
+//! [`Timer::try_timeout`], [`Timer::try_interval`], [`io::TimeoutStream`] and `tower::TimeoutLayer` return an error
+//! instead. Outside a runtime, a future waits on the process's own timer. On WebAssembly there is no thread to run that
+//! timer, so a future that has to wait outside a runtime panics.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -183,6 +183,10 @@ impl<T> DelayQueue<T> {
 
     /// Creates an empty queue that uses `timer` and its clock, whatever runtime polls it.
     ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity).
+    ///
     /// # Examples
     ///
     /// ```
@@ -199,7 +203,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> Self {
-        DelayQueue::on(timer.sleep_until(clock::instant_of(Tick::MAX)))
+        DelayQueue::on(timer.unlimited("DelayQueue").sleep_until(clock::instant_of(Tick::MAX)))
     }
 
     fn on(sleep: Sleep) -> Self {
@@ -645,8 +649,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if it has to wait and the queue's timer was shut down or is [full](crate::timer::Builder::capacity). The
-    /// entries stay in the queue.
+    /// Panics if it has to wait and the queue's timer was shut down, or the runtime's is
+    /// [full](crate::timer::Builder::capacity). The entries stay in the queue.
     ///
     /// # Examples
     ///

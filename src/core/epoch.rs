@@ -12,7 +12,7 @@ pub(crate) struct Epoch(pub(crate) u32);
 
 impl Epoch {
     /// The number of bits. A sleep keeps its marks in the rest of the word.
-    pub(crate) const BITS: u32 = 26;
+    pub(crate) const BITS: u32 = 25;
 
     /// No use at all.
     pub(crate) const NONE: Epoch = Epoch(u32::MAX);

@@ -9,12 +9,14 @@
 // 3. Any thread that finds the timer unneeded ends it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
+use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
@@ -124,10 +126,16 @@ impl TimerLease {
         }
     }
 
-    /// Begins a timer. If it is driverless, helper threads make its turns.
+    /// Begins a timer that nobody asked for, so nobody gets an error.
     /// Panics if the system refuses to start the alarm thread.
     pub(crate) fn open(driverless: bool, settings: &Settings) -> TimerLease {
-        thread::start();
+        TimerLease::try_open(driverless, settings).unwrap_or_else(|error| panic!("hairspring {error}"))
+    }
+
+    /// Begins a timer. If it is driverless, helper threads make its turns. Returns the system's error if it refuses to
+    /// start the alarm thread, which a timer with tokio's alarm can do without.
+    pub(crate) fn try_open(driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
+        thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings);
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
         if !MODELLED {
@@ -135,7 +143,7 @@ impl TimerLease {
             timer.all().iter().for_each(|shard| shard.skip_to(begin));
         }
         timer.schedule.open(driverless, settings.coalesce);
-        timer
+        Ok(timer)
     }
 
     /// Takes memory for a timer and opens its shards. Nothing makes turns yet.

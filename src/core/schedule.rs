@@ -58,6 +58,8 @@ pub(crate) struct Schedule {
     pub(crate) io: FindIo,
     /// Whether the timer has no driver and helpers make all turns.
     driverless: AtomicBool,
+    /// How long due timers may wait to share a turn, in ticks.
+    pub(crate) longest_wait: AtomicU64,
     pub(crate) id: BookerId,
     booker: OnceLock<&'static dyn Booker>,
 }
@@ -145,6 +147,7 @@ impl Schedule {
             clock: Source::runtime(),
             io: FindIo::new(number),
             driverless: AtomicBool::new(false),
+            longest_wait: AtomicU64::new(0),
             id: BookerId::Timer(number),
             booker: OnceLock::new(),
         }
@@ -182,6 +185,7 @@ impl Schedule {
     /// Opens the plan as if the driver had been woken.
     pub(crate) fn begin(&self, driverless: bool, coalesce: Ticks) -> Locked<'_, Plan> {
         self.driverless.store(driverless, SeqCst);
+        self.longest_wait.store(coalesce.0, SeqCst);
         self.io.forget();
         let mut plan = self.parker.lock();
         plan.leave();
@@ -672,7 +676,7 @@ mod tests {
     /// The driver slept without a deadline, so nothing was booked. If it never turned, later timers would not fire.
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
-        thread::start();
+        thread::start().unwrap();
         let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
         let schedule = parked();
         schedule.set_booker(booker);

@@ -30,7 +30,7 @@ use pin_project::pin_project;
 
 use crate::clock::instant::FAR;
 use crate::clock::{self, Instant};
-use crate::future::{Sleep, Timeout};
+use crate::future::{Timeout, sleep_until};
 use crate::util::error::Elapsed;
 use crate::wheel::Tick;
 
@@ -75,7 +75,7 @@ pub struct Deadline {
     /// `None` for never.
     at: Option<Instant>,
     name: Option<&'static str>,
-    set_at: &'static Location<'static>,
+    pub(crate) set_at: &'static Location<'static>,
 }
 
 impl Deadline {
@@ -251,8 +251,7 @@ impl Deadline {
     #[track_caller]
     #[doc(alias = "timeout")]
     pub fn limit<F: IntoFuture>(self, future: F) -> Limited<F::IntoFuture> {
-        let sleep = Sleep::new(self.instant().map_or(Tick::MAX, clock::tick_of));
-        Limited { timeout: Timeout::new(future.into_future(), sleep), deadline: self }
+        Limited { timeout: Timeout::new(future.into_future(), sleep_until(self.into())), deadline: self }
     }
 }
 
@@ -355,15 +354,6 @@ pub struct Limited<F> {
     #[pin]
     timeout: Timeout<F>,
     deadline: Deadline,
-}
-
-impl<F> Limited<F> {
-    /// Limits `future` to the end of `sleep`, set at the given line.
-    #[cfg(feature = "tower")]
-    pub(crate) fn over(future: F, sleep: Sleep, set_at: &'static Location<'static>) -> Limited<F> {
-        let deadline = Deadline { at: Some(sleep.deadline()), name: None, set_at };
-        Limited { timeout: Timeout::new(future, sleep), deadline }
-    }
 }
 
 impl<F: Future> Future for Limited<F> {

@@ -285,11 +285,9 @@ impl<T: ClockTime> Sleep<T> {
         self.deadline
     }
 
-    /// Returns whether this has fired, as [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed) does: for a
-    /// waiting sleep, whether its clock has reached the deadline. A reset makes it `false`.
-    ///
-    /// A sleep does not wait before its first poll or after a reset to a deadline in the past. Then this returns `true`
-    /// only after a ready poll.
+    /// Returns whether the clock has reached the deadline, whether or not this was polled since. As with
+    /// [`hairspring::Sleep::is_elapsed`](future::Sleep::is_elapsed), that counts only once this was polled or reset.
+    /// Once this has completed, it returns `true` until the next reset, even if the clock is set back.
     ///
     /// # Examples
     ///
@@ -306,7 +304,7 @@ impl<T: ClockTime> Sleep<T> {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.has_completed || self.delay.is_registered() && self.has_come()
+        self.has_completed || self.delay.has_begun() && self.has_come()
     }
 
     fn has_come(&self) -> bool {
@@ -400,7 +398,7 @@ impl<T: ClockTime> Delay for Sleep<T> {
     }
 
     fn late(&self) -> Duration {
-        self.reading().since(self.deadline.reading())
+        self.delay.unless_on_time(self.reading().since(self.deadline.reading()))
     }
 
     fn reset_at(&mut self, deadline: T) {

@@ -30,7 +30,7 @@ pub trait Delay: Unpin {
     /// The time on the timer's clock, or on the current runtime's before the timer is known.
     fn now(&self) -> Self::Time;
 
-    /// How long ago the deadline was, or zero.
+    /// How long ago the deadline was, or zero if the sleep counts as on time.
     fn late(&self) -> Duration;
 
     fn reset_at(&mut self, deadline: Self::Time);
@@ -57,7 +57,7 @@ impl Delay for Sleep {
     // Subtracting ticks is faster than subtracting instants.
     #[inline]
     fn late(&self) -> Duration {
-        clock::duration_of(self.now() - self.tick())
+        self.unless_on_time(clock::duration_of(self.now() - self.tick()))
     }
 
     #[inline]

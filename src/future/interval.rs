@@ -22,9 +22,6 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
-/// A tick that is at most this late does not count as missed, as in tokio.
-const ON_TIME: Duration = Duration::from_millis(5);
-
 /// Creates an interval that ticks immediately and then every `period`. Equivalent to [`interval_at`]`(Instant::now(),
 /// period)`.
 ///
@@ -76,15 +73,16 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start).of(TimerKind::Interval), period, None)
 }
 
-/// How an [`Interval`] handles missed ticks. A tick is missed if it is polled more than 5 ms late, because the task was
-/// busy or the machine was suspended.
+/// How an [`Interval`] handles missed ticks. A tick is missed if it is polled late, because the task was busy or the
+/// machine was suspended. Late means more than 5 ms, or more than the timer itself may delay a tick if that is longer:
+/// its [resolution](crate::timer::Builder::resolution) plus its [`coalesce`](crate::timer::Builder::coalesce).
 ///
 /// If the period is 10 and ticks are due at 10, 20, ..., a task that is busy from 10 to 35 gets its ticks at:
 ///
 /// | behaviour | 20 | 30 | 40 | 50 | result |
 /// |---|---|---|---|---|---|
 /// | [`Burst`](Self::Burst) | 35 | 35 | 40 | 50 | no tick is skipped |
-/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, less up to 5 ms |
+/// | [`Delay`](Self::Delay) | 35 | 45 | 55 | 65 | ticks are at least a period apart, less a delay that is not late |
 /// | [`Skip`](Self::Skip) | 35 | | 40 | 50 | ticks stay on multiples of the period |
 ///
 /// # Examples
@@ -124,7 +122,6 @@ impl MissedTickBehavior {
     /// The time from a tick to the next, if the tick was polled this late.
     fn pause(self, late: Duration, period: Duration) -> Duration {
         match self {
-            _ if late <= ON_TIME => period,
             Self::Burst => period,
             Self::Delay => late.saturating_add(period),
             Self::Skip => {
@@ -218,16 +215,15 @@ impl<S: Delay<Time: Add<Duration, Output = S::Time>>> Interval<S> {
         let scheduled = self.delay.deadline();
         if elapsed.is_ok() {
             let late = self.delay.late();
-            let missed = if late > ON_TIME { late.as_nanos() / self.period.as_nanos() } else { 0 };
-            self.missed = u64::try_from(missed).unwrap_or(u64::MAX);
+            self.missed = u64::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u64::MAX);
             let pause = self.missed_tick_behavior.pause(late, self.period);
             self.delay.reset_at(scheduled + pause.min(FAR));
         }
         Poll::Ready(self.delay.outcome(elapsed.map(|()| scheduled)))
     }
 
-    /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was at most
-    /// 5 ms late. With `Burst` they are yet to be returned; with `Delay` and `Skip` they are skipped.
+    /// Returns how many later ticks were already due when the last tick was returned, or zero if that tick was not late:
+    /// see [`MissedTickBehavior`]. With `Burst` they are yet to be returned; with `Delay` and `Skip` they are skipped.
     ///
     /// # Examples
     ///

@@ -23,11 +23,14 @@ use tokio::task::coop;
 use crate::clock::{self, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
-use crate::core::shard::{EntryState, InsertError, Key, Shard, ShardLease};
+use crate::core::shard::{InsertError, Key, Shard, ShardLease};
 use crate::future::spans::Spans;
 use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
+
+/// This much lateness counts as on time, as in tokio.
+const ON_TIME: Duration = Duration::from_millis(5);
 
 /// Waits until `duration` has passed since this call.
 ///
@@ -132,13 +135,15 @@ pub struct Sleep {
 }
 
 /// The rest of the state in one word, which keeps a sleep at 40 bytes. From the lowest bits up: the epoch of its timer,
-/// the [`TimerKind`] of its owner, whether the caller chose the timer, and the stage.
+/// the [`TimerKind`] of its owner, whether this was polled or reset, whether the caller chose the timer, and the stage.
 #[derive(Clone, Copy)]
 struct Marks(u32);
 
 impl Marks {
     const EPOCH: u32 = (1 << Epoch::BITS) - 1;
     const KIND: u32 = 7 << Epoch::BITS;
+    /// Whether this was polled or reset. From then on, `is_elapsed` goes by the clock.
+    const BEGUN: u32 = 1 << 28;
     const CHOSEN: u32 = 1 << 29;
     const STAGE: u32 = Marks::WAITING | Marks::DONE;
 
@@ -262,11 +267,13 @@ impl Sleep {
         self.marks.has(Marks::WAITING)
     }
 
-    /// Returns whether this has fired, whether or not it was polled since, as in tokio. A reset makes it `false`.
+    /// Returns whether the deadline has passed, whether or not this was polled since. As in tokio, that counts only once
+    /// this was polled or reset. Before, and after a reset to a later deadline, this returns `false`.
     ///
-    /// While a sleep is not registered, this returns `true` only after a ready poll. A sleep is not registered before
-    /// its first poll, after a reset once it has completed, or after a reset to a deadline in the past. If the timer
-    /// ended before the sleep fired, this returns whether the deadline has passed.
+    /// The deadline is rounded up to the timer's [resolution](crate::timer::Builder::resolution), and has passed if the
+    /// timer's clock has reached it, even if the timer is late or was shut down. Before its first poll, a sleep without
+    /// a chosen timer goes by the runtime's clock, without rounding. Once a sleep has completed, this returns `true`
+    /// until the next reset.
     ///
     /// # Examples
     ///
@@ -283,9 +290,14 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        let Some((lease, key)) = self.entry() else { return self.marks.has(Marks::DONE) };
-        // If the entry neither fired nor is still there, its timer has ended.
-        lease.has_fired(self.deadline) || !lease.holds(key, self.deadline) && lease.has_come_rounded(self.deadline)
+        let has_come = || self.has_come(self.deadline);
+        let is_over = || self.timer().map_or_else(has_come, |timer| timer.is_over(self.deadline));
+        self.marks.has(Marks::DONE) || self.has_begun() && is_over()
+    }
+
+    /// Whether this was polled or reset.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.marks.has(Marks::BEGUN)
     }
 
     /// Sets a new deadline, in any state: waiting, never polled, or completed.
@@ -348,6 +360,7 @@ impl Sleep {
             }
         }
         self.reset_idle(deadline);
+        self.marks.0 |= Marks::BEGUN;
     }
 
     /// Sets a new deadline without registering it.
@@ -410,20 +423,16 @@ impl Sleep {
     #[inline(never)]
     fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let ((lease, key), deadline) = (self.entry().expect("it waits on a timer"), self.deadline);
-        if lease.has_fired(deadline)
-            || lease.has_come(deadline) && (!lease.rounds() || lease.has_come_rounded(deadline))
-        {
+        if lease.is_over(deadline) {
             self.leave(Marks::DONE);
             return Poll::Ready(Ok(()));
         }
-        match lease.set_waker(key, cx.waker()) {
-            EntryState::Waiting => Poll::Pending,
-            // It fired by another clock than this poll's, or just now, or its timer ended: check again.
-            EntryState::Fired | EntryState::Gone => {
-                self.leave(Marks::IDLE);
-                self.poll_idle(cx)
-            }
+        if lease.set_waker(key, cx.waker()) {
+            return Poll::Pending;
         }
+        // It fired by another clock than this poll's, or just now, or its timer ended: check again.
+        self.leave(Marks::IDLE);
+        self.poll_idle(cx)
     }
 
     #[inline]
@@ -466,6 +475,7 @@ impl Sleep {
     #[cold]
     fn poll_anew(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shard = None;
+        self.marks.0 |= Marks::BEGUN;
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -475,18 +485,25 @@ impl Sleep {
         seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
         self.shard = Some(timer.shard());
         self.key = key;
-        self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING);
+        self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING | Marks::BEGUN);
         Poll::Pending
     }
 
     #[cold]
     fn refused(&mut self, timer: ShardLease, refusal: &InsertError) -> Poll<Result<(), Error>> {
+        self.marks.0 |= Marks::BEGUN;
         match *refusal {
-            _ if timer.has_come_rounded(self.deadline) => Poll::Ready(Ok(())),
+            _ if timer.is_over(self.deadline) => Poll::Ready(Ok(())),
             InsertError::AlreadyDue => Poll::Ready(Ok(())),
             InsertError::Closed => Poll::Ready(Err(Error::ended(timer.name()))),
             InsertError::Full(pending) => Poll::Ready(Err(Error::full(timer.name(), pending))),
         }
+    }
+
+    /// Zero for a lateness that counts as on time.
+    pub(crate) fn unless_on_time(&self, late: Duration) -> Duration {
+        let on_time = late <= ON_TIME || self.timer().is_some_and(|timer| late <= clock::duration_of(timer.delays()));
+        if on_time { Duration::ZERO } else { late }
     }
 
     pub(crate) fn now(&self) -> Tick {

@@ -123,19 +123,19 @@ impl<T> Timeout<T> {
     pub(crate) fn new(value: T, delay: Sleep) -> Self {
         Timeout::over(value, delay.of(TimerKind::Timeout))
     }
+}
+
+impl<T, S: Delay> Timeout<T, S> {
+    #[inline]
+    pub(crate) fn over(value: T, delay: S) -> Self {
+        Timeout { value, delay }
+    }
 
     pub(crate) fn poll_without_limit(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output>
     where
         T: Future,
     {
         self.project().value.poll(cx)
-    }
-}
-
-impl<T, S: Delay> Timeout<T, S> {
-    #[inline]
-    pub(super) fn over(value: T, delay: S) -> Self {
-        Timeout { value, delay }
     }
 
     /// Returns a reference to the inner future.

@@ -31,8 +31,10 @@ use crate::timer::Timer;
 ///
 /// # Panics
 ///
-/// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down.
-/// hyper itself panics if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
+/// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down:
+/// hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install) a timer with a
+/// [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics if the current
+/// time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
 /// # Examples
 ///
@@ -72,6 +74,10 @@ impl HyperTimer {
 
     /// Creates a `HyperTimer` on the given timer, for example one with custom settings or on a test's clock.
     ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity).
+    ///
     /// # Examples
     ///
     /// ```
@@ -87,7 +93,7 @@ impl HyperTimer {
     #[must_use]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> HyperTimer {
-        HyperTimer { timer: Some(timer.clone()), ..HyperTimer::new() }
+        HyperTimer::from(timer.clone())
     }
 }
 
@@ -101,6 +107,7 @@ impl Default for HyperTimer {
 impl From<Timer> for HyperTimer {
     #[track_caller]
     fn from(timer: Timer) -> HyperTimer {
+        timer.unlimited("HyperTimer");
         HyperTimer { timer: Some(timer), ..HyperTimer::new() }
     }
 }

@@ -1,9 +1,9 @@
 //! [`Timeout`] and [`TimeoutLayer`], which limit how long a request to a tower service may take. Need the feature
 //! `tower`.
 //!
-//! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`](crate::error::Elapsed),
-//! like tower's. With [`TimeoutLayer::respond_with`], the service answers with a response instead. With
-//! [`TimeoutLayer::per_request`], each request has its own [`Deadline`].
+//! They replace `tower::timeout`. A request that takes too long fails with a boxed [`Elapsed`], like tower's. With
+//! [`TimeoutLayer::respond_with`], the service answers with a response instead. With [`TimeoutLayer::per_request`], each
+//! request has its own [`Deadline`].
 //!
 //! # Examples
 //!
@@ -30,9 +30,11 @@ use pin_project::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::deadline::{Deadline, DeadlineExceeded, Limited};
-use crate::future::{self, Sleep, sleep};
+use crate::deadline::{Deadline, DeadlineExceeded};
+use crate::future::{self, Sleep, Try, TrySleep, sleep, sleep_until};
+use crate::seam::TimerKind;
 use crate::timer::Timer;
+use crate::util::error::Elapsed;
 
 /// tower's type of this name.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -61,7 +63,7 @@ pub struct TimeoutLayer<L = Duration, A = ()> {
     limit: L,
     /// `None` for the timer of the runtime that polls.
     timer: Option<Timer>,
-    /// The user's line that created this, for panics of timeouts with a `Duration`.
+    /// The user's line that created this, to which its timeouts are attributed.
     made: &'static Location<'static>,
     answer: A,
 }
@@ -82,20 +84,25 @@ impl TimeoutLayer {
         TimeoutLayer { limit: duration, timer: None, made: Location::caller(), answer: () }
     }
 
-    /// Creates a layer that limits each request to `duration`, on the given timer.
+    /// Creates a layer that limits each request to `duration`, on the given timer. If that timer has a
+    /// [capacity](crate::timer::Builder::capacity), the layer sheds load: a request that has to wait while the timer is
+    /// full [fails](Timeout#errors).
     ///
     /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// use hairspring::{Duration, Timer, tower::TimeoutLayer};
+    /// use hairspring::{Duration, Timer, error::Error, tower::TimeoutLayer};
     /// use tower::{Layer, ServiceExt, service_fn};
     ///
-    /// let timer = Timer::builder().capacity(10_000).build().unwrap();
-    /// let echo = service_fn(|request: u8| async move { Ok::<_, std::io::Error>(request) });
-    /// let service = TimeoutLayer::with_timer(Duration::from_secs(60), &timer).layer(echo);
-    /// assert_eq!(service.oneshot(7).await.unwrap(), 7);
+    /// let timer = Timer::builder().capacity(1).build().unwrap();
+    /// let stuck = service_fn(|_request: u8| std::future::pending::<Result<u8, std::io::Error>>());
+    /// let service = TimeoutLayer::with_timer(Duration::from_secs(60), &timer).layer(stuck);
+    /// let mut first = service.clone().oneshot(7);
+    /// assert!(futures::poll!(&mut first).is_pending());
+    /// let error = service.oneshot(8).await.unwrap_err();
+    /// assert!(error.downcast_ref::<Error>().unwrap().is_at_capacity());
     /// # }
     /// ```
     #[must_use]
@@ -140,7 +147,8 @@ impl<L> TimeoutLayer<L> {
     /// does with a status code. The error type stays the service's, so an axum program needs no `HandleErrorLayer`.
     ///
     /// `answer` gets the deadline that has passed: the request's, with [`per_request`](TimeoutLayer::per_request), or
-    /// one without a name. Each service and each response has a clone of `answer`.
+    /// one without a name. If the timer is full or was shut down, `answer` gets that deadline too, but it has not
+    /// [passed](Deadline::has_passed) yet. Each service and each response has a clone of `answer`.
     ///
     /// # Examples
     ///
@@ -187,13 +195,14 @@ impl<S, L: Clone, A: Clone> Layer<S> for TimeoutLayer<L, A> {
 /// # Errors
 ///
 /// The response resolves to one of these, in a `Box<dyn Error + Send + Sync>` like tower's:
-/// [`Elapsed`](crate::error::Elapsed) if the limit passes first, [`DeadlineExceeded`] if that was the request's own
-/// deadline, or the service's error. With [`respond_with`](TimeoutLayer::respond_with) there is only the service's
-/// error, without a box.
+/// [`Elapsed`] if the limit passes first, [`DeadlineExceeded`] if that was the request's own deadline,
+/// [`error::Error`](crate::error::Error) if the response has to wait and the timer is
+/// [full](crate::timer::Builder::capacity) or was shut down, or the service's error. With
+/// [`respond_with`](TimeoutLayer::respond_with) there is only the service's error, without a box.
 ///
 /// # Panics
 ///
-/// Polling the response panics in the same cases as [`sleep`](crate::sleep()).
+/// Polling the response panics if it starts the process's first timer and the system refuses to start a thread.
 ///
 /// # Examples
 ///
@@ -305,15 +314,14 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = ResponseFuture<future::Timeout<S::Future>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let response = self.inner.call(request);
-        ResponseFuture { response: future::Timeout::new(response, self.layer.sleep()), answer: () }
+        ResponseFuture::new(self.inner.call(request), self.layer.sleep(), Some(Elapsed::new()), ())
     }
 }
 
@@ -324,7 +332,7 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = ResponseFuture<Limited<S::Future>>;
+    type Future = ResponseFuture<S::Future, DeadlineExceeded>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -332,7 +340,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
-        ResponseFuture { response: deadline.limit(self.inner.call(request)), answer: () }
+        ResponseFuture::by(deadline, self.inner.call(request), self.layer.made, ())
     }
 }
 
@@ -343,16 +351,17 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = ResponseFuture<Limited<S::Future>, A>;
+    type Future = ResponseFuture<S::Future, DeadlineExceeded, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let response = self.inner.call(request);
-        let response = Limited::over(response, self.layer.sleep(), self.layer.made);
-        ResponseFuture { response, answer: self.layer.answer.clone() }
+        let (response, sleep) = (self.inner.call(request), self.layer.sleep());
+        let mut deadline = Deadline::at(sleep.deadline());
+        deadline.set_at = self.layer.made;
+        ResponseFuture::new(response, sleep, Some(DeadlineExceeded::new(deadline)), self.layer.answer.clone())
     }
 }
 
@@ -364,7 +373,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = ResponseFuture<Limited<S::Future>, A>;
+    type Future = ResponseFuture<S::Future, DeadlineExceeded, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -372,11 +381,13 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
-        ResponseFuture { response: deadline.limit(self.inner.call(request)), answer: self.layer.answer.clone() }
+        ResponseFuture::by(deadline, self.inner.call(request), self.layer.made, self.layer.answer.clone())
     }
 }
 
 /// The response future of a [`Timeout`].
+///
+/// `L` is what a request that takes too long fails with, and `A` the layer's answer to it.
 ///
 /// # Cancel safety
 ///
@@ -393,27 +404,45 @@ where
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 #[derive(Debug)]
 #[pin_project]
-pub struct ResponseFuture<L, A = ()> {
+pub struct ResponseFuture<F, L = Elapsed, A = ()> {
     #[pin]
-    response: L,
+    response: future::Timeout<F, TrySleep>,
+    /// `None` if there is no limit.
+    late: Option<L>,
     answer: A,
 }
 
-impl<L, T, E, Late> Future for ResponseFuture<L>
+impl<F, L, A> ResponseFuture<F, L, A> {
+    fn new(response: F, sleep: Sleep, late: Option<L>, answer: A) -> Self {
+        let sleep = Try::from(sleep.of(TimerKind::Timeout));
+        ResponseFuture { response: future::Timeout::over(response, sleep), late, answer }
+    }
+}
+
+impl<F, A> ResponseFuture<F, DeadlineExceeded, A> {
+    fn by(deadline: Deadline, response: F, made: &'static Location<'static>, answer: A) -> Self {
+        let late = deadline.instant().map(|_| DeadlineExceeded::new(deadline));
+        ResponseFuture::new(response, sleep_until(deadline.into()).made_at(made), late, answer)
+    }
+}
+
+impl<F, T, E, L> Future for ResponseFuture<F, L>
 where
-    L: Future<Output = Result<Result<T, E>, Late>>,
+    F: Future<Output = Result<T, E>>,
     E: Into<BoxError>,
-    Late: Into<BoxError>,
+    L: Into<BoxError> + Clone,
 {
     type Output = Result<T, BoxError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let limited = ready!(self.project().response.poll(cx));
-        Poll::Ready(limited.map_err(Into::into)?.map_err(Into::into))
+        let this = self.project();
+        let Some(late) = this.late else { return this.response.poll_without_limit(cx).map_err(Into::into) };
+        let limited = ready!(this.response.poll(cx))?;
+        Poll::Ready(limited.map_err(|Elapsed { .. }| late.clone().into())?.map_err(Into::into))
     }
 }
 
-impl<F, T, E, A> Future for ResponseFuture<Limited<F>, A>
+impl<F, T, E, A> Future for ResponseFuture<F, DeadlineExceeded, A>
 where
     F: Future<Output = Result<T, E>>,
     A: Fn(DeadlineExceeded) -> T,
@@ -422,6 +451,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        Poll::Ready(ready!(this.response.poll(cx)).unwrap_or_else(|late| Ok((this.answer)(late))))
+        let Some(late) = this.late else { return this.response.poll_without_limit(cx) };
+        Poll::Ready(match ready!(this.response.poll(cx)) {
+            Ok(Ok(response)) => response,
+            Ok(Err(Elapsed { .. })) | Err(_) => Ok((this.answer)(late.clone())),
+        })
     }
 }

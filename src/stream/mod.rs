@@ -46,7 +46,8 @@ pub use pace::{ChunksTimeout, Debounce, IntervalStream, Throttle};
 /// are ambiguous: for `next`, `map` and the like, import `futures::StreamExt` instead.
 ///
 /// To choose the timer, create the stream with `with_timer` of its type, such as [`Timeout::with_timer`].
-/// `throttle_latest` has none.
+/// `throttle_latest` has none. The timer must have no [capacity](crate::timer::Builder::capacity), because these streams
+/// cannot return its errors.
 ///
 /// The streams are `Unpin` if the inner stream is. Like [`sleep`](crate::sleep()), they can be created and polled
 /// anywhere, and panic in the same cases.
@@ -320,8 +321,12 @@ impl<S> Timeout<S> {
         Timeout { stream: Fuse::new(stream), limit: LazySleep::new(limit), duration, is_limited: true }
     }
 
-    /// Wraps `stream` as [`StreamExt::timeout`] does, on `timer`, which the stream keeps alive. Polling panics in the
-    /// same cases as [`Timer::sleep`].
+    /// Wraps `stream` as [`StreamExt::timeout`] does, on `timer`, which the stream keeps alive.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
     ///
     /// # Examples
     ///
@@ -338,7 +343,7 @@ impl<S> Timeout<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Timeout::new(stream, timer.sleep(duration), duration)
+        Timeout::new(stream, timer.unlimited("Timeout").sleep(duration), duration)
     }
 }
 

@@ -58,7 +58,12 @@ impl<S> Throttle<S> {
     }
 
     /// Wraps `stream` as [`StreamExt::throttle`](super::StreamExt::throttle) does, on `timer`, which the stream keeps
-    /// alive. Polling panics in the same cases as [`Timer::sleep`].
+    /// alive.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
     ///
     /// # Examples
     ///
@@ -75,7 +80,7 @@ impl<S> Throttle<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Throttle::new(stream, timer.sleep(duration), duration)
+        Throttle::new(stream, timer.unlimited("Throttle").sleep(duration), duration)
     }
 
     /// Returns a reference to the inner stream.
@@ -182,7 +187,8 @@ impl<S: Stream> ChunksTimeout<S> {
     ///
     /// # Panics
     ///
-    /// Panics if `max_size` is zero. Polling panics in the same cases as [`Timer::sleep`].
+    /// Panics if `max_size` is zero, or if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics
+    /// if it has to wait and the timer was shut down.
     ///
     /// # Examples
     ///
@@ -200,7 +206,7 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, max_size: usize, duration: Duration, timer: &Timer) -> Self {
-        ChunksTimeout::new(stream, max_size, timer.sleep(duration), duration)
+        ChunksTimeout::new(stream, max_size, timer.unlimited("ChunksTimeout").sleep(duration), duration)
     }
 
     /// Takes the items that were collected and not yet yielded.
@@ -314,7 +320,12 @@ impl<S: Stream> Debounce<S> {
     }
 
     /// Wraps `stream` as [`StreamExt::debounce`](super::StreamExt::debounce) does, on `timer`, which the stream keeps
-    /// alive. Polling panics in the same cases as [`Timer::sleep`].
+    /// alive.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). Polling panics if it has to wait and the
+    /// timer was shut down.
     ///
     /// # Examples
     ///
@@ -331,7 +342,7 @@ impl<S: Stream> Debounce<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Debounce::new(stream, timer.sleep(duration), duration)
+        Debounce::new(stream, timer.unlimited("Debounce").sleep(duration), duration)
     }
 
     /// Limits how long items are held back: when `longest` has passed since the first of them, the last is yielded,

@@ -181,8 +181,14 @@ impl Builder {
     ///
     /// If the timer is full, [`try_sleep`](Timer::try_sleep), [`try_timeout`](Timer::try_timeout),
     /// [`try_interval`](Timer::try_interval) and any [`Try`](crate::Try) resolve to an
-    /// [error](crate::error::Error::is_at_capacity). Futures that cannot return an error panic. Therefore use a limited
-    /// timer only in one part of a program, and only with fallible futures.
+    /// [error](crate::error::Error::is_at_capacity). So do the responses of a `tower::TimeoutLayer` and the operations
+    /// of an [`io::TimeoutStream`](crate::io::TimeoutStream). Sleeps, timeouts and intervals that cannot return an error
+    /// panic. Queues, maps, stream adapters and `HyperTimer` cannot return one either, and refuse a limited timer when
+    /// they are created with it.
+    ///
+    /// Therefore use a limited timer only in one part of a program, and only with what returns errors. If you
+    /// [install](Builder::install) it, everything in the runtime that was not given another timer uses it, and panics
+    /// in a poll that has to wait while the timer is full, unless it can return an error.
     ///
     /// A sleep takes a place at the first poll that finds its deadline ahead, and frees it when it fires, is dropped or
     /// is shut down. It takes a new place at the first poll after a reset, unless it was waiting. An interval takes a
@@ -266,11 +272,8 @@ impl Builder {
     ///
     /// Returns an error if a setting is out of range, if there is no current tokio runtime, or if the runtime lacks
     /// what the alarm needs or the system refuses it, for example because no more files can be opened. See [`Alarm`]
-    /// for when tokio panics instead.
-    ///
-    /// # Panics
-    ///
-    /// Panics if this is the process's first timer and the system refuses to start a thread.
+    /// for when tokio panics instead. If this is the process's first timer, the system may also refuse to start a
+    /// thread, which all alarms but [`Alarm::Tokio`] need.
     ///
     /// # Examples
     ///
@@ -304,11 +307,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, and for [`Alarm::Timerfd`] on systems other than Linux.
-    ///
-    /// # Panics
-    ///
-    /// Panics in the same case as [`build`](Builder::build).
+    /// Returns an error if a setting is out of range, for [`Alarm::Timerfd`] on systems other than Linux, and if the
+    /// system refuses a thread, as with [`build`](Builder::build).
     ///
     /// # Examples
     ///
@@ -334,10 +334,6 @@ impl Builder {
     /// # Errors
     ///
     /// Returns an error in the same cases as [`build`](Builder::build).
-    ///
-    /// # Panics
-    ///
-    /// Panics in the same case as [`build`](Builder::build).
     ///
     /// # Examples
     ///
@@ -368,7 +364,10 @@ impl Builder {
             let timer = self.by_hand()?;
             return Ok((timer, Driver::new(timer, Alarm::Thread)));
         }
-        Ok(Driver::with_timer(&self.settings()?))
+        let settings = self.settings()?;
+        let timer = TimerLease::try_open(false, &settings);
+        let timer = timer.map_err(|error| BuildError::of_alarm(settings.alarm, &error))?;
+        Ok((timer, Driver::new(timer, settings.alarm)))
     }
 
     /// A timer on the given manual clock.

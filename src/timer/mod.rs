@@ -204,6 +204,16 @@ impl Timer {
         if self.owner.is_implicit() { 0 } else { self.lease.close().unwrap_or(0) }
     }
 
+    /// This timer, for an item that cannot return an error while the timer is full.
+    /// Panics if the timer has a capacity.
+    #[track_caller]
+    pub(crate) fn unlimited(&self, item: &str) -> &Timer {
+        if let Some(most) = self.lease.capacity.most() {
+            panic!("a `{item}` cannot return an error, and this timer has a capacity of {most}: use one without");
+        }
+        self
+    }
+
     fn is_closed(&self) -> bool {
         !self.lease.serves()
     }

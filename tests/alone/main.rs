@@ -7,6 +7,7 @@ use std::process::Command;
 #[path = "../common/mod.rs"]
 mod common;
 
+mod capacity;
 mod collections;
 #[cfg(target_os = "linux")] // No other system's alarms take a file.
 mod files;

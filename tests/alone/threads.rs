@@ -1,13 +1,14 @@
-//! The threads of this crate have the main thread's niceness and CPU affinity.
+//! The threads of this crate have the main thread's niceness and CPU affinity. A timer can do without.
 
 use std::fs;
 use std::thread;
 
 use crate::alone;
-use crate::common::{HUNG, current_thread, ms, must_end};
+use crate::common::{HUNG, current_thread, ms, must_end, panic_message, poll};
 use futures::executor::block_on;
-use hairspring::{Instant, sleep};
-use rustix::process::setpriority_process;
+use hairspring::timer::Alarm;
+use hairspring::{Instant, Timer, sleep};
+use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The niceness of a thread, and the CPUs that it may use.
@@ -106,5 +107,49 @@ fn a_healthy_runtime_without_an_io_driver_starts_few_threads() {
         // On a busy machine a helper may fire a few of them. It is then used again.
         let more = started() - before - 1;
         assert!(more <= 2, "{more} threads");
+    });
+}
+
+/// Lets this process start no thread from now on: it has no memory for another stack. Unlike a limit on processes, this
+/// also applies to root.
+fn refuse_threads() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB"));
+    let most = Some((kilobytes.unwrap().parse::<u64>().unwrap() + 1024) * 1024);
+    setrlimit(Resource::As, Rlimit { current: most, maximum: most }).unwrap();
+    assert!(thread::Builder::new().spawn(|| ()).is_err(), "the system still starts threads");
+}
+
+/// A bug that this crate had: in a container that limits threads, building a timer panicked.
+#[test]
+fn a_timer_that_gets_no_thread_is_an_error_or_does_without() {
+    alone(|| {
+        let runtime = current_thread();
+        refuse_threads();
+        runtime.block_on(async {
+            for alarm in [Alarm::Auto, Alarm::Thread, Alarm::Timerfd] {
+                let builder = || Timer::builder().alarm(alarm);
+                let errors = [
+                    builder().build().unwrap_err(),
+                    builder().install().unwrap_err(),
+                    builder().build_with_driver().unwrap_err(),
+                ];
+                for error in errors {
+                    let text = error.to_string();
+                    assert!(text.starts_with(&format!("alarm is {alarm:?}: the system refused it")), "{text}");
+                    assert!(text.contains("alarm thread") && text.contains("os error"), "{text}");
+                }
+            }
+            let said = panic_message(|| poll(&mut sleep(ms(1))));
+            assert!(said.starts_with("hairspring failed to start its alarm thread: "), "{said}");
+
+            let timer = Timer::builder().alarm(Alarm::Tokio).install().unwrap();
+            sleep(ms(1)).await;
+            assert!(timer.timeout(ms(1), std::future::pending::<()>()).await.is_err());
+            let (timer, driver) = Timer::builder().alarm(Alarm::Tokio).build_with_driver().unwrap();
+            tokio::spawn(driver);
+            timer.sleep(ms(1)).await;
+            timer.shutdown();
+        });
     });
 }

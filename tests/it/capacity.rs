@@ -97,8 +97,8 @@ fn a_panic_names_line_limit_and_fallible_form() {
 #[test]
 fn a_queue_counts_as_one_sleep() {
     current_thread().block_on(async {
-        let timer = Timer::builder().capacity(1).build().unwrap();
-        let mut queue = DelayQueue::with_timer(&timer);
+        let timer = Timer::builder().capacity(1).install().unwrap();
+        let mut queue = DelayQueue::new();
         for n in 0..1000 {
             queue.insert(n, HOUR);
         }

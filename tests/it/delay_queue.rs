@@ -479,15 +479,20 @@ fn a_queue_works_outside_runtimes_and_outlives_them() {
 #[test]
 fn a_poll_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     current_thread().block_on(async {
-        let timer = Timer::builder().capacity(1).build().unwrap();
-        let mut other = timer.sleep(HOUR);
+        let mut other = Timer::builder().capacity(1).install().unwrap().sleep(HOUR);
         assert!(futures::poll!(&mut other).is_pending());
-        let mut queue = DelayQueue::with_timer(&timer);
+        let mut queue = DelayQueue::new();
         queue.insert(1, Duration::ZERO);
         let key = queue.insert(2, HOUR);
         assert_eq!(poll(&mut queue), Poll::Ready(Some(1)), "what is due takes no room");
         assert!(panic_message(|| poll(&mut queue)).contains("at capacity"));
         drop(other);
+        assert!(poll(&mut queue).is_pending());
+        assert_eq!(queue.remove(&key).into_inner(), 2);
+
+        let timer = Timer::builder().build().unwrap();
+        let mut queue = DelayQueue::with_timer(&timer);
+        let key = queue.insert(2, HOUR);
         assert!(poll(&mut queue).is_pending());
         assert_eq!(timer.shutdown(), 1);
         assert!(panic_message(|| poll(&mut queue)).contains("shut down"));

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use crate::common::{HOUR, Wakes, both_flavours, ms, must_end, panic_message, paused, poll, settle};
 use futures::{FutureExt, Stream, StreamExt};
 use hairspring::MissedTickBehavior::{self, Burst, Delay, Skip};
-use hairspring::{Duration, Instant, Interval, Timer, interval, interval_at, timeout};
+use hairspring::{Duration, Instant, Interval, Timer, boot, interval, interval_at, timeout};
 
 /// Polls for one tick, with a waker that does nothing.
 fn poll_tick(interval: &mut Interval) -> Poll<Instant> {
@@ -86,6 +86,50 @@ async fn a_tick_is_late_after_exactly_5_ms() {
             assert_eq!(poll_tick(&mut ticks), Poll::Ready(start + ms(10)));
             let next = if is_late && behavior == Delay { start + ms(20) + late } else { start + ms(20) };
             assert_eq!(ticks.tick().await, next, "{behavior:?}, {late:?} late");
+        }
+    }
+}
+
+/// A bug that this crate had: the rounding of the timer counted as lateness, so 100 periods with `Delay` took 128.
+#[test]
+fn what_the_timer_rounds_is_not_late() {
+    const PERIOD: Duration = Duration::from_millis(1_010);
+    for resolution in [4, 16, 100, 1_000].map(ms) {
+        paused().block_on(async {
+            let timer = Timer::builder().resolution(resolution).install().unwrap();
+            macro_rules! keeps_its_period {
+                ($ticks:expr) => {
+                    let (mut ticks, start) = ($ticks, Instant::now());
+                    ticks.set_missed_tick_behavior(Delay);
+                    for n in 0..=100 {
+                        let _ = ticks.tick().await;
+                        assert_eq!(ticks.missed(), 0);
+                        let late = start.elapsed() - n * PERIOD;
+                        assert!(late < resolution + ms(1), "{late:?} of {resolution:?} after {n} periods");
+                    }
+                };
+            }
+            keeps_its_period!(timer.interval(PERIOD));
+            keeps_its_period!(timer.try_interval(PERIOD));
+            keeps_its_period!(interval(PERIOD));
+            keeps_its_period!(boot::interval(PERIOD));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_is_late_after_all_that_its_timer_may_delay_it() {
+    for (resolution, coalesce) in [(ms(20), ms(0)), (ms(1), ms(20)), (ms(20), ms(20)), (ms(1_000), ms(1_000))] {
+        let timer = Timer::builder().resolution(resolution).coalesce(coalesce).build().unwrap();
+        let (most, period) = (resolution + coalesce, ms(100_000));
+        for late in [most, most + Duration::from_nanos(1)] {
+            let start = Instant::now();
+            let mut ticks = with(Delay, timer.interval_at(start + period, period));
+            assert!(poll_tick(&mut ticks).is_pending());
+            tokio::time::advance(period + late).await;
+            assert_eq!(poll_tick(&mut ticks), Poll::Ready(start + period));
+            let next = if late > most { start + 2 * period + late } else { start + 2 * period };
+            assert_eq!(ticks.tick().await, next, "{late:?} late, {resolution:?}, {coalesce:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use crate::common::{HOUR, Random, both_flavours, current_thread, ms, multi_thread, must_end, panic_message, poll};
 use hairspring::error::Error;
 use hairspring::timer::Driver;
-use hairspring::{DelayQueue, Duration, Instant, Timer, TrySleep};
+use hairspring::{Duration, Instant, Timer, TrySleep};
 
 #[test]
 fn the_counts_balance_at_every_reading() {
@@ -200,12 +200,11 @@ fn errors_and_panics_name_the_timer() {
     assert_eq!(full.to_string(), "the timer `requests` is at capacity: 1 pending");
     assert_eq!(full, error());
     assert_ne!(full, Error::at_capacity(), "an error that a user creates has neither a name nor a count");
-    let mut queue = DelayQueue::with_timer(&timer);
-    queue.insert((), HOUR);
+    let mut ticks = timer.interval_at(timer.now() + HOUR, HOUR);
     for message in [
         panic_message(|| poll(&mut timer.sleep(HOUR))),
         panic_message(|| poll(&mut timer.timeout(HOUR, pending::<()>()))),
-        panic_message(|| queue.poll_expired(&mut Context::from_waker(Waker::noop()))),
+        panic_message(|| ticks.poll_tick(&mut Context::from_waker(Waker::noop()))),
     ] {
         assert!(message.starts_with("the timer `requests` is at capacity: 1 pending; the "), "{message}");
     }

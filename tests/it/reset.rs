@@ -9,7 +9,7 @@ use crate::common::{
     HOUR, Random, Wakes, both_flavours, current_thread, inside, ms, multi_thread, must_end, on_wake, poll, poll_with,
     settle,
 };
-use hairspring::{Duration, Instant, Sleep, sleep};
+use hairspring::{Duration, Instant, Sleep, Timer, boot, sleep, wall};
 
 /// tokio 2290: a reset into the past did not wake the task. Here another thread resets while the runtime sleeps.
 #[test]
@@ -142,6 +142,65 @@ async fn any_three_operations_work_in_every_state() {
             tokio::time::advance(ms(5)).await;
             settle().await;
             assert!(woken.count() > before && poll(&mut sleep).is_ready(), "{case}");
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Poll,
+    ResetToPast,
+    ResetAhead,
+    /// The deadline passes.
+    Pass,
+    /// The timer of the fallible sleep is shut down.
+    End,
+}
+
+use Step::{End, Pass, Poll as PollOnce, ResetAhead, ResetToPast};
+
+/// A bug that this crate had: after a reset into the past, `is_elapsed` was false until a poll, or for ever.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_has_elapsed_at_its_deadline_once_it_was_polled_or_reset() {
+    const STEPS: [Step; 5] = [PollOnce, ResetToPast, ResetAhead, Pass, End];
+    macro_rules! take {
+        ($step:expr, $sleep:expr, $now:expr, $reset:expr) => {
+            match $step {
+                PollOnce => _ = poll(&mut $sleep),
+                ResetToPast => $reset($now - ms(5)),
+                ResetAhead => $reset($now + ms(10)),
+                Pass | End => {}
+            }
+        };
+    }
+    for order in 0..5 * 5 * 5 * 5 * 2 {
+        let steps = [order, order / 5, order / 25, order / 125].map(|which| STEPS[which % 5]);
+        let created = if order < 625 { ms(10) } else { ms(0) };
+        let timer = Timer::builder().build().unwrap();
+        let mut theirs = Box::pin(tokio::time::sleep(created));
+        let mut plain = sleep(created);
+        let mut fallible = timer.try_sleep(created);
+        let (mut boot, mut wall) = (boot::sleep(created), wall::sleep_until(wall::now() + created));
+        let (mut deadline, mut has_begun) = (Instant::now() + created, false);
+        for (n, step) in steps.into_iter().enumerate() {
+            match step {
+                PollOnce => {}
+                ResetToPast => deadline = Instant::now() - ms(5),
+                ResetAhead => deadline = Instant::now() + ms(10),
+                Pass => tokio::time::advance(ms(20)).await,
+                End => _ = timer.shutdown(),
+            }
+            take!(step, theirs, tokio::time::Instant::now(), |to| theirs.as_mut().reset(to));
+            take!(step, plain, Instant::now(), |to| plain.reset_at(to));
+            take!(step, fallible, Instant::now(), |to| fallible.reset_at(to));
+            take!(step, boot, boot::Instant::now(), |to| boot.reset_at(to));
+            take!(step, wall, wall::now(), |to| wall.reset_at(to));
+            settle().await;
+            has_begun |= matches!(step, PollOnce | ResetToPast | ResetAhead);
+            let expected = has_begun && deadline <= Instant::now();
+            let ours = [plain.is_elapsed(), fallible.is_elapsed(), boot.is_elapsed(), wall.is_elapsed()];
+            assert_eq!(ours, [expected; 4], "{:?}, created for {created:?}", &steps[..=n]);
+            assert_eq!(theirs.is_elapsed(), expected, "tokio's, {:?}, created for {created:?}", &steps[..=n]);
         }
     }
 }

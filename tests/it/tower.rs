@@ -1,13 +1,13 @@
 //! `tower::Timeout` and `TimeoutLayer`, on a paused clock. Where tower's own do the same, a test compares them.
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::{Ready, pending, ready};
 use std::io;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::common::{HOUR, ms, panic_message, paused, poll};
-use hairspring::error::Elapsed;
+use crate::common::{HOUR, ms, paused, poll};
+use hairspring::error::{Elapsed, Error};
 use hairspring::tower::{Timeout, TimeoutLayer};
 use hairspring::{Deadline, DeadlineExceeded, Instant, Timer, sleep};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -40,17 +40,55 @@ fn each_request_has_its_limit_from_the_call() {
     });
 }
 
+/// A bug that this crate had: the request's task panicked.
 #[test]
-fn a_panic_names_the_layers_line() {
+fn a_full_or_ended_timer_fails_requests_that_have_to_wait() {
+    /// Which error the response has, if any.
+    async fn outcome<S: Service<Request, Error = BoxError>>(service: S, request: Request) -> &'static str {
+        match service.oneshot(request).await {
+            Ok(_) => "none",
+            Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_at_capacity) => "full",
+            Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_shutdown) => "ended",
+            Err(error) => panic!("{error}"),
+        }
+    }
     paused().block_on(async {
-        let timer = Timer::builder().capacity(1).build().unwrap();
-        let mut first = timer.sleep(HOUR);
-        assert!(poll(&mut first).is_pending());
-        let (layer, line) = (TimeoutLayer::with_timer(ms(100), &timer), line!());
-        let mut request = Box::pin(layer.layer(service_fn(take)).call(1));
-        let message = panic_message(|| poll(&mut request));
-        assert!(message.contains("at capacity: 1 pending"), "{message}");
-        assert!(message.contains(&format!("{}:{line}:", file!())), "{message}");
+        let own = Timer::builder().capacity(1).build().unwrap();
+        let default = Timer::builder().capacity(1).install().unwrap();
+        let service = service_fn(async |(yields, _): Request| {
+            for _ in 0..yields {
+                tokio::task::yield_now().await;
+            }
+            io::Result::Ok(200)
+        });
+        let of_each = |(_, deadline): &Request| *deadline;
+        let chosen = TimeoutLayer::with_timer(HOUR, &own);
+        let (same, each) = (TimeoutLayer::new(HOUR), TimeoutLayer::per_request(of_each));
+        let shed = |late: DeadlineExceeded| if late.deadline().has_passed() { 504 } else { 503 };
+        let deadline = Some(Deadline::after(HOUR));
+        for (is_full, expected, status) in [(false, "none", 200), (true, "full", 503), (false, "none", 200)] {
+            let mut others = [own.try_sleep(HOUR), default.try_sleep(HOUR)];
+            assert!(!is_full || others.iter_mut().all(|other| poll(other).is_pending()));
+            assert_eq!(outcome(chosen.layer(service), (1, None)).await, expected);
+            assert_eq!(outcome(same.layer(service), (1, None)).await, expected);
+            assert_eq!(outcome(each.layer(service), (1, deadline)).await, expected);
+            assert_eq!(outcome(chosen.layer(service), (0, None)).await, "none", "it does not wait");
+            for unlimited in [None, Some(Deadline::NEVER)] {
+                assert_eq!(outcome(each.layer(service), (1, unlimited)).await, "none", "it needs no timer");
+            }
+            let answer = |layer: TimeoutLayer| layer.respond_with(shed).layer(service).oneshot((1, None));
+            assert_eq!([answer(chosen.clone()).await.unwrap(), answer(same.clone()).await.unwrap()], [status; 2]);
+            let each = TimeoutLayer::per_request(of_each).respond_with(shed).layer(service);
+            assert_eq!(each.clone().oneshot((1, deadline)).await.unwrap(), status);
+            assert_eq!(each.oneshot((1, None)).await.unwrap(), 200);
+        }
+        let mut waits =
+            Box::pin(outcome(chosen.layer(service_fn(async |_| pending::<io::Result<u64>>().await)), (1, None)));
+        assert!(poll(&mut waits).is_pending());
+        assert_eq!(own.shutdown(), 1);
+        assert_eq!(waits.await, "ended");
+        assert_eq!(outcome(chosen.layer(service), (1, None)).await, "ended");
+        assert_eq!(chosen.respond_with(shed).layer(service).oneshot((1, None)).await.unwrap(), 503);
     });
 }
 

@@ -183,7 +183,8 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// Sets the timer that the stream waits on, and whose clock the map reads. By default it is the timer of the
-    /// runtime that polls the stream.
+    /// runtime that polls the stream. The timer must have no [capacity](crate::timer::Builder::capacity), because the
+    /// stream cannot return its errors.
     ///
     /// # Examples
     ///
@@ -206,7 +207,8 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the number of shards, the capacity or the maximum lifetime is out of range.
+    /// Returns an error if the number of shards, the capacity or the maximum lifetime is out of range, or if the timer
+    /// has a [capacity](crate::timer::Builder::capacity).
     ///
     /// # Examples
     ///
@@ -235,6 +237,10 @@ impl<K, V, S> Builder<K, V, S> {
         if let Some(lifetime @ Duration::ZERO) = wanted.max_lifetime {
             let allowed = "must be at least 1ns".to_owned();
             return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
+        }
+        if let Some(most) = wanted.timer.as_ref().and_then(|timer| timer.lease.capacity.most()) {
+            let allowed = "must have none, because the stream cannot return an error".to_owned();
+            return Err(BuildError::out_of_range("timer", format_args!("one with a capacity of {most}"), allowed));
         }
         wanted.shards = wanted.shards.next_power_of_two();
         Ok(DeadlineMap::of(wanted, hasher))

@@ -45,8 +45,8 @@ const HOLDS: usize = 64;
 ///
 /// # Panics
 ///
-/// A poll that has to wait panics if the timer was shut down or is [full](crate::timer::Builder::capacity). The entries
-/// stay in the map.
+/// A poll that has to wait panics if the timer was shut down, or if the runtime's timer is
+/// [full](crate::timer::Builder::capacity). The entries stay in the map.
 ///
 /// # Examples
 ///

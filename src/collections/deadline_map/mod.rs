@@ -195,6 +195,10 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the
     /// stream](DeadlineMap#the-two-halves).
     ///
+    /// # Panics
+    ///
+    /// Panics if the timer has a [capacity](crate::timer::Builder::capacity). [`Builder::timer`] makes that an error.
+    ///
     /// # Examples
     ///
     /// ```
@@ -210,7 +214,8 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::of(Wanted { timer: Some(timer.clone()), ..Wanted::default() }, RandomState::new())
+        let timer = timer.unlimited("DeadlineMap").clone();
+        DeadlineMap::of(Wanted { timer: Some(timer), ..Wanted::default() }, RandomState::new())
     }
 }
 

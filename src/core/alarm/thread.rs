@@ -112,13 +112,10 @@ per_process! {
     fn alarm() -> &'static AlarmThread = |_| AlarmThread::new();
 }
 
-/// Starts the thread, after which booking cannot fail.
-/// Panics if there is no thread and the system refuses one.
-pub(crate) fn start() {
-    let alarm = alarm();
-    if let Err(error) = alarm.start() {
-        panic!("hairspring failed to start its alarm thread: {error}");
-    }
+/// Starts the thread, after which booking cannot fail. Returns an error if there is none and the system refuses one.
+pub(crate) fn start() -> io::Result<()> {
+    let refused = |error: io::Error| io::Error::new(error.kind(), format!("failed to start its alarm thread: {error}"));
+    alarm().start().map_err(refused)
 }
 
 /// Books a call of `booker` at `at`, replacing its previous booking.
@@ -432,7 +429,7 @@ mod tests {
 
     #[test]
     fn bookers_are_called_in_order_and_never_early() {
-        start();
+        start().unwrap();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // All bookings are made before the first call, however slow this thread is.

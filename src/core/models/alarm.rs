@@ -52,7 +52,7 @@ fn call_both(one: &Woken, other: &Woken) {
     thread::run_until(both);
     #[cfg(not(hairspring_loom))]
     {
-        thread::start();
+        thread::start().unwrap();
         wait_until("both are called", both);
     }
 }

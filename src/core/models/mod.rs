@@ -290,7 +290,7 @@ impl Task {
     #[cfg(not(hairspring_loom))]
     #[must_use = "dropped, the driver ends the timer"]
     pub(crate) fn settle(mut self, seen: impl Fn() -> bool) -> Task {
-        alarm_thread::start();
+        alarm_thread::start().unwrap();
         wait_until("due events happen", || {
             self.run_in_place();
             seen()

@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::task::Waker;
 
-use super::{EntryState, InsertError, Key, Shard};
+use super::{InsertError, Key, Shard};
 use crate::clock;
 use crate::core::epoch::Epoch;
 use crate::core::schedule::Schedule;
@@ -87,17 +87,16 @@ impl ShardLease {
         !self.schedule.is_surely_future(deadline) && self.now() >= deadline
     }
 
-    /// Whether a deadline, rounded up to the timer's resolution, has passed on the timer's clock.
-    #[cold]
-    pub(crate) fn has_come_rounded(self, deadline: Tick) -> bool {
-        let now = self.now();
-        // The resolution may be a later timer's.
-        now >= deadline && (now >= self.expiry(deadline) || !self.serves())
-    }
-
     #[inline]
     pub(crate) fn rounds(self) -> bool {
         self.resolution() > Ticks::ONE
+    }
+
+    /// How late the timer may fire an entry on purpose.
+    pub(crate) fn delays(self) -> Ticks {
+        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait.load(Ordering::Acquire));
+        // Checked last: shards are opened before the longest wait is set.
+        if self.serves() { delays } else { Ticks(0) }
     }
 
     /// Adds a user of the timer, unless it has none left.
@@ -150,14 +149,17 @@ impl ShardLease {
         self.expiry(deadline) <= fired_through && self.serves()
     }
 
-    /// Whether an entry has not fired and its timer has not ended. Locks only if the published values do not decide it.
-    pub(crate) fn holds(self, key: Key, deadline: Tick) -> bool {
-        let expiry = self.expiry(deadline);
-        // Entries up to the tick after `fired_through` may have been taken out, and `next` is not later than the rest.
-        let surely = expiry.0.saturating_sub(1) > self.fired_through.load(Ordering::Acquire)
-            && expiry >= self.next()
-            && self.serves();
-        surely || self.lock().wheel.get(key).is_some()
+    /// Whether an entry with this deadline has fired, or would have if its timer were not late or had not ended.
+    #[allow(clippy::inline_always)] // It was called, which took each later poll 20 instructions more.
+    #[inline(always)]
+    pub(crate) fn is_over(self, deadline: Tick) -> bool {
+        self.has_fired(deadline) || self.has_come(deadline) && (!self.rounds() || self.has_come_rounded(deadline))
+    }
+
+    #[cold]
+    fn has_come_rounded(self, deadline: Tick) -> bool {
+        // The resolution may be a later timer's.
+        self.now() >= self.expiry(deadline) || !self.serves()
     }
 
     #[inline]
@@ -184,31 +186,28 @@ impl ShardLease {
         Ok(key)
     }
 
-    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> EntryState {
-        match self.swap_waker(key, waker, None) {
-            Ok(entry) => entry,
-            Err(()) => self.swap_waker(key, waker, Some(waker.clone())).unwrap_or(EntryState::Waiting),
-        }
+    /// Sets an entry's waker. Returns whether the entry is still there: it may have fired, or its timer may have ended.
+    pub(crate) fn set_waker(self, key: Key, waker: &Waker) -> bool {
+        self.swap_waker(key, waker, None)
+            .unwrap_or_else(|| self.swap_waker(key, waker, Some(waker.clone())).unwrap_or(true))
     }
 
-    /// Returns `Err` if the entry has another waker and there is no clone to replace it with.
-    fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Result<EntryState, ()> {
+    /// Returns `None` if the entry has another waker and there is no clone to replace it with.
+    fn swap_waker(self, key: Key, waker: &Waker, clone: Option<Waker>) -> Option<bool> {
         let mut state = self.lock();
         let Some(current) = state.wheel.get_mut(key) else {
-            let entry = if state.open_for == self.epoch { EntryState::Fired } else { EntryState::Gone };
             drop(state);
             drop(clone);
-            return Ok(entry);
+            return Some(false);
         };
         if current.will_wake(waker) {
             drop(state);
             drop(clone);
-            return Ok(EntryState::Waiting);
+            return Some(true);
         }
-        let Some(clone) = clone else { return Err(()) };
-        let before = std::mem::replace(current, clone);
+        let before = std::mem::replace(current, clone?);
         drop(state);
         drop(before);
-        Ok(EntryState::Waiting)
+        Some(true)
     }
 }

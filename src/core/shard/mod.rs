@@ -74,14 +74,6 @@ pub(crate) enum InsertError {
     Full(usize),
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum EntryState {
-    Waiting,
-    Fired,
-    /// The timer ended before the entry fired.
-    Gone,
-}
-
 /// The wakers taken out in one lock hold; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {

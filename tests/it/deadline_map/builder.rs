@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use crate::common::{HOUR, OnDrop, ms, panic_message};
 use hairspring::deadline_map::{BuildError, Builder};
-use hairspring::{DeadlineMap, Duration, Instant};
+use hairspring::{DeadlineMap, Duration, Instant, Timer};
 
 #[test]
 fn settings_out_of_range_are_refused() {
     type Map = Builder<u8, u8>;
     let builder = DeadlineMap::<u8, u8>::builder;
-    let refused: [(Map, &str); 4] = [
+    let refused: [(Map, &str); 5] = [
         (builder().shards(0), "shards is 0: must be from 1 to 64"),
         (builder().shards(65), "shards is 65: must be from 1 to 64"),
         (builder().capacity(0), "capacity is 0: must be at least 1"),
+        (
+            builder().timer(&Timer::builder().capacity(5).build_with_driver().unwrap().0),
+            "timer is one with a capacity of 5: must have none, because the stream cannot return an error",
+        ),
         (builder().max_lifetime(Duration::ZERO), "max_lifetime is 0ns: must be at least 1ns"),
     ];
     for (builder, message) in refused {

@@ -230,10 +230,10 @@ fn only_an_earlier_deadline_wakes_the_consumer() {
 
 #[tokio::test]
 async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
-    let timer = Timer::builder().capacity(1).build().unwrap();
-    let mut other = timer.sleep(HOUR);
+    let ended = Timer::builder().build().unwrap();
+    let mut other = Timer::builder().capacity(1).install().unwrap().sleep(HOUR);
     assert!(futures::poll!(&mut other).is_pending());
-    let (map, mut expirations) = DeadlineMap::with_timer(&timer);
+    let (map, mut expirations) = DeadlineMap::new();
     map.insert(1, (), Duration::ZERO);
     map.insert(2, (), HOUR);
     assert_eq!(poll(&mut expirations), Poll::Ready(Some((1, ()))), "a due entry needs no room");
@@ -241,8 +241,12 @@ async fn a_consumer_on_a_full_or_ended_timer_panics_and_loses_nothing() {
     assert!(message.contains("at capacity"), "{message}");
     drop(other);
     assert!(poll(&mut expirations).is_pending());
+
+    let (map, mut expirations) = DeadlineMap::with_timer(&ended);
+    map.insert(2, (), HOUR);
+    assert!(poll(&mut expirations).is_pending());
     map.insert(3, (), Duration::ZERO);
-    timer.shutdown();
+    ended.shutdown();
     assert_eq!(poll(&mut expirations), Poll::Ready(Some((3, ()))));
     let message = panic_message(|| poll(&mut expirations));
     assert!(message.contains("shut down"), "{message}");

@@ -1,0 +1,40 @@
+//! What cannot return an error refuses a timer with a capacity at the line that chooses it.
+
+use std::collections::BTreeSet;
+
+use futures::stream::pending;
+use hairspring::stream::{ChunksTimeout, Debounce, Throttle, Timeout};
+use hairspring::{DeadlineMap, DelayQueue, Timer};
+
+use crate::alone;
+use crate::common::{HOUR, panic_message};
+
+/// A bug that this crate had: a poll panicked later, once the timer was full.
+#[test]
+fn a_timer_with_a_capacity_is_refused_where_it_is_chosen() {
+    const ITEMS: usize = if cfg!(feature = "hyper") { 8 } else { 6 };
+    let errors = alone(|| {
+        let (timer, _driver) = Timer::builder().capacity(5).build_with_driver().unwrap();
+        let refusals = [
+            ("DelayQueue", panic_message(|| DelayQueue::<u8>::with_timer(&timer))),
+            ("DeadlineMap", panic_message(|| DeadlineMap::<u8, u8>::with_timer(&timer))),
+            ("Timeout", panic_message(|| Timeout::with_timer(pending::<u8>(), HOUR, &timer))),
+            ("Throttle", panic_message(|| Throttle::with_timer(pending::<u8>(), HOUR, &timer))),
+            ("ChunksTimeout", panic_message(|| ChunksTimeout::with_timer(pending::<u8>(), 1, HOUR, &timer))),
+            ("Debounce", panic_message(|| Debounce::with_timer(pending::<u8>(), HOUR, &timer))),
+            #[cfg(feature = "hyper")]
+            ("HyperTimer", panic_message(|| hairspring::hyper::HyperTimer::with_timer(&timer))),
+            #[cfg(feature = "hyper")]
+            ("HyperTimer", panic_message(|| hairspring::hyper::HyperTimer::from(timer.clone()))),
+        ];
+        assert_eq!(refusals.len(), ITEMS);
+        for (item, message) in refusals {
+            let expected =
+                format!("a `{item}` cannot return an error, and this timer has a capacity of 5: use one without");
+            assert_eq!(message, expected);
+        }
+    });
+    let lines: BTreeSet<_> =
+        errors.lines().filter_map(|line| line.split_once("panicked at ")).map(|(_, at)| at).collect();
+    assert!(errors.is_empty() || lines.len() == ITEMS && lines.iter().all(|at| at.starts_with(file!())), "{errors}");
+}
