@@ -455,6 +455,7 @@ impl Sleep {
         if error.is_no_runtime() {
             return self.register(self.timer().unwrap_or_else(registry::own_shard), cx);
         }
+        self.marks.0 |= Marks::BEGUN;
         Poll::Ready(if self.has_come(self.deadline) { Ok(()) } else { Err(error) })
     }
 
