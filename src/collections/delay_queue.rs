@@ -460,6 +460,13 @@ impl<T> DelayQueue<T> {
 
     /// Removes and drops all entries. Their keys become invalid; reserved space is kept.
     ///
+    /// If the drops of some values panic, all others are dropped nevertheless. If the queue itself is dropped, a second
+    /// panic aborts the process, as with a `Vec`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a value does.
+    ///
     /// # Examples
     ///
     /// ```
@@ -560,9 +567,7 @@ impl<T> DelayQueue<T> {
     pub fn is_empty(&self) -> bool {
         self.wheel.is_empty()
     }
-}
 
-impl<T> DelayQueue<T> {
     /// Gives up reserved space, and frees all memory if the queue is empty.
     ///
     /// A queue that shrinks also frees memory by itself. Entries never move, so some memory stays allocated next to

@@ -106,7 +106,7 @@ impl Driver {
         let is_tokio = matches!(alarm, WakesBy::Tokio);
         timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
-        let Some(at) = timer.turn(earliest) else { return timer.schedule.interrupt_turn(false) };
+        let Some(at) = timer.turn(earliest, false) else { return };
         if is_tokio && !self.approach.begin(&mut self.alarm, timer, at) {
             self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
         } else if watches {
@@ -169,11 +169,9 @@ impl Wake for FireInline {
             // time before the tasks of that deadline have run. Fire everything: a test must not find some of it left to
             // the driver.
             let at = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
-            timer.fire_at(at, usize::MAX);
+            timer.fire_at(at);
             schedule.interrupt_turn(false);
-        } else if timer.turn(Shards::earliest).is_none() {
-            schedule.interrupt_turn(false);
-        } else if !is_set {
+        } else if timer.turn(Shards::earliest, false).is_some() && !is_set {
             // Only the driver can set it.
             schedule.wake_driver();
         }

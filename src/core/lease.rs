@@ -290,9 +290,9 @@ impl TimerHold {
         if is_paused || !timer.schedule.begin_turn(None) {
             return;
         }
-        if timer.turn(Shards::earliest).is_none() {
-            timer.schedule.interrupt_turn(true);
-        }
+        // Without a driver, the next turn is this thread's, unless another was faster.
+        let again = || timer.schedule.is_driverless() && timer.schedule.begin_turn(None);
+        while timer.turn(Shards::earliest, true).is_none() && again() {}
         timer.close_if_unneeded();
     }
 }

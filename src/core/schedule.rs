@@ -360,6 +360,9 @@ impl Schedule {
         self.certain.store(u64::MAX, SeqCst);
         if is_late {
             self.book(sync::now());
+        } else if self.is_driverless() {
+            // A helper that turns again and again books few checks.
+            self.check_at(&mut plan, sync::now() + PATIENCE);
         } else if !plan.only_the_driver_sets_it() {
             self.watch(&mut plan);
         }
@@ -396,7 +399,7 @@ impl Schedule {
             WakesBy::Own(_) if self.late(&plan, next_wake, now) > now => {
                 // This check found nothing, so the next is not due soon.
                 plan.checks_at = Some(now);
-                self.check(&mut plan, next_wake);
+                self.check_own_alarm(&mut plan, next_wake);
                 return Due::Nothing;
             }
             WakesBy::Own(_) => plan.was_late = Some(now),
@@ -443,7 +446,7 @@ impl Schedule {
         self.certain.store(certain.0, SeqCst);
         match plan.alarm {
             WakesBy::Own(_) if tick == Tick::MAX => return,
-            WakesBy::Own(_) => return self.check(plan, tick),
+            WakesBy::Own(_) => return self.check_own_alarm(plan, tick),
             WakesBy::Thread | WakesBy::Both => self.book_for(tick),
             WakesBy::NowAndThen if tick < Tick::MAX => self.book(sync::now() + NOW_AND_THEN),
             WakesBy::NowAndThen | WakesBy::Tokio => thread::cancel(self.id),
@@ -459,9 +462,13 @@ impl Schedule {
 
     /// Makes the alarm thread check that the driver's own alarm, set for `tick`, goes off. Postpones a check that is due
     /// soon, to save a wake-up, unless the alarm was late: it was on time, or has yet to go off.
-    fn check(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+    fn check_own_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
+        let late = self.late(plan, tick, sync::now());
+        self.check_at(plan, late);
+    }
+
+    fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
-        let at = self.late(plan, tick, now);
         let at = match plan.checks_at {
             _ if plan.is_distrusted(now) => at,
             Some(before) if before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),

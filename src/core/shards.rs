@@ -9,7 +9,7 @@
 use crate::core::capacity::Capacity;
 use crate::core::epoch::Holders;
 use crate::core::schedule::Schedule;
-use crate::core::shard::{Shard, WakeList};
+use crate::core::shard::{Shard, WAKES, WakeList};
 use crate::util::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
@@ -59,12 +59,25 @@ impl Shards {
     }
 
     /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest remaining deadline. Returns
-    /// when the next turn begins. If more is left to do, returns `None`; then interrupt this turn.
-    pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick) -> Option<Tick> {
-        let (mut work, mut fired) = (WORK, 0);
+    /// when the next turn begins, or `None` if more is left to do: the driver makes the next turn, or a helper if the
+    /// driver is already late.
+    pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick, driver_is_late: bool) -> Option<Tick> {
+        // Without a driver, tasks are woken after the turn: if a waker blocks, another helper makes the next.
+        let later = self.schedule.is_driverless();
+        let mut list = WakeList { later, ..WakeList::default() };
+        let next = self.scan(earliest, &mut list);
+        if next.is_none() {
+            self.schedule.interrupt_turn(driver_is_late && !later);
+        }
+        list.wake_all();
+        next
+    }
+
+    fn scan(&self, earliest: fn(&Shards) -> Tick, list: &mut WakeList) -> Option<Tick> {
+        let (mut work, mut fired) = (if list.later { WAKES } else { WORK }, 0);
         for _ in 0..SCANS {
             let now = self.schedule.clock.now();
-            let (wakes, left) = self.fire_at(now, work);
+            let (wakes, left) = self.fire_some(now, work, list);
             work = left?;
             fired += wakes;
             if let Some(at) = self.schedule.end_turn(now, fired, earliest(self)) {
@@ -74,16 +87,21 @@ impl Shards {
         None
     }
 
-    /// Fires entries due at `at`, within the limit of `work`. Returns how many tasks it woke, and the remaining `work`
-    /// if it fired all.
-    pub(crate) fn fire_at(&self, at: Tick, mut work: usize) -> (usize, Option<usize>) {
-        self.turns.fetch_add(1, Ordering::Release);
+    /// Fires all entries due at `at`. Returns how many tasks it woke.
+    pub(crate) fn fire_at(&self, at: Tick) -> usize {
         // A thread that registers may have read the time before a test moved it. Its deadline is published when it
         // unlocks.
         if self.schedule.clock.is_shown() {
             self.all().iter().for_each(|shard| drop(shard.lock()));
         }
-        let (mut wakes, mut list) = (0, WakeList::default());
+        self.fire_some(at, usize::MAX, &mut WakeList::default()).0
+    }
+
+    /// Fires entries due at `at`, within the limit of `work`. Returns how many, and the remaining `work` if it fired
+    /// all.
+    fn fire_some(&self, at: Tick, mut work: usize, list: &mut WakeList) -> (usize, Option<usize>) {
+        self.turns.fetch_add(1, Ordering::Release);
+        let mut wakes = 0;
         // One lock hold per shard and round: a shard with many due entries does not delay the others.
         loop {
             let mut rests = true;
@@ -91,7 +109,7 @@ impl Shards {
                 if work == 0 {
                     return (wakes, None);
                 }
-                let woken = shard.fire(at, &mut list);
+                let woken = shard.fire(at, list);
                 wakes += woken;
                 work = work.saturating_sub(woken.max(HOLD));
                 rests = false;

@@ -245,7 +245,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
 /// The same, if `moves` moves the clock.
 fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
     while let Some((held, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
-        if held.lease().fire_at(next, usize::MAX).0 > 0 {
+        if held.lease().fire_at(next) > 0 {
             held.lease().schedule.wake_driver();
             return true;
         }

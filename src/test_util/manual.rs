@@ -333,7 +333,7 @@ impl ManualClock {
             timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
         let timers = State::timers(state);
-        let fired = timers.iter().map(|held| held.lease().fire_at(tick, usize::MAX).0).sum();
+        let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
         for held in &timers {
             held.lease().close_if_unneeded();
         }

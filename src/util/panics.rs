@@ -10,7 +10,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::mem::{forget, needs_drop};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 use tokio::runtime::Handle;
@@ -23,9 +24,25 @@ pub(crate) fn catch_panic(code: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
         // Dropping the payload may panic too. Leak the second payload.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(payload);
+            forget(payload);
         }
     }
+}
+
+/// Drops all values, even if the drops of some panic. Then passes the first panic on.
+pub(crate) fn drop_all<T>(values: impl IntoIterator<Item = T>) {
+    // The loop would move each value.
+    let count = if needs_drop::<T>() { usize::MAX } else { 0 };
+    let mut first = Ok(());
+    for value in values.into_iter().take(count) {
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
+        if first.is_ok() {
+            first = dropped;
+        } else {
+            catch_panic(|| drop(dropped));
+        }
+    }
+    first.unwrap_or_else(|payload| resume_unwind(payload));
 }
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere only tests need it.

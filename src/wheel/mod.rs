@@ -102,6 +102,8 @@ use store::{Cell, Cells};
 
 pub use tick::{Tick, Ticks};
 
+use crate::util::panics::drop_all;
+
 /// A hierarchical timing wheel: returns values at their deadlines. See the [module](self) for cost and order.
 ///
 /// # Examples
@@ -436,6 +438,13 @@ impl<T> Wheel<T> {
 
     /// Drops all entries and releases their memory. Their keys become stale.
     ///
+    /// If the drops of some values panic, all others are dropped nevertheless. If the wheel itself is dropped, a second
+    /// panic aborts the process, as with a `Vec`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a value does.
+    ///
     /// # Examples
     ///
     /// ```
@@ -448,7 +457,7 @@ impl<T> Wheel<T> {
     pub fn clear(&mut self) {
         let fresh = Wheel { elapsed: self.elapsed, inserted: self.inserted, cascaded: self.cascaded, ..Wheel::new() };
         // Restore the invariants before dropping the values, which runs user code.
-        drop(std::mem::replace(self, fresh));
+        drop_all(std::mem::replace(self, fresh).cells.table.into_iter().flatten());
     }
 
     #[cfg(feature = "test-util")]

@@ -97,7 +97,7 @@ type Page<T> = Slab<T>;
 /// Pages of `PAGE` cells each. Small pages take little time under a lock to allocate and to free.
 #[derive(Debug, Clone)]
 pub(super) struct Pages<T, const PAGE: usize> {
-    table: Vec<Page<T>>,
+    pub(super) table: Vec<Page<T>>,
     /// The other pages with room, lowest first.
     open: BinaryHeap<Reverse<usize>>,
     /// The page for inserts, until it is full.

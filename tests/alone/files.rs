@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use crate::with_few_files;
 use futures::executor::block_on;
 use hairspring::timer::{Alarm, BuildError};
 use hairspring::{Timer, sleep, wall};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
+use tokio::net::UdpSocket;
 
 /// Opens files until the system refuses.
 fn use_up() -> Vec<File> {
@@ -322,6 +323,59 @@ fn a_replaced_timer_releases_its_file() {
                 sleep(ms(1)).await;
             });
         }
+    });
+}
+
+/// The numbers of all open `timerfd`s.
+fn timerfds() -> Vec<RawFd> {
+    let link = |number: &RawFd| std::fs::read_link(format!("/proc/self/fd/{number}"));
+    (3..64).filter(|number| link(number).is_ok_and(|link| link.ends_with("anon_inode:[timerfd]"))).collect()
+}
+
+/// Uses a timer whose `timerfd` the program replaces by another file with the same number, which it passes to `take`.
+/// Returns once that timer has ended.
+async fn replace_timerfd<T>(other: OwnedFd, take: impl FnOnce(OwnedFd) -> T) -> T {
+    let before = timerfds();
+    let timer = Timer::builder().alarm(Alarm::Timerfd).build().unwrap();
+    timer.sleep(ms(1)).await;
+    let number = timerfds().into_iter().find(|number| !before.contains(number)).unwrap();
+    nix::unistd::close(number).unwrap();
+    // If a thread has just opened a file, that may have the number for a moment.
+    let mut copies = std::iter::repeat_with(|| fcntl_dupfd_cloexec(&other, number).unwrap());
+    let taken = take(copies.find(|copy| copy.as_raw_fd() == number).unwrap());
+    timer.sleep(ms(1)).await;
+    drop(timer);
+    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
+        tokio::task::yield_now().await;
+    }
+    taken
+}
+
+/// A bug that this crate had: each runtime whose `timerfd` the program had closed kept its own files for good.
+#[test]
+fn a_runtime_closes_its_files_although_its_timerfd_was_closed() {
+    with_few_files(|| {
+        must_end(|| {
+            // The alarm thread and tokio open files that they keep.
+            current_thread().block_on(sleep(ms(1)));
+            let before = open_files("");
+            for new in [current_thread, || multi_thread(1)].repeat(20) {
+                let clock = new().block_on(replace_timerfd(alarm_clock(), |clock| clock));
+                assert!(is_as_it_was(&clock), "a file of the program was changed");
+                // The same runtime waits for this one.
+                new().block_on(async {
+                    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
+                    let register = |socket: OwnedFd| UdpSocket::from_std(socket.into()).unwrap();
+                    let socket = replace_timerfd(socket.into(), register).await;
+                    socket.send_to(b"x", socket.local_addr().unwrap()).await.unwrap();
+                    assert_eq!(socket.recv(&mut [0]).await.unwrap(), 1);
+                });
+            }
+            // A thread of this crate may still use the last runtime.
+            while open_files("") > before {
+                thread::yield_now();
+            }
+        });
     });
 }
 

@@ -31,9 +31,22 @@ fn alone<T: FnOnce()>(body: T) -> String {
 /// Runs the body of a test in a copy that may open only 64 files.
 #[cfg(target_os = "linux")]
 fn with_few_files<T: FnOnce()>(body: T) {
+    in_copy::<T>(in_shell("ulimit -n 64"), body);
+}
+
+/// Runs the body of a test in a copy that forks. If these signals are not ignored, the standard library locks a list of
+/// threads to start one. A child whose parent held that lock at the fork hangs.
+#[cfg(unix)]
+fn forking<T: FnOnce()>(body: T) {
+    in_copy::<T>(in_shell("trap '' SEGV BUS"), body);
+}
+
+/// A copy of this program that starts after a command of the shell.
+#[cfg(unix)]
+fn in_shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh"]).arg(env::current_exe().unwrap());
-    in_copy::<T>(shell, body);
+    shell.args(["-c", &format!("{command} && exec \"$@\""), "sh"]).arg(env::current_exe().unwrap());
+    shell
 }
 
 /// Runs `body` in the given copy. The test's name comes from `T`, a closure such as `alone::idle::a_test::{{closure}}`.

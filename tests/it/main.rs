@@ -14,6 +14,7 @@ mod deadline;
 mod deadline_map;
 mod delay_queue;
 mod drop_in;
+mod drops;
 mod fuzz;
 #[cfg(feature = "hyper")]
 mod hyper;

@@ -245,6 +245,40 @@ fn a_blocking_waker_delays_only_its_own_timer() {
     });
 }
 
+/// Bugs that this crate had: outside any runtime, all other timers of the process stood still meanwhile.
+#[test]
+fn outside_runtimes_a_blocking_waker_delays_only_few_wakers() {
+    must_end(|| {
+        let unblock: Vec<_> = (0..3)
+            .map(|_| {
+                let (starts, waker, end) = blocking();
+                let mut nap = sleep(ms(1));
+                assert!(poll_with(&mut nap, &waker).is_pending());
+                starts.recv().unwrap();
+                block_on(sleep(ms(5)));
+                end
+            })
+            .collect();
+        drop(unblock);
+        // If many timers are due at one instant, the blocked helper has taken out 64 wakers at most.
+        let (starts, waker, end) = blocking();
+        let at = Instant::now() + ms(50);
+        let mut first = sleep_until(at);
+        assert!(poll_with(&mut first, &waker).is_pending());
+        let (woken, waker) = Wakes::new();
+        let mut others: Vec<_> = (0..1_000).map(|_| sleep_until(at)).collect();
+        others.retain_mut(|other| poll_with(other, &waker).is_pending());
+        starts.recv().unwrap();
+        while woken.count() + 63 < others.len() {
+            thread::yield_now();
+        }
+        drop(end);
+        while woken.count() < others.len() {
+            thread::yield_now();
+        }
+    });
+}
+
 /// If a user's executor runs the driver, the driver's waker is user code too.
 #[test]
 fn a_driver_with_a_blocking_waker_delays_no_other() {

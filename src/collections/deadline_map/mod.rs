@@ -123,7 +123,8 @@ const DISCARDED: usize = 2;
 /// # Locks and your code
 ///
 /// Keys are hashed, and keys and values are dropped, outside the map's locks. `Hash` and `Drop` may therefore use the
-/// map, and may panic.
+/// map, and may panic. If several drops panic while the map drops many entries, all other keys and values are dropped
+/// nevertheless. Only if the key and the value of one entry both panic, the process aborts, as for any pair.
 ///
 /// Your closures, including drops in them, and `Clone` in [`get`](DeadlineMap::get) run under the lock of a shard: keep
 /// them short. They may use other maps. A call that locks the same map panics, whatever the key, instead of
@@ -730,6 +731,10 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     ///
     /// Empties one shard after another. Entries that other threads insert at the same time may survive.
     ///
+    /// # Panics
+    ///
+    /// Panics if the drop of a key or a value does. All others are dropped nevertheless.
+    ///
     /// # Examples
     ///
     /// ```
@@ -741,10 +746,7 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// assert!(map.is_empty());
     /// ```
     pub fn clear(&self) {
-        // Empty all shards before dropping anything: a drop may panic.
-        let taken: Vec<_> = self.shared.iter().map(|shard| shard.clear()).collect();
-        self.shared.put_off();
-        drop(taken);
+        self.shared.clear();
     }
 
     /// Calls `code` for each live entry, in no particular order, with its key, its value and the time until it expires.
@@ -782,7 +784,8 @@ impl<K, V, S> DeadlineMap<K, V, S> {
     /// # Panics
     ///
     /// Panics if `keep` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry it was called with and
-    /// all entries not yet visited stay.
+    /// all entries not yet visited stay. Panics too if the drop of a key or a value does. All rejected entries of its
+    /// shard are dropped nevertheless, and those of shards not yet visited stay.
     ///
     /// # Examples
     ///

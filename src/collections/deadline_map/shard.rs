@@ -42,6 +42,7 @@ use crate::core::parker::Next;
 use crate::future::{LazySleep, Sleep};
 use crate::seam::TimerKind;
 use crate::timer::Timer;
+use crate::util::panics::drop_all;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::wheel::Tick;
@@ -162,6 +163,16 @@ impl<K, V> Shared<K, V> {
         }
     }
 
+    pub(super) fn clear(&self) {
+        // Empty all shards before dropping anything, because that runs user code.
+        let taken: Vec<_> = self.iter().filter_map(|shard| shard.clear()).collect();
+        self.put_off();
+        let entries = |state: MapState<K, V>| {
+            state.table.into_iter().map(|entry| (entry.key, entry.value)).chain(state.displaced)
+        };
+        drop_all(taken.into_iter().flat_map(entries));
+    }
+
     /// Entries were removed or postponed. A paused clock must not jump to their old deadlines.
     pub(super) fn put_off(&self) {
         if any_is_held() {
@@ -180,12 +191,14 @@ impl<K, V> Shared<K, V> {
     }
 }
 
-#[cfg(feature = "metrics")]
 impl<K, V> Drop for Shared<K, V> {
     fn drop(&mut self) {
+        #[cfg(feature = "metrics")]
         if let Some(publisher) = self.consumer.publisher.get() {
             publisher.publish(self.metrics());
         }
+        // A table that is dropped forgets the entries behind one whose drop panics.
+        self.clear();
     }
 }
 
@@ -248,7 +261,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
             Some(entry) if !entry.has_expired(now) => {
                 let registered = entry.move_to(deadline, timers);
                 ends.set(entry, end);
-                (Some(mem::replace(&mut entry.value, value)), registered.then_some(deadline))
+                (Some((key, mem::replace(&mut entry.value, value))), registered.then_some(deadline))
             }
             found => {
                 if let Err(capacity) = self.map.capacity.take() {
@@ -269,7 +282,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
             }
         };
         self.unlock(guard, registered);
-        Ok(replaced)
+        Ok(replaced.map(drop_key))
     }
 
     pub(super) fn remove<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<V>
@@ -286,8 +299,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let (entry, _) = found.remove();
         entry.remove_timer(timers);
         self.unlock_without(guard, 1);
-        // Drops the key here, outside the lock.
-        Some(entry.value)
+        Some(drop_key((entry.key, entry.value)))
     }
 
     /// Runs `code` on an entry that is live at `now`, then sets the deadline, if any. If `code` is the user's, `METHOD`
@@ -345,19 +357,19 @@ impl<'a, K, V> MapShard<'a, K, V> {
         }));
         self.unlock_without(guard, taken.len());
         // Drop before resuming the panic: a second panic in a drop would abort.
-        drop(taken);
+        drop_all(taken);
         if let Err(payload) = kept {
             resume_unwind(payload);
         }
     }
 
-    pub(super) fn clear(&self) -> impl Sized + use<K, V> {
+    /// Takes out all entries, for the caller to drop.
+    fn clear(&self) -> Option<MapState<K, V>> {
         let mut guard = self.lock()?;
         self.map.capacity.give(guard.len());
-        let MapState { table, timers, ends, displaced, .. } = &mut *guard;
-        let taken = (mem::take(table), timers.take(), mem::take(ends), mem::take(displaced));
+        let empty = MapState { inserted: guard.inserted, expired: guard.expired, ..MapState::new() };
+        let taken = mem::replace(&mut *guard, empty);
         self.publish(&guard);
-        drop(guard);
         Some(taken)
     }
 
@@ -413,6 +425,12 @@ impl<'a, K, V> MapShard<'a, K, V> {
     fn publish(&self, state: &MapState<K, V>) -> Tick {
         self.next.publish(state.next())
     }
+}
+
+/// Drops the key, outside the lock. If it is dropped as the value is being returned, a panic leaks the value.
+fn drop_key<K, V>((key, value): (K, V)) -> V {
+    drop(key);
+    value
 }
 
 /// No user code runs under the lock.

@@ -41,7 +41,8 @@ const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
 pub(super) struct Timerfd {
-    fd: OwnedFd,
+    /// `None` once the file is left to whatever has its number.
+    fd: Option<OwnedFd>,
     /// A unique interval. The system returns it, which identifies the file.
     mark: Timespec,
     process: u32,
@@ -63,7 +64,7 @@ impl Timerfd {
         let mark = Timespec { tv_sec: INTERVAL + number, tv_nsec: 0 };
         let fd = timerfd_create(clock, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         timerfd_settime(&fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: mark, it_value: NEVER })?;
-        Ok(Timerfd { fd, mark, process: generation() })
+        Ok(Timerfd { fd: Some(fd), mark, process: generation() })
     }
 
     /// Sets when it expires, replacing the last time; `None` for never.
@@ -84,14 +85,12 @@ impl Timerfd {
     }
 
     fn set_time(&self, flags: TimerfdTimerFlags, it_value: Timespec) -> Result<(), Errno> {
-        if self.process != generation() {
-            return Err(Errno::BADF);
-        }
-        let before = timerfd_settime(&self.fd, flags, &Itimerspec { it_interval: self.mark, it_value })?;
+        let fd = self.fd.as_ref().filter(|_| self.process == generation()).ok_or(Errno::BADF)?;
+        let before = timerfd_settime(fd, flags, &Itimerspec { it_interval: self.mark, it_value })?;
         if before.it_interval == self.mark {
             return Ok(());
         }
-        let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &before);
+        let _ = timerfd_settime(fd, TimerfdTimerFlags::empty(), &before);
         Err(Errno::BADF)
     }
 
@@ -99,7 +98,9 @@ impl Timerfd {
     /// the other has expired. If a file was closed, the next `set` notices.
     pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
-        let mut files = [self, other.unwrap_or(self)].map(|file| PollFd::new(&file.fd, PollFlags::IN));
+        let files =
+            [self, other.unwrap_or(self)].map(|file| file.fd.as_ref().expect("the alarm thread keeps its files"));
+        let mut files = files.map(|fd| PollFd::new(fd, PollFlags::IN));
         let files = &mut files[..=usize::from(other.is_some())];
         poll(files, limit.as_ref()).is_ok() && files.get(1).is_some_and(|other| !other.revents().is_empty())
     }
@@ -107,13 +108,13 @@ impl Timerfd {
 
 impl AsRawFd for Timerfd {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 }
 
 #[derive(Debug)]
 pub(super) struct TimerfdAlarm {
-    fd: Option<AsyncFd<Timerfd>>,
+    fd: AsyncFd<Timerfd>,
 }
 
 impl TimerfdAlarm {
@@ -124,35 +125,30 @@ impl TimerfdAlarm {
             #[allow(deprecated)] // In favour of an unsafe function for I/O safe types, of which `Timerfd` is one.
             AsyncFd::with_interest(fd, Interest::READABLE)
         })??;
-        Ok(TimerfdAlarm { fd: Some(fd) })
+        Ok(TimerfdAlarm { fd })
     }
 
     /// Returns whether the alarm has gone off. If not, the I/O driver wakes `waker` when it does.
     fn poll(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let Some(fd) = &self.fd else { return Poll::Pending };
-        let ready = poll_fn(|cx| fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
+        let ready = poll_fn(|cx| self.fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready()));
         // The alarm must not use up the budget of the driver's task.
         pin!(unconstrained(ready)).poll(&mut Context::from_waker(waker))
-    }
-
-    fn set(&self, at: Option<Instant>) -> io::Result<()> {
-        self.fd.as_ref().map_or(Ok(()), |fd| fd.get_ref().set(at, Instant::now()))
     }
 }
 
 impl Drop for TimerfdAlarm {
     fn drop(&mut self) {
-        // Dropping it would close the file and remove it from the I/O driver, which a forked process shares with its
-        // parent.
-        if self.set(None).is_err() {
-            std::mem::forget(self.fd.take());
+        // The number may be another file's by now, and a forked process shares the I/O driver with its parent. Without a
+        // number, this closes nothing and removes nothing from the driver, but lets go of the runtime.
+        if self.fd.get_ref().set(None, Instant::now()).is_err() {
+            std::mem::forget(self.fd.get_mut().fd.take());
         }
     }
 }
 
 impl SharedAlarm for TimerfdAlarm {
     fn set(&self, at: Instant) -> io::Result<()> {
-        self.set(Some(at))
+        self.fd.get_ref().set(Some(at), Instant::now())
     }
 
     fn forget(&self, waker: &Waker) -> io::Result<()> {

@@ -224,7 +224,7 @@ impl World {
 
     /// Fires the entries due at `now`, as a driver's own alarm does. Returns how many tasks it woke.
     pub(crate) fn fire(self, now: Tick) -> usize {
-        self.timer.fire_at(now, usize::MAX).0
+        self.timer.fire_at(now)
     }
 
     /// Asserts that the driver sleeps until `deadline` at most, and has a booking for that.

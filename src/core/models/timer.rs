@@ -133,7 +133,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
     assert!(schedule.begin_turn(Some(driver)));
     schedule.wake_by(WakesBy::Tokio);
-    assert!(world.timer.turn(Shards::earliest).is_some());
+    assert!(world.timer.turn(Shards::earliest, false).is_some());
     woken
 }
 

@@ -29,7 +29,7 @@ pub(crate) use crate::wheel::Key;
 use crate::wheel::{Step, Tick, Ticks, Wheel};
 
 /// The maximum number of wakers taken out per lock hold.
-const WAKES: usize = 64;
+pub(crate) const WAKES: usize = 64;
 
 /// The number of moved entries after which a lock hold ends. The last step may exceed it by a thousand.
 const MOVES: u64 = 512;
@@ -77,7 +77,9 @@ pub(crate) enum InsertError {
 /// The wakers taken out in one lock hold; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
-    wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
+    /// Whether they wait here until the turn ends.
+    pub(crate) later: bool,
 }
 
 impl Shard {
@@ -230,21 +232,25 @@ impl Shard {
             self.next.publish(None);
             return 0;
         }
-        let address = self.address();
+        let (address, before) = (self.address(), wakes.wakers.len());
         let ShardState { wheel, lateness, .. } = &mut *state;
         wheel.skip_to(self.next().min(now));
         let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
             seam::fires(address, deadline);
         });
-        seam::arrange(address, &mut wakes.wakers);
-        self.capacity.give(wakes.wakers.len());
+        seam::arrange(address, &mut wakes.wakers[before..]);
+        let taken = wakes.wakers.len() - before;
+        self.capacity.give(taken);
         if through.is_none() {
             self.publish_next(&state);
         }
         self.fired_through.fetch_max(through.unwrap_or(now).0, Ordering::Release);
         drop(state);
-        wakes.wake_all()
+        if !wakes.later {
+            wakes.wake_all();
+        }
+        taken
     }
 
     #[inline]
@@ -319,7 +325,7 @@ fn take_due(
 }
 
 impl WakeList {
-    fn wake_all(&mut self) -> usize {
+    pub(crate) fn wake_all(&mut self) -> usize {
         let count = self.wakers.len();
         for waker in self.wakers.drain(..) {
             catch_panic(|| waker.wake());
