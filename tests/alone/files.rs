@@ -249,7 +249,8 @@ fn reads_by_the_alarm_thread() -> usize {
     threads.filter(|thread| name(thread).trim() == "hairspring-alar").map(|thread| reads(&thread)).sum()
 }
 
-/// A bug that this crate had: the search read thousands of files, on the thread that all timers depend on.
+/// A bug that this crate had: the search read thousands of files, on the thread that all timers depend on. A read takes
+/// 5 us.
 #[test]
 fn the_search_for_an_io_driver_reads_few_files() {
     with_few_files(|| {
@@ -261,9 +262,11 @@ fn the_search_for_an_io_driver_reads_few_files() {
                 tokio::spawn(sleep(ms(1))).await.unwrap();
             }
             let read = reads(Path::new("/proc/self")) - by_all;
-            assert_eq!(reads_by_the_alarm_thread(), by_alarm);
-            // 32 checks, plus the reads that this test makes to count.
-            assert!((1..=40).contains(&read), "{read} reads");
+            let by_alarm = reads_by_the_alarm_thread() - by_alarm;
+            // 32 checks, and one read to find out whether the system's numbers are known.
+            assert!((1..=33).contains(&by_alarm), "{by_alarm} reads by the alarm thread");
+            // The rest are the reads that this test makes to count.
+            assert!(read <= by_alarm + 8, "{read} reads");
         });
     });
 }
