@@ -138,6 +138,8 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
+        // The timer may have ended before its search began. This still holds its memory.
+        self.timer.schedule.io.forget();
     }
 }
 
