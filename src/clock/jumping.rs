@@ -156,7 +156,8 @@ impl ClockTime for SystemTime {
 pub struct Instant(Reading);
 
 impl Instant {
-    /// Returns the current time. If a test has paused the current runtime's clock, the result follows that clock.
+    /// Returns the current time. If a test has paused the current runtime's clock, the result follows that clock. It does
+    /// not follow the `ManualClock` of a timer, even if that timer is [installed](crate::timer::Builder::install).
     ///
     /// # Examples
     ///

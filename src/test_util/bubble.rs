@@ -210,7 +210,8 @@ impl Bubble {
     ///   [`pending`](crate::test_util::pending()) does, and with `--cfg tokio_unstable` says where each task was
     ///   spawned.
     /// - Panics if tasks are left after the future has ended. The message is the same.
-    /// - Panics if the future panics.
+    /// - Panics if the future panics. A panic in a task counts only if something awaits the task and passes it on, because
+    ///   tokio catches it and tells nobody else.
     /// - Panics inside another runtime: call it from a plain `#[test]`.
     /// - Panics if the system refuses a thread, or if `HAIRSPRING_SEED` is not a whole number from 0 to
     ///   18446744073709551615.

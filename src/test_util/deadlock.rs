@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{OwnRuntime, Want, Watch};
+use crate::test_util::idle::{OwnRuntime, Time, Want, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
@@ -46,7 +46,7 @@ impl Action for GiveUp {
             None => State::Over,
             Some(given_up) if given_up.is_closed() => State::Over,
             _ if self.now != before => State::Moves,
-            _ if self.now.is_none() || is_held(watch) => State::Waits,
+            _ if self.now.is_none() || is_held(watch) || steps(watch) => State::Waits,
             _ => State::Ready,
         }
     }
@@ -67,6 +67,11 @@ impl Action for GiveUp {
 
 fn is_held(watch: &Watch) -> bool {
     watch.any(Want::Hold) || watch.clock().is_some_and(|clock| !clock.holds().is_empty())
+}
+
+/// Whether one of our threads is about to move tokio's clock by a fraction of a millisecond.
+fn steps(watch: &Watch) -> bool {
+    watch.any(Want::Move) && !matches!(*watch.time(), Some(Time::Tokios { .. }))
 }
 
 /// `None` if a test has resumed the clock.

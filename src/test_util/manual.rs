@@ -163,7 +163,8 @@ impl ManualClock {
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
     /// shows their deadlines. When this returns, their tasks have been woken but not polled.
     ///
-    /// A clock stops about 530 years from now.
+    /// A clock stops about 530 years from now. Later deadlines are never reached: no sleep ends that is created after
+    /// `advance(Duration::MAX)` and has to wait.
     ///
     /// # Examples
     ///

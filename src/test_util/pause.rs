@@ -21,6 +21,7 @@ use crate::clock::source::{Course, any_is_held, one_is_held, system_now};
 use crate::clock::{self, Instant, instant};
 use crate::core::lease::TimerLease;
 use crate::core::registry;
+use crate::core::schedule::Schedule;
 use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
@@ -106,12 +107,13 @@ pub(crate) fn resume() -> bool {
     };
     let (now, timers) = clock.release();
     let course = Course::from(now);
+    let schedules = || timers.iter().map(|held| held.lease().schedule);
+    // Under the lock: the next pause takes over these timers.
+    schedules().for_each(|schedule| schedule.run(course));
     let before = time.replace(Time::Runs(course));
     drop(time);
     drop(before);
-    for held in timers {
-        held.lease().schedule.run(course);
-    }
+    schedules().for_each(Schedule::turn_again);
     true
 }
 
@@ -200,5 +202,34 @@ impl<F: Future<Output = ()>> Future for IfPaused<F> {
             panic!("{why}");
         }
         this.moves.poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// A bug that this crate had: the timer followed the clock that had been resumed, although it was paused again.
+    #[test]
+    fn timers_follow_a_clock_that_is_paused_while_another_thread_resumes_it() {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let _entered = runtime.enter();
+        let timer = registry::owner().unwrap().timer();
+        pause_with_grace(Duration::ZERO);
+        for _ in 0..1_500 {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _entered = runtime.enter();
+                    assert!(resume());
+                });
+                while is_paused() {
+                    std::hint::spin_loop();
+                }
+                pause_with_grace(Duration::ZERO);
+            });
+            assert!(timer.schedule.clock.is_shown());
+        }
     }
 }

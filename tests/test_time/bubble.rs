@@ -11,7 +11,7 @@ use std::thread;
 use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
 use hairspring::test_util::{self, Bubble, ManualClock, bubble};
-use hairspring::{Timer, interval, pause, resume, sleep, timeout};
+use hairspring::{Duration, Timer, interval, pause, resume, sleep, timeout};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
@@ -41,6 +41,20 @@ fn each_fails<F: Future<Output = ()>>(test: impl Fn() -> F + Send + Clone + 'sta
     for kind in KINDS {
         let test = test.clone();
         check(&must_end(move || panic_message(|| kind.run_in(Bubble::new().patience(HOUR), test))));
+    }
+}
+
+/// A bug that this crate had: one of our threads takes such a step, and the bubble was given up before it came to that.
+#[test]
+fn a_bubble_without_patience_waits_for_steps_of_less_than_a_millisecond() {
+    for kind in [Kind::Bubble, Kind::BubbleOn(&Kind::StartPaused), Kind::BubbleOn(&Kind::PausedLater)] {
+        must_end(move || {
+            kind.run_in(Bubble::new().patience(Duration::ZERO), || async {
+                for _ in 0..100 {
+                    sleep(Duration::from_micros(300)).await;
+                }
+            });
+        });
     }
 }
 
