@@ -98,6 +98,8 @@
 //!
 //! - `tokio::time::advance` by a fraction of a millisecond may move the clock up to a millisecond past the next
 //!   deadline. [`advance`](crate::advance()) does not.
+//! - Beside sleeps of this crate, tokio's own sleeps end up to 3 ms late, and not 1 ms: tokio moves the clock by whole
+//!   milliseconds from wherever it stands.
 //! - With two timers built on one runtime, one may move the clock up to a millisecond past a deadline of the other.
 //! - On a very busy machine, tokio sleeps of a few milliseconds may keep the clock from stopping at a fraction of a
 //!   millisecond. After half a second of real time it then rounds up.
@@ -221,16 +223,17 @@ pub fn resume() {
 
 /// Advances the paused clock of the current runtime by exactly `duration`. Durations are capped at 500 years.
 ///
-/// Timers due by then fire in deadline order, while the clock shows their deadlines. When this returns, their tasks
-/// have been woken, but may not have run; [`advance_and_settle`] also lets them run at each deadline. tokio's own
-/// timers all fire at the end, as with [`tokio::time::advance`].
+/// Tasks that are ready run first, before the clock moves: a message sent before the call is received before its time
+/// passes. Then timers due by the new time fire in deadline order, while the clock shows their deadlines. When this
+/// returns, their tasks have been woken, but may not have run; [`advance_and_settle`] also lets them run at each
+/// deadline. tokio's own timers all fire at the end, as with [`tokio::time::advance`].
 ///
 /// This applies to the runtime's own timer, and on a multi-thread runtime to every timer that follows its clock. A
 /// clock stops about 530 years from now, and later deadlines are never reached.
 ///
 /// # Cancel safety
 ///
-/// The first poll moves the clock all the way. You can drop the future after that.
+/// The first poll lets other tasks run, and the second moves the clock all the way. You can drop the future after that.
 ///
 /// # Panics
 ///
@@ -251,7 +254,10 @@ pub fn resume() {
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
-    IfPaused::new("advance", settle::move_by(duration, None))
+    IfPaused::new("advance", async move {
+        tokio::task::yield_now().await;
+        settle::move_by(duration, None).await;
+    })
 }
 
 /// Keeps the paused clock of the current runtime from advancing by itself while the returned [`Hold`] lives.

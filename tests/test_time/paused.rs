@@ -139,6 +139,30 @@ fn advance_fires_in_order_and_moves_exactly() {
     });
 }
 
+/// As with tokio's, a task sees what was sent before an `advance` no later than the end of its wait. Tests of
+/// google-cloud-pubsub rely on it.
+#[test]
+fn tasks_that_are_ready_run_before_an_advance_moves_the_clock() {
+    on_each(&TOKIOS, || async {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let batch = tokio::spawn(async move {
+            let (mut end, mut batch) = (sleep(HOUR), Vec::new());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut end => return batch,
+                    Some(message) = messages.recv() => batch.push(message),
+                }
+            }
+        });
+        tokio::task::yield_now().await;
+        (0..3).for_each(|message| sender.send(message).unwrap());
+        let start = Instant::now();
+        advance(HOUR).await;
+        assert_eq!((batch.await.unwrap(), start.elapsed()), (vec![0, 1, 2], HOUR));
+    });
+}
+
 #[test]
 fn resume_continues_from_the_clocks_time() {
     on_each(&[TOKIOS.as_slice(), &WORKERS].concat(), || async {

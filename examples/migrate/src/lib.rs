@@ -78,6 +78,7 @@ impl Rewriter<'_> {
             };
         }
         self.note_texts();
+        self.note_test_clock();
     }
 
     /// Rewrites the path that begins at a token, if it has a replacement. Returns the token after it.
@@ -123,6 +124,19 @@ impl Rewriter<'_> {
     fn note_unknown(&mut self, offset: usize, module: &[&str]) {
         let module = module.join("::");
         self.note(offset, format!("`{module}` is not known: if it is tokio's, replace it by `hairspring`"));
+    }
+
+    /// Notes the first call that controls the clock.
+    fn note_test_clock(&mut self) {
+        let tokens = self.tokens;
+        let is_call = |at: &usize| {
+            let is_other = *at > 0 && (tokens.is(at - 1, ".") || tokens.is(at - 1, "fn"));
+            matches!(tokens.text(*at), "pause" | "resume" | "advance") && tokens.is(at + 1, "(") && !is_other
+        };
+        if let Some(at) = (0..tokens.len()).find(is_call).filter(|_| self.paths > 0) {
+            let needs = "needs hairspring's feature `test-util`, in `[dev-dependencies]`";
+            self.note(tokens.range(at..at + 1).start, format!("`{}` {needs}", tokens.text(at)));
+        }
     }
 
     /// Notes names in comments, in strings, and in code that was not read.

@@ -121,6 +121,12 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         ("use rocket::tokio as t;", 1, "`rocket::tokio` under another name"),
         ("\n\n/// tokio::time::sleep\nfn f() {}", 3, "names `tokio::time`"),
         ("use tokio_util::time::FutureExt;\nf.with_cancellation_token(&t)", 2, "the feature `tokio-util`"),
+        (
+            "use tokio::time::{self, pause};\nfn f() {\n    time::advance(d);\n    pause();\n}",
+            3,
+            "`advance` needs hairspring's",
+        ),
+        ("fn f() {\n    tokio::time::resume();\n}", 2, "`resume` needs hairspring's feature `test-util`"),
         ("fn f() {\n    other::time::sleep(d)\n}", 2, "`other::time` is not known: if it is tokio's, replace it"),
         ("fn f(at: ::other::rt::time::Instant) {}", 1, "`other::rt::time` is not known"),
         ("use other::{net,\n time::{self, sleep_until}};", 2, "`other::time` is not known"),
@@ -134,6 +140,7 @@ fn what_a_user_should_look_at_is_noted_with_its_line() {
         "use tokio::{sync::mpsc, time::{self, Duration}}; fn f() { time::sleep(D); }",
         "use std::time::{self, Instant}; use core::time::Duration; fn f() -> time::Instant { std::time::Instant::now() }",
         "use self::*; use crate::time::sleep; use super::time; fn f() { self::time::timeout(d, $crate::time::interval(d)) }",
+        "use tokio::time::sleep; fn pause() { clock.advance(d); player.resume() }",
         "use actix_rt::time::Instant; fn f() { time::sleep(d); other::time::format(d) }",
     ] {
         assert_eq!(rewrite(source).unwrap().notes, [], "{source}");
