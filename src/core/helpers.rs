@@ -65,8 +65,8 @@ impl Helpers {
 
     /// Starts a thread. Returns `false` if the system refuses it.
     fn spawn(&'static self) -> bool {
-        // In a model the caller does the work.
         let thread = std::thread::Builder::new().name("hairspring-helper".into());
+        // In a model the caller does the work.
         let is_started = !MODELLED && thread.spawn(|| self.serve(|| false)).is_ok();
         self.lock().threads -= usize::from(!is_started);
         is_started

@@ -8,8 +8,7 @@
 //! - Any other thread remembers the answer for the current task, because a task never changes its runtime.
 //!
 //! Outside a runtime, the process's own timer serves. A runtime has ended if it drops a driver that was spawned just
-//! now; nothing else proves it. Its blocked threads then get an error, because dropping the runtime waits for them. Its
-//! workers may still poll tasks that are about to be dropped, and these use the process's own timer.
+//! now; nothing else proves it.
 //!
 //! A runtime that is entered or blocked on inside a task goes unnoticed: a sleep may be registered with the timer of
 //! either runtime. It fires on time, because helper threads turn for a runtime that nobody drives. Only the clocks may
@@ -108,8 +107,12 @@ pub(crate) fn own_shard() -> ShardLease {
     shard_of(own().timer())
 }
 
-/// This thread's shard of the current runtime's timer. Fails outside a runtime, and on a thread that blocks in one that
-/// has ended.
+pub(crate) fn is_own(shard: ShardLease) -> bool {
+    let own = own().timer();
+    shard.is_of(own.schedule, own.epoch())
+}
+
+/// This thread's shard of the current runtime's timer. Fails outside a runtime, and in one that has ended.
 #[inline]
 pub(crate) fn shard_of_runtime() -> Result<ShardLease, Error> {
     match remembered() {
@@ -130,11 +133,7 @@ fn ask() -> Result<ShardLease, Error> {
         }
         return Ok(known.lease);
     }
-    let timer = match owner_of(&runtime) {
-        Ok(owner) => owner.timer(),
-        Err(_) if runs_tasks() => return Ok(own_shard()),
-        Err(ended) => return Err(ended),
-    };
+    let timer = owner_of(&runtime)?.timer();
     if last_remembered().is_none_or(|last| last.runtime != id) {
         probe(&runtime, timer);
     }

@@ -360,9 +360,6 @@ impl Schedule {
         self.certain.store(u64::MAX, SeqCst);
         if is_late {
             self.book(sync::now());
-        } else if self.is_driverless() {
-            // A helper that turns again and again books few checks.
-            self.check_at(&mut plan, sync::now() + PATIENCE);
         } else if !plan.only_the_driver_sets_it() {
             self.watch(&mut plan);
         }
@@ -371,8 +368,13 @@ impl Schedule {
 
     /// Makes the alarm thread check that a woken driver turns.
     fn watch(&self, plan: &mut Locked<'_, Plan>) {
-        plan.checks_at = None;
-        self.book(sync::now() + PATIENCE);
+        let at = sync::now() + PATIENCE;
+        // A helper that turns again and again keeps the check that is booked.
+        if self.is_driverless() && plan.checks_at.is_some_and(|before| before <= at) {
+            return;
+        }
+        plan.checks_at = self.is_driverless().then_some(at);
+        self.book(at);
     }
 
     /// Called by the alarm thread.
@@ -461,14 +463,10 @@ impl Schedule {
     }
 
     /// Makes the alarm thread check that the driver's own alarm, set for `tick`, goes off. Postpones a check that is due
-    /// soon, to save a wake-up, unless the alarm was late: it was on time, or has yet to go off.
+    /// soon, to save a wake-up: the alarm was on time, or has yet to go off. Not while the alarm is distrusted.
     fn check_own_alarm(&self, plan: &mut Locked<'_, Plan>, tick: Tick) {
-        let late = self.late(plan, tick, sync::now());
-        self.check_at(plan, late);
-    }
-
-    fn check_at(&self, plan: &mut Locked<'_, Plan>, at: Instant) {
         let now = sync::now();
+        let at = self.late(plan, tick, now);
         let at = match plan.checks_at {
             _ if plan.is_distrusted(now) => at,
             Some(before) if before < now + BETWEEN_CHECKS * 3 / 4 => at.max(now + BETWEEN_CHECKS),
@@ -650,6 +648,23 @@ mod tests {
         };
         let first = turn();
         assert!(turn() > first);
+    }
+
+    /// If a helper blocks after it has ended a turn early, another has to come soon.
+    #[test]
+    fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
+        let schedule = Schedule::new();
+        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.open(true, Ticks(0));
+        let mut last = None;
+        for _ in 0..3 {
+            assert!(schedule.begin_turn(None));
+            schedule.interrupt_turn(false);
+            let check = schedule.parker.lock().checks_at;
+            assert!(check.is_some_and(|at| at <= Instant::now() + PATIENCE), "at {check:?}");
+            assert!(last.is_none() || check == last, "no turn postpones it");
+            last = check;
+        }
     }
 
     /// A worker that blocks after it took an event from the I/O driver keeps the alarm from being noticed.

@@ -1,8 +1,8 @@
 //! [`Shards`]: the shards of one timer, and the turn that fires their due entries.
 //
 // Invariants
-// 1. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most and takes at most 256
-//    locks before other tasks run.
+// 1. A turn does not lock a shard in which nothing is due. It wakes about 1,024 tasks at most, or 64 without a driver,
+//    and takes at most 256 locks before other tasks run.
 //
 // Must not know: which timer uses this memory.
 

@@ -5,7 +5,7 @@
 // 2. A poll at or after the deadline is ready, even if the driver is late. For a far deadline the poll trusts the alarm
 //    thread instead of reading a clock, so it may be wrong by that thread's lateness. With a resolution, the rounded
 //    deadline counts, and the first poll goes by the driver alone.
-// 3. A sleep without a chosen timer finds one anywhere, except on a thread that blocks in a runtime that has ended.
+// 3. A sleep without a chosen timer finds one anywhere, except in a runtime that has ended.
 //    Outside a runtime it is the timer the sleep was on before, or the process's own.
 // 4. A sleep that completed, was reset or was dropped leaves nothing in a shard.
 // 5. Only a ready poll spends the task's budget.
@@ -29,6 +29,10 @@ use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
+/// How long a sleep may wait in a task that a worker polls while its runtime ends. The runtime is about to drop the
+/// task, unless the task blocks the worker.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
 /// This much lateness counts as on time, as in tokio.
 const ON_TIME: Duration = Duration::from_millis(5);
 
@@ -51,9 +55,9 @@ const ON_TIME: Duration = Duration::from_millis(5);
 /// - Polling panics if the sleep has to wait and the runtime's timer is [full](crate::timer::Builder::capacity).
 /// - Creating or polling a sleep panics if it starts the process's first timer and the system refuses to start a
 ///   thread.
-/// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio: on a thread of
-///   `spawn_blocking` or `block_in_place`, for which dropping the runtime waits, or in [`Handle::block_on`](tokio::runtime::Handle::block_on) or
-///   [`Handle::enter`](tokio::runtime::Handle::enter) of that runtime.
+/// - Polling panics if the sleep has to wait and the current runtime has been shut down, as with tokio. Code may still
+///   run there on threads of `spawn_blocking` and `block_in_place`, and in `block_on` and `enter` of its
+///   [`Handle`](tokio::runtime::Handle).
 ///
 /// # Examples
 ///
@@ -271,9 +275,9 @@ impl Sleep {
     /// this was polled or reset. Before, and after a reset to a later deadline, this returns `false`.
     ///
     /// The deadline is rounded up to the timer's [resolution](crate::timer::Builder::resolution), and has passed if the
-    /// timer's clock has reached it, even if the timer is late or was shut down. Before its first poll, a sleep without
-    /// a chosen timer goes by the runtime's clock, without rounding. Once a sleep has completed, this returns `true`
-    /// until the next reset.
+    /// timer's clock, as read where this is called, has reached it, even if the timer is late or was shut down. Before
+    /// its first poll, a sleep without a chosen timer goes by the runtime's clock, without rounding. Once a sleep has
+    /// completed, this returns `true` until the next reset.
     ///
     /// # Examples
     ///
@@ -448,15 +452,27 @@ impl Sleep {
         self.register(timer, cx)
     }
 
-    /// Outside a runtime, this waits on the timer that it was on before, or on the process's own. On a thread that
-    /// delays the end of its runtime, it does not wait.
+    /// Outside a runtime, this waits on the timer that it was on before, or on the process's own. In a runtime that has
+    /// ended it fails, but in a task that a worker polls only at the second time.
     #[cold]
     fn poll_without_runtime(&mut self, error: Error, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let last = self.timer();
         if error.is_no_runtime() {
-            return self.register(self.timer().unwrap_or_else(registry::own_shard), cx);
+            return self.register(last.unwrap_or_else(registry::own_shard), cx);
         }
+        let again = self.has_begun() && last.is_some_and(registry::is_own);
         self.marks.0 |= Marks::BEGUN;
-        Poll::Ready(if self.has_come(self.deadline) { Ok(()) } else { Err(error) })
+        if self.has_come(self.deadline) {
+            return Poll::Ready(Ok(()));
+        }
+        if again || !registry::runs_tasks() {
+            return Poll::Ready(Err(error));
+        }
+        let own = registry::own_shard();
+        match own.insert(clock::later(own.now(), LAST_WAIT).min(self.deadline), cx.waker().clone()) {
+            Ok(key) => self.wait_on(own, key),
+            Err(_) => Poll::Ready(Err(error)),
+        }
     }
 
     #[inline]

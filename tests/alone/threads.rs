@@ -141,7 +141,7 @@ fn a_timer_that_gets_no_thread_is_an_error_or_does_without() {
                 }
             }
             let said = panic_message(|| poll(&mut sleep(ms(1))));
-            assert!(said.starts_with("hairspring failed to start its alarm thread: "), "{said}");
+            assert!(said.starts_with("hairspring failed to start the alarm thread: "), "{said}");
 
             let timer = Timer::builder().alarm(Alarm::Tokio).install().unwrap();
             sleep(ms(1)).await;

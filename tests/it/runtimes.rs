@@ -224,18 +224,23 @@ fn a_sleeping_thread_does_not_block_its_runtimes_end() {
             assert!(message.contains("the current tokio runtime was shut down"), "{name}: {message}");
         }
     }
-    must_end(|| {
-        let runtime = multi_thread(2);
-        let (started, starts) = mpsc::channel();
-        runtime.spawn(async move {
-            block_in_place(|| {
+    let in_tasks: [fn(); 2] = [
+        || block_in_place(|| Handle::current().block_on(sleep(HOUR))),
+        // With tokio's sleeps, this one does block it.
+        || block_on(sleep(HOUR)),
+    ];
+    for wait in in_tasks {
+        must_end(move || {
+            let runtime = multi_thread(2);
+            let (started, starts) = mpsc::channel();
+            runtime.spawn(async move {
                 started.send(()).unwrap();
-                Handle::current().block_on(sleep(HOUR));
+                wait();
             });
+            starts.recv().unwrap();
+            drop(runtime);
         });
-        starts.recv().unwrap();
-        drop(runtime);
-    });
+    }
 }
 
 /// A bug that this crate had: a thread that sleeps briefly and repeatedly delayed its runtime's end by a second.

@@ -97,6 +97,7 @@ impl FindIo {
     fn check(&self) {
         let mut search = self.lock();
         let Some(going_on) = &mut *search else { return };
+        going_on.checks += 1;
         let found = going_on.one_waits_for_files();
         if found || going_on.checks == CHECKS {
             self.set(search, None, found);
@@ -136,7 +137,6 @@ impl Search {
             self.turns_left -= 1;
             return false;
         }
-        self.checks += 1;
         // Skip twice as many turns after every third check, which spreads the checks over the first thousands of turns.
         self.turns_left = 1 << (self.checks / 3);
         true

@@ -114,7 +114,7 @@ per_process! {
 
 /// Starts the thread, after which booking cannot fail. Returns an error if there is none and the system refuses one.
 pub(crate) fn start() -> io::Result<()> {
-    let refused = |error: io::Error| io::Error::new(error.kind(), format!("failed to start its alarm thread: {error}"));
+    let refused = |error: io::Error| io::Error::new(error.kind(), format!("failed to start the alarm thread: {error}"));
     alarm().start().map_err(refused)
 }
 

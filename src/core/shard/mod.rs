@@ -74,7 +74,7 @@ pub(crate) enum InsertError {
     Full(usize),
 }
 
-/// The wakers taken out in one lock hold; reused.
+/// Wakers that were taken out and are not yet woken; reused.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     pub(crate) wakers: Vec<Waker>,
