@@ -199,7 +199,9 @@ impl Task {
                     // If both are due, the sleep wins.
                     self.is_in_time(limit, step);
                 } else {
-                    model.require(limit < until, || format!("{step:?} at {start:?} ended too soon"));
+                    // The clock was moved past both between the poll of the sleep and that of the limit.
+                    let both = model.has_moved(until, limit, false);
+                    model.require(limit < until || both, || format!("{step:?} at {start:?} ended too soon"));
                 }
             }
             Step::Interval { first, period, ticks, works } => {
@@ -299,9 +301,11 @@ impl Task {
             Work::Held => {
                 let _control = model.control.read().await;
                 self.sees_at_least(self.at, step);
+                model.begin_move(Some(Duration::ZERO), false);
                 let _hold = model.clock.hold();
                 tokio::task::spawn_blocking(code).await.expect("the work ends");
                 self.sees_at_least(self.at, step);
+                model.end_move();
             }
         }
     }
@@ -327,6 +331,8 @@ impl Task {
                 }
             }
             Step::Outside(real, to) => {
+                // No move is by who settles while something comes from where that does not look.
+                model.begin_move(Some(Duration::ZERO), false);
                 let ((sends, answer), hold) = (oneshot::channel(), model.clock.hold());
                 let (mailbox, at) = (self.mailboxes[to].clone(), self.at);
                 thread::spawn(move || {
@@ -337,6 +343,7 @@ impl Task {
                 });
                 answer.await.expect("the thread answers");
                 self.sees_at_least(self.at, step);
+                model.end_move();
             }
             Step::Settle => {
                 settle().await;
