@@ -108,6 +108,13 @@ impl State {
         }
     }
 
+    fn show(&mut self, tick: Tick) {
+        self.now = self.now.max(tick);
+        for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
+            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
+        }
+    }
+
     /// The live timers, whose memory is held. Unlocks.
     fn timers(mut state: MutexGuard<'_, State>) -> Vec<TimerHold> {
         let (live, ended): (Vec<_>, Vec<_>) = state.timers.drain(..).partition(|held| held.lease().serves());
@@ -264,9 +271,9 @@ impl ManualClock {
         WeakClock(Arc::downgrade(&self.inner))
     }
 
-    /// Sets a clock that has no timers yet.
+    /// Sets the time before the clock is used.
     pub(crate) fn start_at(&self, now: Tick) {
-        self.inner.lock().now = now;
+        self.inner.lock().show(now);
     }
 
     pub(crate) fn tick(&self) -> Tick {
@@ -328,11 +335,8 @@ impl ManualClock {
         if !state.may_move(by) {
             return None;
         }
-        state.now = state.now.max(tick);
         // Under one lock: a timer that is released concurrently fires by the time set here, or not at all.
-        for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
-        }
+        state.show(tick);
         let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
         for held in &timers {
