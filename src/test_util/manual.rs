@@ -82,6 +82,8 @@ struct State {
     timers: Vec<TimerHold>,
     /// Where tests called `hold`.
     holds: Vec<&'static Location<'static>>,
+    /// How many holds have ended.
+    released: u64,
     /// Whether a thread advances it when a runtime is idle.
     auto_advances: bool,
     /// How often its rate was set.
@@ -93,8 +95,9 @@ struct State {
 #[derive(Clone, Copy)]
 pub(super) enum By<'watch> {
     Test,
-    /// One of our threads, when a runtime is idle.
-    Itself(&'watch Watch),
+    /// One of our threads, when a runtime is idle. So many holds had ended before it checked that: what came while the
+    /// clock was held may run by now.
+    Itself(&'watch Watch, u64),
     /// One of our threads, at the rate with this number.
     Rate(u64),
 }
@@ -103,7 +106,9 @@ impl State {
     fn may_move(&self, by: By) -> bool {
         match by {
             By::Test => true,
-            By::Itself(watch) => self.holds.is_empty() && !watch.any(Want::Settle),
+            By::Itself(watch, released) => {
+                self.holds.is_empty() && self.released == released && !watch.any(Want::Settle)
+            }
             By::Rate(rate) => self.holds.is_empty() && self.rate == rate,
         }
     }
@@ -144,6 +149,7 @@ impl ManualClock {
             now: clock::now(),
             timers: Vec::new(),
             holds: Vec::new(),
+            released: 0,
             auto_advances: false,
             rate: 0,
             runs_since: std::time::Instant::now(),
@@ -257,9 +263,14 @@ impl ManualClock {
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
         let mut state = self.inner.lock();
         remove(&mut state.holds, &place);
+        state.released += 1;
         if state.holds.is_empty() {
             state.runs_since = std::time::Instant::now();
         }
+    }
+
+    pub(super) fn released(&self) -> u64 {
+        self.inner.lock().released
     }
 
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
