@@ -54,12 +54,14 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
+        // Read before asking: if another thread pauses the clock in between, that shows no earlier time.
+        let runs = Instant(tokio::time::Instant::now().into_std());
         if any_is_held() {
             if let Some(now) = seam::now() {
                 return Instant(now);
             }
         }
-        Instant(tokio::time::Instant::now().into_std())
+        runs
     }
 
     /// Wraps a [`std::time::Instant`].

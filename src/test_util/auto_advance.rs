@@ -110,18 +110,22 @@ pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
 
 struct Advance {
     clock: WeakClock,
+    /// How many holds had ended before the last check.
+    released: u64,
 }
 
 impl Advance {
     fn new(clock: &ManualClock) -> Advance {
         clock.set_auto_advance(true);
-        Advance { clock: clock.downgrade() }
+        Advance { clock: clock.downgrade(), released: 0 }
     }
 }
 
 impl Action for Advance {
     fn state(&mut self, _: &Watch) -> State {
-        match self.clock.upgrade().filter(ManualClock::auto_advances) {
+        let clock = self.clock.upgrade().filter(ManualClock::auto_advances);
+        self.released = clock.as_ref().map_or(0, ManualClock::released);
+        match clock {
             None => State::Over,
             Some(clock) if clock.next().is_none() || !clock.holds().is_empty() => State::Waits,
             Some(_) => State::Ready,
@@ -129,7 +133,7 @@ impl Action for Advance {
     }
 
     fn act(&mut self, watch: &Watch) -> bool {
-        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch)))
+        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch, self.released)))
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
@@ -194,6 +198,20 @@ mod tests {
         let mut sleep = timer.sleep(Duration::from_secs(7));
         assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         (clock, (timer, sleep))
+    }
+
+    /// A bug that this crate had: what came while the clock was held could still run after a short hold had ended.
+    #[test]
+    fn a_clock_does_not_move_if_a_hold_ended_during_the_check() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let ((clock, _sleep), watch) = (clock_of_a_sleep(), Watch::of(runtime.handle()));
+        let (mut advance, before) = (Advance::new(&clock), clock.now());
+        assert_eq!(advance.state(&watch), State::Ready);
+        drop(clock.hold());
+        assert!(!advance.act(&watch));
+        assert_eq!(clock.now(), before);
+        assert_eq!(advance.state(&watch), State::Ready);
+        assert!(advance.act(&watch));
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Approach {
         let is_needed = Arc::new(());
         self.step = Arc::downgrade(&is_needed);
         let (is_needed, left) = (Some(is_needed), self.left.clone());
-        let step = TakeStep { timer, is_needed, failed: 0, since: std::time::Instant::now(), left };
+        let step = TakeStep { timer, is_needed, at: Tick::ZERO, failed: 0, since: std::time::Instant::now(), left };
         let held = Some(watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
     }
@@ -143,6 +143,8 @@ pub(crate) fn rang_early(timer: TimerLease) -> bool {
 struct TakeStep {
     timer: TimerHold,
     is_needed: Option<Arc<()>>,
+    /// The time before the last check. If it differs afterwards, the clock may have run: then a task may run, too.
+    at: Tick,
     /// How many checks have failed although the runtime did nothing visible, and since when.
     failed: u32,
     since: std::time::Instant,
@@ -151,6 +153,8 @@ struct TakeStep {
 
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
+        let _entered = watch.runtime.enter();
+        self.at = clock::now();
         match () {
             () if self.is_needed.is_none() => State::Over,
             () if watch.any(Want::Hold) => State::Waits,
@@ -179,7 +183,7 @@ impl Action for TakeStep {
         let acted = watch.unless_held(|| {
             let now = clock::now();
             if let Next::Step(to) = next(now, timer.first_deadline()) {
-                if instant::is_paused() {
+                if now == self.at && instant::is_paused() {
                     move_by(to - now);
                 }
             }
@@ -286,6 +290,31 @@ fn timer() -> Option<TimerHold> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A bug that this crate had: the runtime was idle while its clock ran, and before the step a task paused the clock
+    /// and began blocking work.
+    #[test]
+    fn no_step_is_taken_on_a_clock_that_was_paused_after_its_runtime_was_idle() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut sleep = crate::sleep(Duration::from_nanos(1_900_000));
+            assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let mut step = TakeStep {
+                timer: timer().unwrap(),
+                is_needed: Some(Arc::new(())),
+                at: Tick::ZERO,
+                failed: 0,
+                since: std::time::Instant::now(),
+                left: Arc::new(Counter::new(u64::MAX)),
+            };
+            let watch = Watch::of(&Handle::current());
+            assert_eq!(step.state(&watch), State::Ready);
+            tokio::time::pause();
+            let paused = clock::now();
+            assert!(step.act(&watch));
+            assert_eq!(clock::now(), paused);
+        });
+    }
 
     #[test]
     fn whole_milliseconds_are_left_to_tokio_and_a_fraction_is_set_right_on_the_way() {

@@ -82,6 +82,8 @@ struct State {
     timers: Vec<TimerHold>,
     /// Where tests called `hold`.
     holds: Vec<&'static Location<'static>>,
+    /// How many holds have ended.
+    released: u64,
     /// Whether a thread advances it when a runtime is idle.
     auto_advances: bool,
     /// How often its rate was set.
@@ -93,8 +95,9 @@ struct State {
 #[derive(Clone, Copy)]
 pub(super) enum By<'watch> {
     Test,
-    /// One of our threads, when a runtime is idle.
-    Itself(&'watch Watch),
+    /// One of our threads, when a runtime is idle. So many holds had ended before it checked that: what came while the
+    /// clock was held may run by now.
+    Itself(&'watch Watch, u64),
     /// One of our threads, at the rate with this number.
     Rate(u64),
 }
@@ -103,8 +106,17 @@ impl State {
     fn may_move(&self, by: By) -> bool {
         match by {
             By::Test => true,
-            By::Itself(watch) => self.holds.is_empty() && !watch.any(Want::Settle),
+            By::Itself(watch, released) => {
+                self.holds.is_empty() && self.released == released && !watch.any(Want::Settle)
+            }
             By::Rate(rate) => self.holds.is_empty() && self.rate == rate,
+        }
+    }
+
+    fn show(&mut self, tick: Tick) {
+        self.now = self.now.max(tick);
+        for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
+            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
         }
     }
 
@@ -137,6 +149,7 @@ impl ManualClock {
             now: clock::now(),
             timers: Vec::new(),
             holds: Vec::new(),
+            released: 0,
             auto_advances: false,
             rate: 0,
             runs_since: std::time::Instant::now(),
@@ -250,9 +263,14 @@ impl ManualClock {
     pub(super) fn end_hold(&self, place: &'static Location<'static>) {
         let mut state = self.inner.lock();
         remove(&mut state.holds, &place);
+        state.released += 1;
         if state.holds.is_empty() {
             state.runs_since = std::time::Instant::now();
         }
+    }
+
+    pub(super) fn released(&self) -> u64 {
+        self.inner.lock().released
     }
 
     pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
@@ -264,9 +282,9 @@ impl ManualClock {
         WeakClock(Arc::downgrade(&self.inner))
     }
 
-    /// Sets a clock that has no timers yet.
+    /// Sets the time before the clock is used.
     pub(crate) fn start_at(&self, now: Tick) {
-        self.inner.lock().now = now;
+        self.inner.lock().show(now);
     }
 
     pub(crate) fn tick(&self) -> Tick {
@@ -328,11 +346,8 @@ impl ManualClock {
         if !state.may_move(by) {
             return None;
         }
-        state.now = state.now.max(tick);
         // Under one lock: a timer that is released concurrently fires by the time set here, or not at all.
-        for timer in state.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
-            timer.schedule.clock.shown.fetch_max(tick.0, SeqCst);
-        }
+        state.show(tick);
         let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
         for held in &timers {

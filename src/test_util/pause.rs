@@ -73,24 +73,21 @@ pub fn pause_with_grace(grace: Duration) {
         return;
     };
     // Before taking the lock: this is slow, and others read the time.
-    let (clock, watch) = (ManualClock::new(), Watch::of(&runtime));
+    let (clock, watch, owner) = (ManualClock::new(), Watch::of(&runtime), registry::owner());
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
-    let shows = match *time {
-        Some(Time::Paused(_)) => None,
-        Some(Time::Runs(course)) => Some(course.now()),
-        _ => Some(system_now()),
-    };
-    if let Some(shows) = shows {
-        clock.start_at(shows);
+    let was_paused = matches!(*time, Some(Time::Paused(_)));
+    if !was_paused {
+        // Its own timer follows first: a sleep that ends just before must not be early by what the clock then shows.
+        // Others follow when their drivers next turn.
+        if let Ok(owner) = owner {
+            clock.adopt(owner.timer());
+        }
+        clock.start_at(if let Some(Time::Runs(course)) = *time { course.now() } else { system_now() });
         *time = Some(Time::Paused(clock));
     }
     drop(time);
-    assert!(shows.is_some(), "time is already frozen");
-    // Its timers follow: this one now, the others when their drivers next turn.
-    if let Ok(owner) = registry::owner() {
-        timer_made(runtime.id(), owner.timer());
-    }
+    assert!(!was_paused, "time is already frozen");
     // Registers this thread, if it blocks on the runtime.
     let _ = Instant::now();
     held::wake_drivers_on(&runtime);
@@ -207,6 +204,8 @@ impl<F: Future<Output = ()>> Future for IfPaused<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::task::Waker;
     use std::thread;
 
     use super::*;
@@ -230,6 +229,40 @@ mod tests {
                 pause_with_grace(Duration::ZERO);
             });
             assert!(timer.schedule.clock.is_shown());
+        }
+    }
+    /// Bugs that this crate had: a thread that was about to read the running clock read a later time than the clock
+    /// showed once it was paused, and sleeps ended by such a time.
+    #[test]
+    fn while_another_thread_pauses_time_does_not_go_back_and_no_sleep_is_early() {
+        let new = || runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let used = new();
+        let is_over = AtomicBool::new(false);
+        let sleeps = |runtime: &runtime::Runtime| {
+            let _entered = runtime.enter();
+            let mut before = Instant::now();
+            while !is_over.load(SeqCst) {
+                let mut sleep = crate::sleep(Duration::from_nanos(1));
+                let ended = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+                let now = Instant::now();
+                assert!(before <= now, "time went back");
+                assert!(!ended || sleep.deadline() <= now, "early");
+                before = now;
+            }
+        };
+        for _ in 0..1_000 {
+            for runtime in [&new(), &used] {
+                is_over.store(false, SeqCst);
+                thread::scope(|scope| {
+                    scope.spawn(|| sleeps(runtime));
+                    let _entered = runtime.enter();
+                    let _ = is_paused() && resume();
+                    thread::sleep(Duration::from_micros(50));
+                    pause_with_grace(Duration::ZERO);
+                    thread::sleep(Duration::from_micros(50));
+                    is_over.store(true, SeqCst);
+                });
+            }
         }
     }
 }

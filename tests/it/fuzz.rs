@@ -1,5 +1,5 @@
-//! The targets of the fuzzer in `tests/fuzz`: random operations on a wheel, a timer, a queue and a map, which are
-//! compared with models after each operation.
+//! The targets of the fuzzer in `tests/fuzz`: random operations on a wheel, a timer, a queue and a map, and random
+//! programs on test clocks, which are compared with models.
 //!
 //! `HAIRSPRING_ROUNDS=10000` runs more rounds, and `HAIRSPRING_SEED=7` only the round with that seed.
 
@@ -25,11 +25,12 @@ fn a_wheel_agrees_with_a_sorted_map() {
 
 #[cfg(feature = "test-util")]
 #[path = "../fuzz/src"]
-mod on_a_manual_clock {
+mod on_test_clocks {
     mod clock;
     mod map;
     mod queue;
     mod timer;
+    mod virtual_time;
 
     use super::{Random, rounds, run};
 
@@ -51,5 +52,25 @@ mod on_a_manual_clock {
     #[test]
     fn a_map_agrees_with_a_plain_map() {
         rounds::<map::Pair>(60);
+    }
+
+    #[test]
+    fn programs_on_a_current_thread_runtime_see_virtual_time() {
+        rounds::<virtual_time::OnCurrentThread>(40);
+    }
+
+    #[test]
+    fn programs_on_a_multi_thread_runtime_see_virtual_time() {
+        rounds::<virtual_time::OnWorkers>(40);
+    }
+
+    #[test]
+    fn programs_in_a_bubble_see_virtual_time_and_repeat() {
+        rounds::<virtual_time::InBubble>(40);
+    }
+
+    #[test]
+    fn programs_on_a_manual_clock_see_virtual_time() {
+        rounds::<virtual_time::OnManualClock>(40);
     }
 }

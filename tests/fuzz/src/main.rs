@@ -10,6 +10,7 @@ mod random;
 mod run;
 mod soak;
 mod timer;
+mod virtual_time;
 mod wheel;
 
 use std::collections::BTreeMap;
@@ -22,14 +23,23 @@ use std::time::{Duration, Instant};
 use random::Random;
 use run::Target;
 
-const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|all] [--seed N] [--operations N] [--threads N]
+const USAGE: &str = "usage: hairspring-fuzz [wheel|timer|queue|map|current|workers|bubble|manual|all] [--seed N] [--operations N] [--threads N]
        hairspring-fuzz soak [--years N]";
 
-/// The percentage of the operations that each target gets from `all`. Each then takes about the same time.
-const SHARES: [(&str, u64); 4] = [("wheel", 40), ("timer", 15), ("queue", 25), ("map", 20)];
+/// Of 10,000 operations, how many each target gets from `all`. Each then takes about the same time.
+const SHARES: [(&str, u64); 8] = [
+    ("wheel", 4_000),
+    ("timer", 1_500),
+    ("queue", 2_500),
+    ("map", 1_988),
+    ("current", 3),
+    ("workers", 3),
+    ("bubble", 3),
+    ("manual", 3),
+];
 
 /// A round that takes longer counts as hung. Rounds are usually hundreds of times shorter.
-const HUNG: Duration = Duration::from_secs(60);
+const HUNG: Duration = Duration::from_secs(1_000);
 
 struct Settings {
     seed: u64,
@@ -62,9 +72,9 @@ fn main() -> ExitCode {
     let passed = match command.as_str() {
         "soak" => soak::run(years),
         "all" => {
-            let per_cent = settings.operations.div_ceil(100);
+            let part = settings.operations.div_ceil(10_000);
             SHARES.iter().all(|(name, share)| {
-                settings.operations = per_cent * share;
+                settings.operations = part * share;
                 fuzz(name, &settings) == Some(true)
             })
         }
@@ -88,6 +98,10 @@ fn fuzz(name: &str, settings: &Settings) -> Option<bool> {
         "timer" => Some(rounds::<timer::World>(settings)),
         "queue" => Some(rounds::<queue::Pair>(settings)),
         "map" => Some(rounds::<map::Pair>(settings)),
+        "current" => Some(rounds::<virtual_time::OnCurrentThread>(settings)),
+        "workers" => Some(rounds::<virtual_time::OnWorkers>(settings)),
+        "bubble" => Some(rounds::<virtual_time::InBubble>(settings)),
+        "manual" => Some(rounds::<virtual_time::OnManualClock>(settings)),
         _ => None,
     }
 }
@@ -128,7 +142,7 @@ fn rounds<T: Target>(settings: &Settings) -> bool {
     }
     let (operations, last, took) = (done.load(SeqCst), next.load(SeqCst) - 1, start.elapsed());
     println!(
-        "{:<6} {operations:>13} operations, seeds {} to {last}, {:>8.1} s, {:>9} a second",
+        "{:<7} {operations:>13} operations, seeds {} to {last}, {:>8.1} s, {:>9} a second",
         T::NAME,
         settings.seed,
         took.as_secs_f64(),

@@ -1,0 +1,240 @@
+//! Random programs on test clocks: tasks that sleep, send messages, compute and block, while they hold, move, pause and
+//! resume the clock. After each step a task sees the time that a model of virtual time expects, to the nanosecond.
+//!
+//! An operation is a step of one task, and the programs run when a round ends. In a bubble that decides all choices,
+//! a program leaves the same trace twice.
+
+mod model;
+mod task;
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use hairspring::test_util::{Bubble, ManualClock};
+use hairspring::{Duration, Timer, pause};
+use tokio::runtime::Builder;
+
+use self::model::{Clock, Event, Model};
+use self::task::{Step, Task, Work};
+use super::Random;
+use super::run::{Round, Target, message};
+
+/// A program that takes longer counts as hung. Programs are usually thousands of times shorter.
+const HUNG: Duration = Duration::from_secs(150);
+
+/// Where a program runs. The numbers are workers, and zero is a current-thread runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// With tokio's `start_paused`.
+    StartPaused,
+    Paused(usize),
+    /// Paused when its tasks already run.
+    PausedLater(usize),
+    Bubble(usize),
+    /// On a manual clock that moves by itself when a runtime is idle.
+    Manual(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Setup {
+    kind: Kind,
+    tasks: usize,
+    /// Whether the first task is the future in `block_on`.
+    has_root: bool,
+    /// Whether the seed decides everything in a bubble: no step needs a thread that might be early or late.
+    is_repeatable: bool,
+    /// Whether tokio's own sleeps are used, too.
+    has_tokios: bool,
+    seed: u64,
+}
+
+pub(crate) struct Program<const KIND: u8> {
+    setup: Setup,
+    ops: Vec<(usize, Step)>,
+}
+
+pub(crate) type OnCurrentThread = Program<0>;
+pub(crate) type OnWorkers = Program<1>;
+pub(crate) type InBubble = Program<2>;
+pub(crate) type OnManualClock = Program<3>;
+
+impl<const KIND: u8> Target for Program<KIND> {
+    const NAME: &'static str = ["current", "workers", "bubble", "manual"][KIND as usize];
+    type Op = (usize, Step);
+
+    fn new(random: &mut Random) -> Round<Self> {
+        let workers = 1 + random.index(4);
+        let kind = match KIND {
+            0 => random.pick(&[Kind::StartPaused, Kind::Paused(0), Kind::PausedLater(0)]),
+            1 => random.pick(&[Kind::Paused(workers), Kind::PausedLater(workers)]),
+            2 => Kind::Bubble(random.pick(&[0, 0, workers])),
+            _ => Kind::Manual(workers - 1),
+        };
+        // Outside bubbles, only some systems say what a thread in `block_on` does.
+        let sees_the_root = match kind {
+            Kind::Paused(1..) | Kind::PausedLater(1..) | Kind::Manual(1..) => {
+                cfg!(all(target_os = "linux", target_arch = "x86_64"))
+            }
+            _ => true,
+        };
+        let is_repeatable = kind == Kind::Bubble(0) && random.one_in(2);
+        let setup = Setup {
+            kind,
+            tasks: 1 + random.index(5),
+            has_root: random.one_in(2) && sees_the_root,
+            is_repeatable,
+            has_tokios: kind.is_tokios() && !is_repeatable && random.one_in(4),
+            seed: random.next(),
+        };
+        let (length, set_up) = (random.pick(&[4, 12, 40]), format!("{setup:?}"));
+        Round { target: Program { setup, ops: Vec::new() }, length, set_up }
+    }
+
+    fn generate(&mut self, random: &mut Random) -> Self::Op {
+        (random.index(self.setup.tasks), self.setup.step(random))
+    }
+
+    fn apply(&mut self, op: &Self::Op) {
+        self.ops.push(*op);
+    }
+
+    fn finish(&mut self) {
+        let trace = self.run();
+        if self.setup.is_repeatable {
+            let again = self.run();
+            let differ = trace.iter().zip(&again).find(|(one, other)| one != other);
+            assert!(differ.is_none() && trace.len() == again.len(), "the same seed leaves two traces: {differ:?}");
+        }
+    }
+}
+
+impl<const KIND: u8> Program<KIND> {
+    fn run(&self) -> Vec<Event> {
+        let setup = self.setup;
+        let steps_of = |task| self.ops.iter().filter(move |op| op.0 == task).map(|op| op.1).collect();
+        let plans: Vec<Vec<Step>> = (0..setup.tasks).map(steps_of).collect();
+        let (sends, models) = mpsc::channel();
+        let thread = thread::spawn(move || setup.run(plans, &sends));
+        let model = models.recv().ok();
+        // The sender is dropped when the program ends.
+        let hangs = matches!(models.recv_timeout(HUNG), Err(mpsc::RecvTimeoutError::Timeout));
+        let trace = model.map(|model: Arc<Model>| model.trace());
+        assert!(!hangs, "the program hangs after {trace:?}");
+        if let Err(payload) = thread.join() {
+            panic!("{}; {trace:?}", message(&*payload));
+        }
+        trace.expect("it has begun").unwrap_or_else(|fault| panic!("{fault}"))
+    }
+}
+
+impl Kind {
+    /// Whether tokio's own sleeps follow the clock.
+    fn is_tokios(self) -> bool {
+        matches!(self, Kind::StartPaused | Kind::Paused(0) | Kind::PausedLater(0) | Kind::Bubble(0))
+    }
+}
+
+impl Setup {
+    fn step(&self, random: &mut Random) -> Step {
+        let (a, b, c) = (length(random), length(random), length(random));
+        let (real, to) = (Duration::from_micros(random.below(400)), random.index(self.tasks));
+        match random.below(if self.is_repeatable { 24 } else { 34 }) {
+            0 => Step::Yield,
+            1 => Step::Compute(real),
+            2..=4 => Step::Sleep(a),
+            5 if self.has_tokios => Step::TokiosSleep(a),
+            5 | 6 => Step::Reset([a, b, c]),
+            7 | 8 => Step::Timeout { limit: a, sleep: b },
+            9 => Step::Interval {
+                first: a,
+                period: b.max(Duration::from_nanos(1)),
+                ticks: 1 + random.any() % 4,
+                works: random.pick(&[Duration::ZERO, c]),
+            },
+            10 => Step::Ask(a),
+            11 | 12 => Step::Abort(a, b),
+            13..=15 => Step::Send(to),
+            16..=18 => Step::Receive(a),
+            19 => Step::Hold,
+            20 | 21 => Step::Settle,
+            22 => Step::Advance(a),
+            23 => Step::AdvanceAndSettle(a),
+            24 => Step::Outside(real, to),
+            25 => Step::Run(real, random.one_in(2)),
+            26 => Step::Compute(real),
+            27 => Step::Advance(a),
+            28 => Step::AdvanceAndSettle(a),
+            _ => {
+                let work = match self.kind {
+                    Kind::Bubble(0) => random.pick(&[Work::Ours, Work::Tokios, Work::Held]),
+                    Kind::Bubble(_) => random.pick(&[Work::Ours, Work::Tokios, Work::Held, Work::InPlace]),
+                    _ => random.pick(&[Work::Ours, Work::Held]),
+                };
+                Step::Block(work, real, to)
+            }
+        }
+    }
+
+    fn run(self, plans: Vec<Vec<Step>>, models: &mpsc::Sender<Arc<Model>>) {
+        let root = async || self.root(plans, models).await;
+        let bubble = Bubble::new().seed(self.seed);
+        let workers = match self.kind {
+            Kind::Bubble(0) => return bubble.run(root),
+            Kind::Bubble(workers) => return bubble.workers(workers).run(root),
+            Kind::StartPaused => 0,
+            Kind::Paused(workers) | Kind::PausedLater(workers) | Kind::Manual(workers) => workers,
+        };
+        let mut builder = if workers == 0 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+        builder.worker_threads(workers.max(1)).start_paused(self.kind == Kind::StartPaused);
+        builder.enable_all().build().expect("the system has room for a runtime").block_on(root());
+    }
+
+    async fn root(self, plans: Vec<Vec<Step>>, models: &mpsc::Sender<Arc<Model>>) {
+        if let Kind::Paused(_) = self.kind {
+            pause();
+        }
+        let clock = if let Kind::Manual(_) = self.kind {
+            let clock = ManualClock::new();
+            clock.auto_advance();
+            let timer = Timer::builder().clock(&clock).build().expect("good settings");
+            Clock::Manual(clock, timer)
+        } else {
+            Clock::OfTheRuntime
+        };
+        let model = Arc::new(Model::new(clock, self.has_tokios));
+        models.send(model.clone()).expect("the watchdog waits");
+        let control = model.control.write().await;
+        let is_later = matches!(self.kind, Kind::PausedLater(_));
+        if is_later {
+            model.begin_move(None, false);
+        }
+        let mut tasks = Task::all(&model, self.tasks, self.is_repeatable).into_iter().zip(plans);
+        let root = if self.has_root { tasks.next() } else { None };
+        let spawned: Vec<_> = tasks.map(|(task, steps)| tokio::spawn(task.run(steps))).collect();
+        if is_later {
+            hairspring::sleep(Duration::from_micros(self.seed % 300)).await;
+            pause();
+            model.end_move();
+        }
+        drop(control);
+        if let Some((task, steps)) = root {
+            task.run(steps).await;
+        }
+        for task in spawned {
+            task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        }
+    }
+}
+
+/// From nothing to hours. Some are often equal.
+fn length(random: &mut Random) -> Duration {
+    match random.below(10) {
+        0 => Duration::from_nanos(random.below(2)),
+        1 => Duration::from_nanos(random.up_to_bits(20)),
+        2 | 3 => Duration::from_micros(random.pick(&[100, 1_000, 1_500, 2_000])),
+        4 | 5 => Duration::from_millis(1 + random.below(5)),
+        6 => Duration::from_nanos(random.up_to_bits(25)),
+        7 => Duration::from_secs(1),
+        _ => Duration::from_nanos(random.up_to_bits(42)),
+    }
+}

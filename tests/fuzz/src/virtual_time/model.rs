@@ -1,0 +1,204 @@
+//! What a program may see: the clock moves by itself only while everything waits, and then exactly to the next deadline.
+//! Besides, it moves while the program itself moves it, and only then may a task see a time later than it expects.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hairspring::test_util::{self, Hold, ManualClock};
+use hairspring::{Duration, Instant, Interval, Sleep, Timeout, Timer};
+use tokio::sync::RwLock;
+
+/// The time of the clock under test, counted from the start of the program.
+pub(super) type Time = Duration;
+
+/// The clock under test.
+#[derive(Clone)]
+pub(super) enum Clock {
+    OfTheRuntime,
+    Manual(ManualClock, Timer),
+}
+
+impl Clock {
+    pub(super) fn now(&self) -> Instant {
+        match self {
+            Clock::OfTheRuntime => Instant::now(),
+            Clock::Manual(clock, _) => clock.now(),
+        }
+    }
+
+    pub(super) fn sleep(&self, length: Duration) -> Sleep {
+        match self {
+            Clock::OfTheRuntime => hairspring::sleep(length),
+            Clock::Manual(_, timer) => timer.sleep(length),
+        }
+    }
+
+    pub(super) fn timeout_at<F: Future>(&self, at: Instant, future: F) -> Timeout<F> {
+        match self {
+            Clock::OfTheRuntime => hairspring::timeout_at(at, future),
+            Clock::Manual(_, timer) => timer.timeout_at(at, future),
+        }
+    }
+
+    pub(super) fn interval_at(&self, at: Instant, period: Duration) -> Interval {
+        match self {
+            Clock::OfTheRuntime => hairspring::interval_at(at, period),
+            Clock::Manual(_, timer) => timer.interval_at(at, period),
+        }
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        match self {
+            Clock::OfTheRuntime => test_util::hold(),
+            Clock::Manual(clock, _) => clock.hold(),
+        }
+    }
+}
+
+/// What a program has seen, in order: a task, its step, and the time afterwards.
+pub(super) type Event = (usize, usize, Time);
+
+/// What the program does to time. While several tasks move it at once, that is one move.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    from: Time,
+    to: Time,
+    /// Whether all tasks run at each deadline on the way: then only a hold does not stop it.
+    settles: bool,
+}
+
+#[derive(Default)]
+struct State {
+    trace: Vec<Event>,
+    latest: Time,
+    moves: Vec<Move>,
+    moving: usize,
+    fault: Option<String>,
+}
+
+pub(super) struct Model {
+    pub(super) clock: Clock,
+    pub(super) start: Instant,
+    /// Taken to control the clock, alone by who resumes it: then nobody else can move or hold it.
+    pub(super) control: RwLock<()>,
+    /// How many steps have ever controlled the clock, and how many do now.
+    pub(super) controls: [AtomicUsize; 2],
+    /// How many tasks and threads compute.
+    pub(super) busy: AtomicUsize,
+    /// Whether tokio's own sleeps may keep the clock from stopping at a fraction of a millisecond, and since when. From
+    /// half a second of real time on it then rounds up.
+    rounds: bool,
+    began: std::time::Instant,
+    state: Mutex<State>,
+}
+
+impl Model {
+    pub(super) fn new(clock: Clock, rounds: bool) -> Model {
+        Model {
+            start: clock.now(),
+            clock,
+            control: RwLock::default(),
+            controls: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            busy: AtomicUsize::new(0),
+            rounds,
+            began: std::time::Instant::now(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the first fault. The program goes on.
+    pub(super) fn require(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.lock().fault.get_or_insert_with(what);
+        }
+    }
+
+    /// The trace so far, or the first fault.
+    pub(super) fn trace(&self) -> Result<Vec<Event>, String> {
+        let state = self.lock();
+        state.fault.clone().map_or_else(|| Ok(state.trace.clone()), Err)
+    }
+
+    pub(super) fn note(&self, task: usize, step: usize, at: Time) {
+        self.lock().trace.push((task, step, at));
+    }
+
+    /// Returns the time, which has to be as expected.
+    pub(super) fn sees(&self, expected: Time, after: impl FnOnce() -> String) -> Time {
+        self.look(expected, false, after)
+    }
+
+    /// The same after a step during which a task that settles may have moved the clock.
+    pub(super) fn sees_at_least(&self, expected: Time, after: impl FnOnce() -> String) -> Time {
+        self.look(expected, true, after)
+    }
+
+    fn look(&self, expected: Time, settles: bool, after: impl FnOnce() -> String) -> Time {
+        let mut state = self.lock();
+        let shown = self.clock.now() - self.start;
+        let wrong = match () {
+            () if shown < state.latest => Some(("went back", state.latest)),
+            () if shown < expected => Some(("is early", expected)),
+            () if !self.may_pass(&state, expected, shown, settles) => Some(("is late", expected)),
+            () => None,
+        };
+        if let Some((how, expected)) = wrong.filter(|_| state.fault.is_none()) {
+            let (after, last) = (after(), state.moves.last());
+            state.fault = Some(format!("the time {how}: {shown:?} instead of {expected:?}, after {after}; {last:?}"));
+        }
+        state.latest = state.latest.max(shown);
+        shown
+    }
+
+    /// Whether the program has moved the clock all the way from one time to a later one, or to the same.
+    pub(super) fn has_moved(&self, from: Time, to: Time, settles: bool) -> bool {
+        self.may_pass(&self.lock(), from, to, settles)
+    }
+
+    fn may_pass(&self, state: &State, from: Time, to: Time, settles: bool) -> bool {
+        let moves = state.moves.iter().filter(|by| settles || !by.settles);
+        let reached = moves.fold(from, |reached, by| if by.from <= reached { reached.max(by.to) } else { reached });
+        let rounds = self.rounds && self.began.elapsed() > Duration::from_millis(500);
+        to <= reached + if rounds { Duration::from_millis(1) } else { Duration::ZERO }
+    }
+
+    /// The program begins to move the clock this far from the time that was last seen, or to let it run.
+    pub(super) fn begin_move(&self, by: Option<Duration>, settles: bool) {
+        let mut state = self.lock();
+        if state.moving == 0 {
+            let from = state.latest;
+            state.moves.push(Move { from, to: from, settles: true });
+        }
+        state.moving += 1;
+        let all = state.moves.last_mut().expect("one was begun");
+        all.to = by.map_or(Time::MAX / 2, |by| all.to + by);
+        all.settles &= settles;
+    }
+
+    pub(super) fn end_move(&self) {
+        let mut state = self.lock();
+        state.moving -= 1;
+        if state.moving == 0 {
+            let now = self.clock.now() - self.start;
+            state.moves.last_mut().expect("one was begun").to = now;
+        }
+    }
+
+    /// Counts code that computes, while the result lives.
+    pub(super) fn computes(self: Arc<Self>) -> Computes {
+        self.busy.fetch_add(1, SeqCst);
+        Computes(self)
+    }
+}
+
+pub(super) struct Computes(Arc<Model>);
+
+impl Drop for Computes {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, SeqCst);
+    }
+}

@@ -1,0 +1,418 @@
+//! The tasks of a program: what each step does, and what it has to see.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::thread;
+
+use hairspring::test_util::{self, advance_and_settle, settle};
+use hairspring::{Duration, Instant, advance, pause, resume};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::{block_in_place, yield_now};
+
+use super::model::{Clock, Model, Time};
+
+/// A step of a task. A `usize` is the task that gets a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    Yield,
+    /// For so long, in real time.
+    Compute(Duration),
+    Sleep(Duration),
+    /// A sleep of tokio's, which is less than 3 ms late.
+    TokiosSleep(Duration),
+    /// Polls a sleep, sleeps for a while, and sets the first to end after another while.
+    Reset([Duration; 3]),
+    Timeout {
+        limit: Duration,
+        sleep: Duration,
+    },
+    Interval {
+        first: Duration,
+        period: Duration,
+        ticks: u32,
+        works: Duration,
+    },
+    /// Waits for a task that sleeps and sends an answer.
+    Ask(Duration),
+    /// Spawns a task that sleeps, and aborts it after another time.
+    Abort(Duration, Duration),
+    Send(usize),
+    /// Waits for a message, for so long at most.
+    Receive(Duration),
+    /// Blocking work that takes so long in real time, and sends a message.
+    Block(Work, Duration, usize),
+    /// A thread that the clock cannot see sends a message after so long in real time, while the clock is held.
+    Outside(Duration, usize),
+    /// Holds the clock while the other tasks run.
+    Hold,
+    Settle,
+    Advance(Duration),
+    AdvanceAndSettle(Duration),
+    /// Lets the clock run for so long, while the task sleeps or blocks its thread.
+    Run(Duration, bool),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work {
+    Ours,
+    Tokios,
+    Held,
+    InPlace,
+}
+
+/// When a message was sent, and whether that was while only a hold stopped the clock.
+type Message = (Time, bool);
+
+/// Where messages to a task go: through a channel, or through a list and a [`Notify`].
+#[derive(Clone)]
+pub(super) enum Mailbox {
+    Channel(mpsc::UnboundedSender<Message>),
+    List(Arc<(Mutex<VecDeque<Message>>, Notify)>),
+}
+
+impl Mailbox {
+    fn send(&self, message: Message) {
+        match self {
+            // The task may have ended.
+            Mailbox::Channel(sender) => _ = sender.send(message),
+            Mailbox::List(list) => {
+                list.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+                list.1.notify_one();
+            }
+        }
+    }
+
+    async fn receive(&self, channel: &mut mpsc::UnboundedReceiver<Message>) -> Message {
+        let Mailbox::List(list) = self else { return channel.recv().await.expect("this is a sender") };
+        loop {
+            let first = list.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            match first {
+                Some(message) => return message,
+                None => list.1.notified().await,
+            }
+        }
+    }
+}
+
+pub(super) struct Task {
+    model: Arc<Model>,
+    name: usize,
+    mailboxes: Arc<[Mailbox]>,
+    channel: mpsc::UnboundedReceiver<Message>,
+    /// Whether only one task at a time may control the clock, because their order would be that of threads.
+    alone: bool,
+    /// Its time.
+    at: Time,
+    /// No message had arrived by then.
+    nothing_until: Time,
+}
+
+impl Task {
+    pub(super) fn all(model: &Arc<Model>, count: usize, alone: bool) -> Vec<Task> {
+        let (senders, channels): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        let mailbox = |(name, sender)| {
+            if name % 2 == 0 { Mailbox::Channel(sender) } else { Mailbox::List(Arc::default()) }
+        };
+        let mailboxes: Arc<[_]> = senders.into_iter().enumerate().map(mailbox).collect();
+        let at = model.sees_at_least(Time::ZERO, || "the start".into());
+        let task = |(name, channel)| {
+            let (model, mailboxes) = (model.clone(), mailboxes.clone());
+            Task { model, name, mailboxes, channel, alone, at, nothing_until: Time::ZERO }
+        };
+        channels.into_iter().enumerate().map(task).collect()
+    }
+
+    pub(super) async fn run(mut self, steps: Vec<Step>) {
+        self.sees(self.at, "its spawn");
+        for (number, step) in steps.into_iter().enumerate() {
+            if let Step::Hold | Step::Outside(..) | Step::Settle | Step::Advance(_) | Step::AdvanceAndSettle(_) = step {
+                self.controls(step).await;
+            } else {
+                self.takes(step).await;
+            }
+            self.sees(self.at, step);
+            self.model.note(self.name, number, self.at);
+        }
+    }
+
+    fn describe(&self, after: impl std::fmt::Debug) -> impl FnOnce() -> String {
+        let name = self.name;
+        move || format!("{after:?} of task {name}")
+    }
+
+    fn sees(&mut self, expected: Time, after: impl std::fmt::Debug) {
+        self.at = self.model.sees(expected, self.describe(after));
+    }
+
+    fn sees_at_least(&mut self, expected: Time, after: impl std::fmt::Debug) {
+        self.at = self.model.sees_at_least(expected, self.describe(after));
+    }
+
+    /// A task may not see that a limit has passed unless the program has moved the clock beyond it.
+    fn is_in_time(&self, limit: Time, step: Step) {
+        let in_time = self.model.has_moved(limit, self.at, true);
+        self.model
+            .require(in_time, || format!("{step:?} of task {} ends after {limit:?}, at {:?}", self.name, self.at));
+    }
+
+    fn instant(&self, at: Time) -> Instant {
+        self.model.start + at
+    }
+
+    async fn takes(&mut self, step: Step) {
+        let model = self.model.clone();
+        let (clock, start) = (&model.clock, self.at);
+        match step {
+            Step::Yield => yield_now().await,
+            Step::Compute(real) => {
+                let _busy = model.clone().computes();
+                computes(real);
+            }
+            Step::Sleep(length) => self.sleeps(length).await,
+            Step::TokiosSleep(length) => {
+                tokio::time::sleep(length).await;
+                let shown = model.clock.now() - model.start;
+                let late = start + length + Duration::from_nanos(2_999_999);
+                let right = start + length <= shown && model.has_moved(late, shown, true);
+                model.require(right, || format!("tokio's sleep of {length:?} from {start:?} ended at {shown:?}"));
+                self.at = shown;
+            }
+            Step::Reset([first, nap, second]) => {
+                let mut moved = clock.sleep(first);
+                poll_fn(|cx| Poll::Ready(_ = Pin::new(&mut moved).poll(cx))).await;
+                self.sleeps(nap).await;
+                let until = self.at + second;
+                moved.reset_at(self.instant(until));
+                moved.await;
+                self.sees(until, step);
+            }
+            Step::Timeout { limit, sleep } => {
+                let (sleep, limit) = (clock.sleep(sleep), start + limit);
+                let until = sleep.deadline() - model.start;
+                let ended = clock.timeout_at(self.instant(limit), sleep).await.is_ok();
+                self.sees(if ended { until } else { limit }, step);
+                if ended {
+                    // If both are due, the sleep wins.
+                    self.is_in_time(limit, step);
+                } else {
+                    // The clock was moved past both between the poll of the sleep and that of the limit.
+                    let both = model.has_moved(until, limit, false);
+                    model.require(limit < until || both, || format!("{step:?} at {start:?} ended too soon"));
+                }
+            }
+            Step::Interval { first, period, ticks, works } => {
+                let mut interval = clock.interval_at(self.instant(start + first), period);
+                for tick in 0..ticks {
+                    let (due, told) = (start + first + period * tick, interval.tick().await - model.start);
+                    model.require(told == due, || format!("{step:?} at {start:?}: tick {tick} is of {told:?}"));
+                    self.sees(due.max(self.at), step);
+                    self.sleeps(works).await;
+                }
+            }
+            Step::Ask(length) => {
+                let (sends, answer) = oneshot::channel();
+                tokio::spawn(self.copy().answers(length, sends));
+                let sent = answer.await.expect("the task answers");
+                self.sees(sent, step);
+            }
+            Step::Abort(length, after) => {
+                let sleep = clock.sleep(length);
+                let until = sleep.deadline() - model.start;
+                let sleeper = tokio::spawn(sleep);
+                self.sleeps(after).await;
+                sleeper.abort();
+                let ended = sleeper.await.is_ok();
+                let right = if ended { until <= self.at } else { model.has_moved(until, self.at, false) };
+                model.require(right, || format!("{step:?} at {start:?}: it has ended: {ended}"));
+            }
+            Step::Send(to) => self.mailboxes[to].send((self.at, false)),
+            Step::Receive(limit) => {
+                let until = start + limit;
+                let received = self.mailboxes[self.name].receive(&mut self.channel);
+                match clock.timeout_at(model.start + until, received).await {
+                    Ok((sent, held)) => {
+                        let before = std::mem::take(&mut self.nothing_until);
+                        let came = sent >= before || model.has_moved(sent, before, held);
+                        model.require(came, || format!("a message of {sent:?} had not come at {before:?}"));
+                        let expected = sent.max(self.at);
+                        if held {
+                            self.sees_at_least(expected, step)
+                        } else {
+                            self.sees(expected, step)
+                        }
+                        self.is_in_time(until, step);
+                    }
+                    Err(_) => {
+                        self.sees(until, step);
+                        self.nothing_until = self.at;
+                    }
+                }
+            }
+            Step::Block(work, real, to) => self.blocks(work, real, to, step).await,
+            Step::Run(real, sleeps) => self.lets_it_run(real, sleeps).await,
+            _ => unreachable!("it controls the clock"),
+        }
+    }
+
+    async fn sleeps(&mut self, length: Duration) {
+        let sleep = self.model.clock.sleep(length);
+        let until = sleep.deadline() - self.model.start;
+        let right = self.at + length <= until && self.model.has_moved(self.at, until - length, false);
+        self.model.require(right, || format!("a sleep of {length:?} at {:?} is due at {until:?}", self.at));
+        sleep.await;
+        self.sees(until, ("a sleep", length));
+    }
+
+    /// The same task at the same time, without its messages.
+    fn copy(&self) -> Task {
+        let (model, mailboxes, channel) = (self.model.clone(), self.mailboxes.clone(), mpsc::unbounded_channel().1);
+        Task { model, mailboxes, channel, ..*self }
+    }
+
+    async fn answers(mut self, length: Duration, sends: oneshot::Sender<Time>) {
+        self.sees(self.at, "a spawn");
+        self.sleeps(length).await;
+        let _ = sends.send(self.at);
+    }
+
+    async fn blocks(&mut self, work: Work, real: Duration, to: usize, step: Step) {
+        let (mut task, mailbox, held) = (self.copy(), self.mailboxes[to].clone(), matches!(work, Work::Held));
+        let model = self.model.clone();
+        let code = move || {
+            // To settle does not wait for what only a hold protects.
+            let _busy = (!held).then(|| task.model.clone().computes());
+            for blocks in [false, true] {
+                if blocks {
+                    thread::sleep(real);
+                }
+                let expected = task.at;
+                if held { task.sees_at_least(expected, step) } else { task.sees(expected, step) }
+            }
+            mailbox.send((task.at, held));
+        };
+        match work {
+            Work::Ours => test_util::spawn_blocking(code).await.expect("the work ends"),
+            Work::Tokios => tokio::task::spawn_blocking(code).await.expect("the work ends"),
+            Work::InPlace => block_in_place(code),
+            Work::Held => {
+                let _control = model.control.read().await;
+                self.sees_at_least(self.at, step);
+                model.begin_move(Some(Duration::ZERO), false);
+                let _hold = model.clock.hold();
+                tokio::task::spawn_blocking(code).await.expect("the work ends");
+                self.sees_at_least(self.at, step);
+                model.end_move();
+            }
+        }
+    }
+
+    /// A step that needs the clock to be paused.
+    async fn controls(&mut self, step: Step) {
+        let model = self.model.clone();
+        let (mut one, mut any) = (None, None);
+        if self.alone {
+            one = Some(model.control.write().await);
+        } else {
+            any = Some(model.control.read().await);
+        }
+        self.sees_at_least(self.at, step);
+        let [begun, active] = &model.controls;
+        let (before, others) = (begun.fetch_add(1, SeqCst) + 1, active.fetch_add(1, SeqCst));
+        match step {
+            Step::Hold => {
+                let _hold = model.clock.hold();
+                for _ in 0..3 {
+                    yield_now().await;
+                    self.sees_at_least(self.at, step);
+                }
+            }
+            Step::Outside(real, to) => {
+                // No move is by who settles while something comes from where that does not look.
+                model.begin_move(Some(Duration::ZERO), false);
+                let ((sends, answer), hold) = (oneshot::channel(), model.clock.hold());
+                let (mailbox, at) = (self.mailboxes[to].clone(), self.at);
+                thread::spawn(move || {
+                    thread::sleep(real);
+                    mailbox.send((at, true));
+                    let _ = sends.send(());
+                    drop(hold);
+                });
+                answer.await.expect("the thread answers");
+                self.sees_at_least(self.at, step);
+                model.end_move();
+            }
+            Step::Settle => {
+                settle().await;
+                let busy = model.busy.load(SeqCst);
+                let quiet = others == 0 && begun.load(SeqCst) == before;
+                model.require(!quiet || busy == 0, || format!("a task runs when {} has settled", self.name));
+                self.sees_at_least(self.at, step);
+            }
+            Step::Advance(by) | Step::AdvanceAndSettle(by) => self.advances(by, step).await,
+            _ => unreachable!("it leaves the clock alone"),
+        }
+        active.fetch_sub(1, SeqCst);
+        drop((one, any));
+    }
+
+    async fn advances(&mut self, by: Duration, step: Step) {
+        let settles = matches!(step, Step::AdvanceAndSettle(_));
+        self.model.begin_move(Some(by), settles && matches!(self.model.clock, Clock::OfTheRuntime));
+        let before = self.model.clock.now() - self.model.start;
+        match self.model.clock.clone() {
+            // Here it is a thread that moves it.
+            Clock::Manual(clock, _) if settles => {
+                let ((sends, moved), hold) = (oneshot::channel(), clock.hold());
+                thread::spawn(move || {
+                    clock.advance(by);
+                    let _ = sends.send(());
+                    drop(hold);
+                });
+                moved.await.expect("the thread moves the clock");
+            }
+            Clock::Manual(clock, _) => clock.advance(by),
+            Clock::OfTheRuntime if settles => advance_and_settle(by).await,
+            Clock::OfTheRuntime => advance(by).await,
+        }
+        self.sees_at_least(before + by, step);
+        self.model.end_move();
+    }
+
+    async fn lets_it_run(&mut self, real: Duration, sleeps: bool) {
+        let model = self.model.clone();
+        let _control = model.control.write().await;
+        self.sees_at_least(self.at, "a wait");
+        model.begin_move(None, false);
+        match &model.clock {
+            Clock::OfTheRuntime => resume(),
+            Clock::Manual(clock, _) => clock.rate(1_000.0),
+        }
+        if sleeps {
+            self.sleeps(real).await;
+        } else {
+            thread::sleep(real);
+        }
+        match &model.clock {
+            Clock::OfTheRuntime => pause(),
+            Clock::Manual(clock, _) => clock.rate(0.0),
+        }
+        model.end_move();
+        self.sees_at_least(self.at, "a run");
+    }
+}
+
+/// Keeps the thread, by computing or by sleeping.
+fn computes(real: Duration) {
+    if real.subsec_micros() % 2 == 0 {
+        thread::sleep(real);
+    } else {
+        let start = std::time::Instant::now();
+        while start.elapsed() < real {
+            std::hint::spin_loop();
+        }
+    }
+}
