@@ -231,6 +231,7 @@ mod tests {
             assert!(timer.schedule.clock.is_shown());
         }
     }
+
     /// Bugs that this crate had: a thread that was about to read the running clock read a later time than the clock
     /// showed once it was paused, and sleeps ended by such a time.
     #[test]
