@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
-use crate::test_util::idle::Watch;
+use crate::test_util::idle::{Wanted, Watch};
 use crate::test_util::manual::{By, ManualClock, WeakClock};
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
@@ -132,7 +132,7 @@ impl Action for Advance {
         }
     }
 
-    fn act(&mut self, watch: &Watch) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
         self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch, self.released)))
     }
 
@@ -208,10 +208,10 @@ mod tests {
         let (mut advance, before) = (Advance::new(&clock), clock.now());
         assert_eq!(advance.state(&watch), State::Ready);
         drop(clock.hold());
-        assert!(!advance.act(&watch));
+        assert!(!advance.act(&watch, &mut None));
         assert_eq!(clock.now(), before);
         assert_eq!(advance.state(&watch), State::Ready);
-        assert!(advance.act(&watch));
+        assert!(advance.act(&watch, &mut None));
     }
 
     #[test]

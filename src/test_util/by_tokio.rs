@@ -177,7 +177,7 @@ impl Action for TakeStep {
         }
     }
 
-    fn act(&mut self, watch: &Watch) -> bool {
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Wanted>) -> bool {
         let _entered = watch.runtime.enter();
         let timer = self.timer.lease();
         let acted = watch.unless_held(|| {
@@ -189,7 +189,13 @@ impl Action for TakeStep {
             }
             self.is_needed = None;
         });
-        acted.inspect(|()| timer.schedule.wake_driver()).is_some()
+        if acted.is_some() {
+            *no_alarm = None;
+            if watch.any(Want::NoAlarm) {
+                timer.schedule.wake_driver();
+            }
+        }
+        acted.is_some()
     }
 }
 
@@ -224,7 +230,7 @@ impl Action for MoveOn {
         }
     }
 
-    fn act(&mut self, watch: &Watch) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
         let _entered = watch.runtime.enter();
         let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
         fire_next(LAST, |by| watch.unless_held(|| may_move().then(|| move_by(by))).flatten().is_some())
@@ -311,7 +317,7 @@ mod tests {
             assert_eq!(step.state(&watch), State::Ready);
             tokio::time::pause();
             let paused = clock::now();
-            assert!(step.act(&watch));
+            assert!(step.act(&watch, &mut None));
             assert_eq!(clock::now(), paused);
         });
     }

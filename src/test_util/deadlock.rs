@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{OwnRuntime, Time, Want, Watch};
+use crate::test_util::idle::{OwnRuntime, Time, Want, Wanted, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
@@ -51,7 +51,7 @@ impl Action for GiveUp {
         }
     }
 
-    fn act(&mut self, watch: &Watch) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
         // If timers on tokio's clock were left, tokio has moved it by now.
         let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
         let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;

@@ -172,19 +172,20 @@ impl Settle {
         let held = self.held.as_ref().map(|_| watch.want(Want::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: self.gives_up }) }
             .start();
-        is_idle.await.expect("the thread checks until the runtime is idle");
+        // Dropped by the task.
+        let _no_alarm = is_idle.await.expect("the thread checks until the runtime is idle");
     }
 }
 
 /// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
-    idle: Mutex<Option<oneshot::Sender<()>>>,
+    idle: Mutex<Option<oneshot::Sender<Option<Wanted>>>>,
     gives_up: bool,
 }
 
 impl Tell {
-    fn tell(&self) -> bool {
-        lock(&self.idle).take().is_some_and(|idle| idle.send(()).is_ok())
+    fn tell(&self, no_alarm: Option<Wanted>) -> bool {
+        lock(&self.idle).take().is_some_and(|idle| idle.send(no_alarm).is_ok())
     }
 }
 
@@ -195,13 +196,13 @@ impl Action for Tell {
         if lock(&self.idle).as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
 
-    fn act(&mut self, _: &Watch) -> bool {
-        self.tell()
+    fn act(&mut self, _: &Watch, no_alarm: &mut Option<Wanted>) -> bool {
+        self.tell(no_alarm.take())
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         if self.gives_up {
-            self.tell();
+            self.tell(None);
             return None;
         }
         let what = watch.describe().unwrap_or_else(|| "tasks keep being woken".into());

@@ -29,8 +29,9 @@ pub(super) trait Action: Send + 'static {
 
     fn state(&mut self, watch: &Watch) -> State;
 
-    /// The runtime is idle. Returns whether this acted.
-    fn act(&mut self, watch: &Watch) -> bool;
+    /// The runtime is idle. Returns whether this acted. To let the alarms be set again wakes the drivers, so that is
+    /// part of the action: a moment later, it would change the order in which a bubble runs its tasks.
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Wanted>) -> bool;
 
     /// The runtime had seemed idle, but was not.
     fn was_not_idle(&mut self, _: &Watch) {}
@@ -106,7 +107,7 @@ impl<A: Action> WhenIdle<A> {
                 // No other thread checks until this has acted and woken the tasks of timers that fired.
                 match look(&watch, self.held.is_some(), &mut no_alarm) {
                     None => self.action.was_not_idle(&watch),
-                    Some(_is_idle) if self.may_act() && self.action.act(&watch) => {
+                    Some(_is_idle) if self.may_act() && self.action.act(&watch, &mut no_alarm) => {
                         (waits_since, has_reported) = (Instant::now(), false);
                         nap = Nap::new();
                     }

@@ -10,8 +10,8 @@ use std::thread;
 
 use crate::common::{HOUR, current_thread, ms, multi_thread, must_end, panic_message};
 use crate::kinds::{DAY, Kind, on_each};
-use hairspring::test_util::{self, Bubble, ManualClock, bubble};
-use hairspring::{Duration, Timer, interval, pause, resume, sleep, timeout};
+use hairspring::test_util::{self, Bubble, ManualClock, bubble, settle};
+use hairspring::{Duration, Timer, advance, interval, pause, resume, sleep, timeout};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
@@ -203,6 +203,41 @@ fn a_seed_decides_the_order_of_simultaneous_timers() {
             each.sort_unstable();
             assert!(each.into_iter().eq(0..50), "each fires once, in its hour");
         }
+    }
+}
+
+/// A bug that this crate had: the thread that had settled a test, or moved the clock by a fraction of a millisecond, woke
+/// the timer's driver once more at any time later, and that could change whose turn it was.
+#[test]
+fn a_seed_decides_the_order_after_a_settle_and_a_step() {
+    let trace = |seed| {
+        let ran = Arc::<Mutex<Vec<usize>>>::default();
+        let lengths = [ms(2), Duration::from_micros(428), ms(1), Duration::from_micros(1_500)];
+        Bubble::new().seed(seed).run(|| async {
+            let run = |(name, length)| {
+                let ran = ran.clone();
+                tokio::spawn(async move {
+                    for _ in 0..4 {
+                        tokio::spawn(sleep(length)).await.unwrap();
+                        ran.lock().unwrap().push(name);
+                    }
+                })
+            };
+            let tasks: Vec<_> = lengths.into_iter().enumerate().map(run).collect();
+            for _ in 0..6 {
+                settle().await;
+                advance(ms(2)).await;
+                yield_now().await;
+                ran.lock().unwrap().push(lengths.len());
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        Arc::into_inner(ran).unwrap().into_inner().unwrap()
+    };
+    for seed in 0..150 {
+        assert_eq!(trace(seed), trace(seed), "seed {seed}");
     }
 }
 

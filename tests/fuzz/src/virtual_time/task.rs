@@ -302,9 +302,11 @@ impl Task {
                 let _control = model.control.read().await;
                 self.sees_at_least(self.at, step);
                 model.begin_move(Some(Duration::ZERO), false);
+                model.controls.iter().for_each(|count| _ = count.fetch_add(1, SeqCst));
                 let _hold = model.clock.hold();
                 tokio::task::spawn_blocking(code).await.expect("the work ends");
                 self.sees_at_least(self.at, step);
+                model.controls[1].fetch_sub(1, SeqCst);
                 model.end_move();
             }
         }
