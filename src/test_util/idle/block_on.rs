@@ -10,15 +10,15 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::task::coop;
 
 use super::Watch;
 use crate::core::registry;
 use crate::test_util::lock;
-use crate::util::panics;
 use crate::util::sync::Counter;
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Watch {
         let new = here.map_or_else(Weak::new, Arc::downgrade);
         let _ = BLOCKS_ON.try_with(|blocks_on| {
             if !blocks_on.borrow().0.ptr_eq(&new) {
-                let here = here.filter(|here| blocks_on_one(&here.runtime));
+                let here = here.filter(|_| is_polled());
                 let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
                 drop(before);
                 here.inspect(|here| lock(&here.blocking.threads).push((thread::current().id(), Seen::current())));
@@ -67,10 +67,20 @@ impl Watch {
     }
 }
 
-/// Whether the calling thread is in `block_on`, rather than having entered a runtime. If it is, tokio panics.
-fn blocks_on_one(runtime: &Handle) -> bool {
-    let enters = || panics::silently(|| panics::if_enabled(|| runtime.block_on(async {})));
-    !panics::may_guess() || enters().is_err()
+/// Whether the calling thread is in `block_on`, rather than having entered a runtime: only code that tokio polls has a
+/// budget, and it ends.
+fn is_polled() -> bool {
+    /// More than the budget of a poll.
+    const MANY: usize = 256;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut taken = Vec::with_capacity(MANY);
+    while coop::has_budget_remaining() && taken.len() < MANY {
+        taken.push(coop::poll_proceed(&mut context));
+    }
+    let is_polled = taken.len() < MANY;
+    // Each gives back what was left before it was taken.
+    while taken.pop().is_some() {}
+    is_polled
 }
 
 impl Blocking {
@@ -268,6 +278,31 @@ mod tests {
         assert!(linux::is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
         assert!(!linux::is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
         assert!(!linux::is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
+    }
+
+    #[test]
+    fn only_a_polled_thread_has_a_budget_and_it_stays_the_same() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        assert!(!is_polled());
+        let entered = runtime.enter();
+        assert!(!is_polled());
+        drop(entered);
+        runtime.block_on(async {
+            for spent in 0..200 {
+                assert!(is_polled(), "{spent}");
+                tokio::task::consume_budget().await;
+            }
+            tokio::task::yield_now().await;
+            let mut left = Vec::new();
+            while coop::has_budget_remaining() {
+                assert!(is_polled());
+                let part = coop::poll_proceed(&mut Context::from_waker(Waker::noop()));
+                let _ = part.map(|part| part.made_progress());
+                left.push(());
+            }
+            assert!(!left.is_empty(), "the budget of a poll");
+            assert!(is_polled());
+        });
     }
 
     #[test]
