@@ -303,7 +303,7 @@ mod tests {
     fn no_step_is_taken_on_a_clock_that_was_paused_after_its_runtime_was_idle() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut sleep = crate::sleep(Duration::from_nanos(1_900_000));
+            let mut sleep = crate::sleep(Duration::from_micros(1_900));
             assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
             let mut step = TakeStep {
                 timer: timer().unwrap(),
