@@ -140,7 +140,7 @@ impl Setup {
         let (real, to) = (Duration::from_micros(random.below(400)), random.index(self.tasks));
         match random.below(if self.is_repeatable { 24 } else { 34 }) {
             0 => Step::Yield,
-            1 => Step::Compute(real),
+            1 | 26 => Step::Compute(real),
             2..=4 => Step::Sleep(a),
             5 if self.has_tokios => Step::TokiosSleep(a),
             5 | 6 => Step::Reset([a, b, c]),
@@ -157,13 +157,10 @@ impl Setup {
             16..=18 => Step::Receive(a),
             19 => Step::Hold,
             20 | 21 => Step::Settle,
-            22 => Step::Advance(a),
-            23 => Step::AdvanceAndSettle(a),
+            22 | 27 => Step::Advance(a),
+            23 | 28 => Step::AdvanceAndSettle(a),
             24 => Step::Outside(real, to),
             25 => Step::Run(real, random.one_in(2)),
-            26 => Step::Compute(real),
-            27 => Step::Advance(a),
-            28 => Step::AdvanceAndSettle(a),
             _ => {
                 let work = match self.kind {
                     Kind::Bubble(0) => random.pick(&[Work::Ours, Work::Tokios, Work::Held]),

@@ -152,6 +152,15 @@ impl Task {
         self.at = self.model.sees_at_least(expected, self.describe(after));
     }
 
+    /// The time after something that may have come while only a hold stopped the clock.
+    fn sees_if(&mut self, held: bool, expected: Time, after: impl std::fmt::Debug) {
+        if held {
+            self.sees_at_least(expected, after);
+        } else {
+            self.sees(expected, after);
+        }
+    }
+
     /// A task may not see that a limit has passed unless the program has moved the clock beyond it.
     fn is_in_time(&self, limit: Time, step: Step) {
         let in_time = self.model.has_moved(limit, self.at, true);
@@ -233,23 +242,15 @@ impl Task {
             Step::Receive(limit) => {
                 let until = start + limit;
                 let received = self.mailboxes[self.name].receive(&mut self.channel);
-                match clock.timeout_at(model.start + until, received).await {
-                    Ok((sent, held)) => {
-                        let before = std::mem::take(&mut self.nothing_until);
-                        let came = sent >= before || model.has_moved(sent, before, held);
-                        model.require(came, || format!("a message of {sent:?} had not come at {before:?}"));
-                        let expected = sent.max(self.at);
-                        if held {
-                            self.sees_at_least(expected, step)
-                        } else {
-                            self.sees(expected, step)
-                        }
-                        self.is_in_time(until, step);
-                    }
-                    Err(_) => {
-                        self.sees(until, step);
-                        self.nothing_until = self.at;
-                    }
+                if let Ok((sent, held)) = clock.timeout_at(model.start + until, received).await {
+                    let before = std::mem::take(&mut self.nothing_until);
+                    let came = sent >= before || model.has_moved(sent, before, held);
+                    model.require(came, || format!("a message of {sent:?} had not come at {before:?}"));
+                    self.sees_if(held, sent.max(self.at), step);
+                    self.is_in_time(until, step);
+                } else {
+                    self.sees(until, step);
+                    self.nothing_until = self.at;
                 }
             }
             Step::Block(work, real, to) => self.blocks(work, real, to, step).await,
@@ -261,7 +262,7 @@ impl Task {
     async fn sleeps(&mut self, length: Duration) {
         let sleep = self.model.clock.sleep(length);
         let until = sleep.deadline() - self.model.start;
-        let right = self.at + length <= until && self.model.has_moved(self.at, until - length, false);
+        let right = self.at + length <= until && self.model.has_moved(self.at, until.saturating_sub(length), false);
         self.model.require(right, || format!("a sleep of {length:?} at {:?} is due at {until:?}", self.at));
         sleep.await;
         self.sees(until, ("a sleep", length));
@@ -289,8 +290,7 @@ impl Task {
                 if blocks {
                     thread::sleep(real);
                 }
-                let expected = task.at;
-                if held { task.sees_at_least(expected, step) } else { task.sees(expected, step) }
+                task.sees_if(held, task.at, step);
             }
             mailbox.send((task.at, held));
         };
