@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use crate::common::{HOUR, ms, paused, poll};
@@ -12,7 +12,7 @@ use hairspring::{
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// Records everything that this crate emits and, if requested, tokio's task spans, which exist with `--cfg
 /// tokio_unstable`.
@@ -71,6 +71,10 @@ impl Fields {
 
 impl Console {
     fn listen<T>(&self, code: impl FnOnce() -> T) -> T {
+        /// If there is only one subscriber, a thread that first comes to a callsite asks its own, or none, and `tracing`
+        /// remembers the answer for all threads.
+        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Console::default())));
+        LazyLock::force(&OTHERS);
         tracing::subscriber::with_default(self.clone(), code)
     }
 
