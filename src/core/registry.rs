@@ -163,10 +163,13 @@ pub(crate) fn runs_tasks() -> bool {
             self.0.store(true, Ordering::SeqCst);
         }
     }
+    if runtime::worker_index().is_none() {
+        return false;
+    }
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());
     let _ = pin!(task::yield_now()).poll(&mut Context::from_waker(&waker));
-    runtime::worker_index().is_some() && !woken.0.load(Ordering::SeqCst)
+    !woken.0.load(Ordering::SeqCst)
 }
 
 #[inline]

@@ -623,7 +623,7 @@ mod tests {
     #[test]
     fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
         let schedule = parked();
-        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.set_booker(Notes::new());
         let (later, earlier) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
         assert!(comes(&schedule));
         let alarm = Alarm::new(1);
@@ -639,7 +639,7 @@ mod tests {
     #[test]
     fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();
-        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.set_booker(Notes::new());
         schedule.wake_by(WakesBy::Own(Alarm::new(2)));
         let turn = || {
             assert!(comes(&schedule));
@@ -654,7 +654,7 @@ mod tests {
     #[test]
     fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
         let schedule = Schedule::new();
-        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.set_booker(Notes::new());
         schedule.open(true, Ticks(0));
         let mut last = None;
         for _ in 0..3 {
@@ -671,7 +671,7 @@ mod tests {
     #[test]
     fn an_alarm_of_the_drivers_own_that_was_late_is_checked_after_a_millisecond() {
         let schedule = parked();
-        schedule.set_booker(Box::leak(Box::new(Notes(AtomicBool::new(false)))));
+        schedule.set_booker(Notes::new());
         schedule.wake_by(WakesBy::Own(Alarm::new(3)));
         let checks_after = || {
             let deadline = clock::now() + Ticks(1 << 44);
@@ -689,6 +689,12 @@ mod tests {
 
     struct Notes(AtomicBool);
 
+    impl Notes {
+        fn new() -> &'static Notes {
+            Box::leak(Box::new(Notes(AtomicBool::new(false))))
+        }
+    }
+
     impl Booker for Notes {
         fn alarm(&'static self, _: &'static Helpers) {
             self.0.store(true, SeqCst);
@@ -699,7 +705,7 @@ mod tests {
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start().unwrap();
-        let booker: &'static Notes = Box::leak(Box::new(Notes(AtomicBool::new(false))));
+        let booker = Notes::new();
         let schedule = parked();
         schedule.set_booker(booker);
         assert_eq!(schedule.booked(), None);
