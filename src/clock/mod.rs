@@ -33,6 +33,12 @@ pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
 }
 
+/// The time of tokio's clock, even if the current runtime has another.
+#[cfg(feature = "test-util")]
+pub(crate) fn tokios_now() -> Tick {
+    tick_of(tokio::time::Instant::now().into())
+}
+
 // Not inlined into programs: see `registry::shard_if_held`.
 #[inline(never)]
 pub(crate) fn after(duration: Duration) -> Tick {

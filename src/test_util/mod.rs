@@ -43,7 +43,9 @@
 //! | this crate's timers are | exact to the nanosecond | exact to the nanosecond |
 //! | tokio's timers | follow the clock, less than 3 ms late | take real time |
 //! | the runtime must have | `enable_time` | nothing |
-//! | if the clock is stuck for 5 s of real time | a message only in a bubble, or with a grace | a message on standard error |
+//! | if the clock is stuck for 5 s of real time | a message only in a bubble | a message on standard error |
+//!
+//! With [`pause_with_grace`], every runtime is like the multi-thread one.
 //!
 //! `#[tokio::test(flavor = "multi_thread", start_paused = true)]` does not compile, because tokio cannot pause such a
 //! runtime. Leave `start_paused` out and call [`pause`](crate::pause()) first, or use a bubble with
@@ -87,7 +89,8 @@
 //!
 //! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in a system call, on
 //!   a lock or on a channel.
-//! - Other systems do not report this. There, the clock moves once nothing visible has run for 2 ms.
+//! - Other systems do not report what threads do. There, the clock of a multi-thread runtime moves once nothing visible
+//!   has run for 2 ms.
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
 //!   clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone.
 //!
@@ -112,8 +115,8 @@
 //!
 //! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
 //! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
-//! which timers wait. Nothing watches a current-thread runtime that you built, unless its clock has a grace. A bubble
-//! also detects deadlocks.
+//! which timers wait. Nothing watches a current-thread runtime that you built, unless it was paused with a grace. A
+//! bubble also detects deadlocks.
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
 //! with it.
@@ -151,10 +154,10 @@ mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
-use idle::{Want, Watch};
+use idle::{Claim, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
-use pause::IfPaused;
+use pause::if_paused;
 pub use pause::pause_with_grace;
 pub use pending::{Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
@@ -236,7 +239,7 @@ pub fn resume() {
 /// # Panics
 ///
 /// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-/// The panic reports the line that awaits this, or names the line that called it.
+/// The message names the line that called it.
 ///
 /// # Examples
 ///
@@ -252,7 +255,7 @@ pub fn resume() {
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
-    IfPaused::new("advance", async move {
+    if_paused("advance", async move {
         tokio::task::yield_now().await;
         settle::move_by(duration, None).await;
     })
@@ -293,7 +296,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 pub fn hold() -> Hold {
     match Watch::clock_here() {
         Some(clock) => clock.hold(),
-        None if pause::here().is_some() => panic!("{}", pause::NOT_PAUSED),
+        None if !pause::is_tokios() => panic!("{}", pause::NOT_PAUSED),
         None => Hold::of_tokio(&Handle::current()),
     }
 }
@@ -340,7 +343,7 @@ where
         }
     }
 
-    let work = Arc::new(Watch::of(&Handle::current()).want(Want::Work));
+    let work = Arc::new(Watch::of(&Handle::current()).claim(Claim::Work));
     let until_it_ends = work.clone();
     let blocking = tokio::task::spawn_blocking(move || {
         let _work = until_it_ends;
