@@ -130,12 +130,11 @@
 //! the clock before the first timer.
 
 use std::future::Future;
-use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 mod auto_advance;
 mod bubble;
@@ -154,7 +153,7 @@ mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
-use idle::{Claim, Watch};
+use idle::{Claim, EndsOnThread, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::if_paused;
@@ -305,7 +304,7 @@ pub fn hold() -> Hold {
 /// `code` returns.
 ///
 /// Work that is aborted before it begins never runs. Work that has begun continues and holds the clock until it ends,
-/// even if its handle is dropped or aborted; an aborted handle reports it as cancelled.
+/// even if its handle is dropped or aborted.
 ///
 /// The work must not wait for time to pass. In a [`bubble`](bubble()), tokio's own function does the same.
 ///
@@ -336,25 +335,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    struct Abort(AbortHandle);
-    impl Drop for Abort {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-
-    let work = Arc::new(Watch::of(&Handle::current()).claim(Claim::Work));
-    let until_it_ends = work.clone();
-    let blocking = tokio::task::spawn_blocking(move || {
-        let _work = until_it_ends;
+    let work = Watch::of(&Handle::current()).claim(Claim::Work);
+    tokio::task::spawn_blocking(move || {
+        let _ends = EndsOnThread(Some(work));
         code()
-    });
-    let abort = Abort(blocking.abort_handle());
-    // The work ends in a task, which stays visible until it has woken whatever waits for it.
-    tokio::spawn(async move {
-        let (_work, _abort) = (work, abort);
-        let ended = blocking.await.map_err(JoinError::into_panic);
-        ended.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 

@@ -30,7 +30,7 @@ use tokio::runtime::RuntimeFlavor;
 
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
 use thread_state::Thread;
-pub(crate) use watch::{Claim, Claimed, NoAlarm, Time, Watch};
+pub(crate) use watch::{Claim, Claimed, EndsOnThread, NoAlarm, Time, Watch};
 
 use crate::core::registry;
 use crate::test_util::lock;
@@ -107,7 +107,7 @@ impl Watch {
         // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
-            && !self.any(Claim::Work)
+            && !self.works()
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
         rests.then_some(steps.count)

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use super::block_on::Blocking;
+use super::thread_state::Thread;
 use super::{OwnRuntime, Workers, wait_until};
 use crate::clock::source::Course;
 use crate::core::registry;
@@ -38,6 +39,8 @@ pub(crate) struct Watch {
     /// Locked during a check.
     pub(super) workers: Mutex<Workers>,
     claims: Mutex<Claims>,
+    /// The claims of work that has just ended, and on which thread.
+    ending: Mutex<Vec<(Option<Thread>, Claimed)>>,
     /// How many [`NoAlarm`]s there are.
     no_alarms: Counter,
     time: RwLock<Option<Time>>,
@@ -88,6 +91,10 @@ pub(crate) struct Claimed {
     claim: (Claim, &'static Location<'static>),
 }
 
+/// A claim of work. It ends once the thread that drops this has gone on to wait: until then, it may not yet have woken
+/// whatever waits for the work.
+pub(crate) struct EndsOnThread(pub(crate) Option<Claimed>);
+
 /// While this lives, none of our alarms makes tokio wake the runtime: a thread waits until it is idle, with tokio's
 /// clock held.
 pub(crate) struct NoAlarm(Arc<Watch>);
@@ -106,6 +113,7 @@ impl Watch {
             own: OnceLock::new(),
             workers: Mutex::default(),
             claims: Mutex::default(),
+            ending: Mutex::default(),
             no_alarms: Counter::new(0),
             time: RwLock::default(),
             ahead: Mutex::default(),
@@ -161,6 +169,13 @@ impl Watch {
 
     pub(crate) fn any(&self, claim: Claim) -> bool {
         lock(&self.claims).any(claim)
+    }
+
+    /// Whether blocking work runs that a test started here.
+    pub(super) fn works(&self) -> bool {
+        let runs = |thread: &Thread| thread.sleeps() == Some(false);
+        lock(&self.ending).retain(|(thread, _)| thread.as_ref().is_some_and(runs));
+        self.any(Claim::Work)
     }
 
     pub(crate) fn places(&self, claim: Claim) -> Vec<&'static Location<'static>> {
@@ -243,6 +258,15 @@ impl fmt::Debug for Claimed {
     }
 }
 
+impl Drop for EndsOnThread {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.0.take().filter(|claimed| !claimed.watch.has_ended()) {
+            let watch = claimed.watch.clone();
+            lock(&watch.ending).push((Thread::current(), claimed));
+        }
+    }
+}
+
 impl Drop for NoAlarm {
     fn drop(&mut self) {
         if self.0.no_alarms.fetch_sub(1, SeqCst) == 1 {
@@ -261,6 +285,7 @@ impl Drop for Forget {
         WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
         let task = lock(&watch.claims).task.take();
         drop(task);
+        lock(&watch.ending).clear();
         // Dropped outside the lock: the clock ends its remaining timers, which wakes tasks.
         let time = watch.time_to_change().take();
         drop(time);
