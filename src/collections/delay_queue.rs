@@ -63,7 +63,7 @@ pub use super::Metrics;
 use super::published::{Published, Publisher};
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
-use crate::future::{LazySleep, Sleep};
+use crate::future::{LazySleep, sleep_on};
 use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::{self, Step, Tick, Wheel};
@@ -159,7 +159,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
-        DelayQueue::on(Sleep::new(Tick::MAX))
+        DelayQueue::on(None)
     }
 
     /// Creates an empty queue with space for `capacity` entries.
@@ -203,13 +203,14 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> Self {
-        DelayQueue::on(timer.unlimited("DelayQueue").sleep_until(clock::instant_of(Tick::MAX)))
+        DelayQueue::on(Some(timer.unlimited("DelayQueue")))
     }
 
-    fn on(sleep: Sleep) -> Self {
+    #[track_caller]
+    fn on(timer: Option<&Timer>) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: LazySleep::new(sleep.of(TimerKind::DelayQueue)),
+            sleep: LazySleep::new(sleep_on(timer, Tick::MAX).of(TimerKind::DelayQueue)),
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
