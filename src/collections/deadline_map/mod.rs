@@ -69,20 +69,17 @@ use std::time::Duration;
 pub use super::Metrics;
 #[cfg(feature = "metrics")]
 use super::Published;
-use builder::Wanted;
+use builder::Config;
 pub use builder::{Builder, TryInsertError};
 pub use expirations::Expirations;
-use shard::{GET, GET_WITH, GET_WITH_REMAINING, OURS, Shared, TOUCH_WITH, UPDATE};
-use state::Entry;
+use shard::Shared;
+use state::{Entry, Insert, Lookup};
 
 use crate::clock::{self, Instant};
 pub use crate::timer::BuildError;
 use crate::timer::Timer;
 use crate::util::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::wheel::Tick;
-
-/// How many expired entries an insert drops if there is no consumer.
-const DISCARDED: usize = 2;
 
 /// A concurrent map whose entries expire unless they are touched.
 ///
@@ -190,7 +187,7 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn new() -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        DeadlineMap::of(Wanted::default(), RandomState::new())
+        DeadlineMap::of(Config::default(), RandomState::new())
     }
 
     /// Creates an empty map that uses `timer` and its clock, and the stream of its expired entries. [Keep the
@@ -215,8 +212,10 @@ impl<K: Hash + Eq, V> DeadlineMap<K, V> {
     #[must_use = "without the map nothing can be inserted, and without the stream expired entries are dropped unseen"]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> (DeadlineMap<K, V>, Expirations<K, V>) {
-        let timer = timer.unlimited("DeadlineMap").clone();
-        DeadlineMap::of(Wanted { timer: Some(timer), ..Wanted::default() }, RandomState::new())
+        match DeadlineMap::builder().timer(timer).build() {
+            Ok(halves) => halves,
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -291,9 +290,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(full.into_inner(), ("bob", 3));
     /// ```
     pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
-        let hash = self.hash(&key);
-        let now = self.shared.now();
-        self.insert_hashed(hash, key, value, clock::later(now, duration), now)
+        self.insert_due_at(key, value, |now| clock::later(now, duration))
     }
 
     /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is full.
@@ -317,9 +314,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
     /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
     /// ```
     pub fn try_insert_at(&self, key: K, value: V, deadline: Instant) -> Result<Option<V>, TryInsertError<K, V>> {
-        let hash = self.hash(&key);
-        let now = self.shared.now();
-        self.insert_hashed(hash, key, value, clock::tick_of(deadline), now)
+        self.insert_due_at(key, value, |_now| clock::tick_of(deadline))
     }
 
     /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
@@ -365,8 +360,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.hash(key);
-        self.shared.of(hash).remove(hash, key, self.shared.now())
+        self.shared.remove(self.look_up(key))
     }
 
     /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
@@ -393,7 +387,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit::<GET_WITH, _, _>(key, self.shared.now(), None, |entry| read(&entry.value))
+        self.shared.visit(self.look_up(key), None, |entry| read(&entry.value))
     }
 
     /// Calls `read` with the value of a live entry and the time until it expires, which is never zero, and returns its
@@ -418,8 +412,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let now = self.shared.now();
-        self.visit::<GET_WITH_REMAINING, _, _>(key, now, None, |entry| read(&entry.value, entry.remaining(now)))
+        let lookup = self.look_up(key);
+        let now = lookup.now;
+        self.shared.visit(lookup, None, |entry| read(&entry.value, entry.remaining(now)))
     }
 
     /// Returns a clone of the value of a live entry, or `None` if the key has no
@@ -446,7 +441,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.visit::<GET, _, _>(key, self.shared.now(), None, |entry| entry.value.clone())
+        self.shared.visit(self.look_up(key), None, |entry| entry.value.clone())
     }
 
     /// Returns whether the key has a [live](DeadlineMap#live-and-expired-entries) entry.
@@ -467,7 +462,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit::<OURS, _, _>(key, self.shared.now(), None, |_| ()).is_some()
+        self.shared.visit(self.look_up(key), None, |_| ()).is_some()
     }
 
     /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
@@ -493,7 +488,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit::<UPDATE, _, _>(key, self.shared.now(), None, |entry| change(&mut entry.value))
+        self.shared.visit(self.look_up(key), None, |entry| change(&mut entry.value))
     }
 
     /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
@@ -519,9 +514,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let now = self.shared.now();
-        let deadline = Some(clock::later(now, duration));
-        self.visit::<TOUCH_WITH, _, _>(key, now, deadline, |entry| change(&mut entry.value))
+        let lookup = self.look_up(key);
+        let deadline = clock::later(lookup.now, duration);
+        self.shared.visit(lookup, Some(deadline), |entry| change(&mut entry.value))
     }
 
     /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
@@ -543,7 +538,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.visit::<OURS, _, _>(key, self.shared.now(), Some(clock::tick_of(deadline)), |_| ()).is_some()
+        self.shared.visit(self.look_up(key), Some(clock::tick_of(deadline)), |_| ()).is_some()
     }
 
     /// Returns the time until a live entry expires: until its deadline, or until the end of its
@@ -566,79 +561,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        self.get_with_remaining(key, |_value, remaining| remaining)
+    }
+
+    /// Inserts an entry with the deadline that `deadline` returns for the current time.
+    #[inline]
+    fn insert_due_at(
+        &self,
+        key: K,
+        value: V,
+        deadline: impl FnOnce(Tick) -> Tick,
+    ) -> Result<Option<V>, TryInsertError<K, V>> {
+        let hash = self.hash(&key);
         let now = self.shared.now();
-        self.visit::<OURS, _, _>(key, now, None, |entry| entry.remaining(now))
+        self.shared.insert(Insert { hash, key, value, deadline: deadline(now), now })
     }
 
     #[inline]
-    fn insert_hashed(
-        &self,
-        hash: u64,
-        key: K,
-        value: V,
-        deadline: Tick,
-        now: Tick,
-    ) -> Result<Option<V>, TryInsertError<K, V>> {
-        let inserted = if self.shared.consumer.is_gone() {
-            self.insert_without_consumer(hash, key, value, deadline, now)
-        } else {
-            self.shared.of(hash).insert(hash, key, value, deadline, now)
-        };
-        if inserted.is_err() {
-            self.shared.capacity.refuse();
-        }
-        inserted
-    }
-
-    /// Also drops some expired entries, because no consumer takes them.
-    #[cold]
-    fn insert_without_consumer(
-        &self,
-        hash: u64,
-        key: K,
-        value: V,
-        deadline: Tick,
-        now: Tick,
-    ) -> Result<Option<V>, TryInsertError<K, V>> {
-        let shard = self.shared.of(hash);
-        let mut inserted = shard.insert(hash, key, value, deadline, now);
-        if let Err(full) = inserted {
-            self.make_room(now);
-            let (key, value) = full.into_inner();
-            inserted = shard.insert(hash, key, value, deadline, now);
-        }
-        for _ in 0..DISCARDED {
-            drop(shard.take_due(now));
-        }
-        inserted
-    }
-
-    /// Drops one expired entry of a full map without a consumer.
-    #[cold]
-    fn make_room(&self, now: Tick) {
-        for shard in self.shared.iter() {
-            while shard.next() <= now {
-                if shard.take_due(now).is_some() {
-                    return;
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn visit<const METHOD: usize, Q, R>(
-        &self,
-        key: &Q,
-        now: Tick,
-        deadline: Option<Tick>,
-        code: impl FnOnce(&mut Entry<K, V>) -> R,
-    ) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = self.hash(key);
-        self.shared.of(hash).visit::<METHOD, _, _>(hash, key, now, deadline, code)
+    fn look_up<'a, Q: Hash + ?Sized>(&self, key: &'a Q) -> Lookup<'a, Q> {
+        Lookup { hash: self.hash(key), key, now: self.shared.now() }
     }
 
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
@@ -664,8 +605,8 @@ impl<K, V> DeadlineMap<K, V> {
 
 impl<K, V, S> DeadlineMap<K, V, S> {
     #[track_caller]
-    fn of(wanted: Wanted, hasher: S) -> (DeadlineMap<K, V, S>, Expirations<K, V>) {
-        let shared = Arc::new(Shared::new(wanted));
+    fn of(config: Config, hasher: S) -> (DeadlineMap<K, V, S>, Expirations<K, V>) {
+        let shared = Arc::new(Shared::new(config));
         (DeadlineMap { shared: Arc::clone(&shared), hasher }, Expirations::of(shared))
     }
 

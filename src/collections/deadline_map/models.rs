@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::shard::OURS;
+use super::state::{Insert, Lookup};
 use super::{DeadlineMap, Expirations};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
@@ -50,19 +50,18 @@ impl Map {
     /// `insert` with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let inserted = self.shared.of(hash).insert(hash, key, (), deadline, Tick::ZERO);
+        let inserted = self.shared.insert(Insert { hash, key, value: (), deadline, now: Tick::ZERO });
         assert!(inserted.is_ok());
     }
 
     fn touch_until(&self, key: u64, deadline: Tick) {
-        let hash = self.hash(&key);
-        assert!(self.shared.of(hash).visit::<OURS, _, _>(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
+        let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
+        assert!(self.shared.visit(lookup, Some(deadline), |_| ()).is_some());
     }
 
     /// `remove` by a thread that read the clock before any deadline. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
-        let hash = self.hash(&key);
-        self.shared.of(hash).remove(hash, &key, Tick::ZERO).is_some()
+        self.shared.remove(Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO }).is_some()
     }
 }
 
