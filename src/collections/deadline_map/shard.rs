@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::builder::{Config, TryInsertError};
@@ -44,7 +44,7 @@ use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::util::panics::drop_all;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::{Mutex, MutexGuard, unpoisoned};
 use crate::wheel::Tick;
 
 /// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those they
@@ -287,7 +287,7 @@ impl<K, V> LockedState<K, V> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
         // User code may have panicked, but only while the shard was consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.0.lock())
     }
 }
 
