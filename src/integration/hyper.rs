@@ -32,10 +32,10 @@ use crate::wheel::Tick;
 ///
 /// # Panics
 ///
-/// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down:
-/// hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install) a timer with a
-/// [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics if the current
-/// time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
+/// Polling a connection panics in the same cases as [`sleep`](crate::sleep()), and if it has to wait on a [`Timer`]
+/// that was shut down: hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install)
+/// a timer with a [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics
+/// if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
 /// # Examples
 ///
