@@ -8,7 +8,7 @@ use super::{DeadlineMap, Expirations};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
-use crate::core::models::{Woken, check, far, near, poll, race, race_three};
+use crate::core::models::{Woken, check, far, near, poll, race, race_three, using};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -102,15 +102,24 @@ fn insert_against_waiting() {
     check("map: insert against waiting", || {
         let (map, task) = map();
         let key = map.key(0);
-        let (task, _map) = race(
-            move || task.run(),
-            move || {
-                map.insert_until(key, near(1));
-                map
-            },
-        );
+        let (task, _map) = race(move || task.run(), using(map, move |map| map.insert_until(key, near(1))));
         assert_eq!(task.go_on().taken, [key]);
     });
+}
+
+/// Two threads insert a key each, drop their handles, and the consumer goes to wait.
+fn insert_both_against_waiting(map: Map, task: Task, one: u64, other: u64) {
+    let second = map.clone();
+    let (task, (), ()) = race_three(
+        move || task.run(),
+        move || second.insert_until(other, near(2)),
+        move || map.insert_until(one, near(1)),
+    );
+    let mut taken = task.go_on().taken;
+    taken.sort_unstable();
+    let mut both = [one, other];
+    both.sort_unstable();
+    assert_eq!(taken, both);
 }
 
 #[test]
@@ -118,18 +127,7 @@ fn two_inserts_against_waiting() {
     check("map: two inserts against waiting", || {
         let (map, task) = map();
         let (one, other) = (map.key(0), map.key(1));
-        let second = map.clone();
-        let (task, (), ()) = race_three(
-            move || task.run(),
-            move || second.insert_until(other, near(2)),
-            move || map.insert_until(one, near(1)),
-        );
-        // All handles were dropped.
-        let mut taken = task.go_on().taken;
-        taken.sort_unstable();
-        let mut both = [one, other];
-        both.sort_unstable();
-        assert_eq!(taken, both);
+        insert_both_against_waiting(map, task, one, other);
     });
 }
 
@@ -138,16 +136,7 @@ fn two_first_inserts_in_one_shard_against_waiting() {
     check("map: two first inserts in one shard against waiting", || {
         let (map, task) = map();
         let both: Vec<u64> = map.keys(0).take(2).collect();
-        let (one, other) = (both[0], both[1]);
-        let second = map.clone();
-        let (task, (), ()) = race_three(
-            move || task.run(),
-            move || second.insert_until(other, near(2)),
-            move || map.insert_until(one, near(1)),
-        );
-        let mut taken = task.go_on().taken;
-        taken.sort_unstable();
-        assert_eq!(taken, both);
+        insert_both_against_waiting(map, task, both[0], both[1]);
     });
 }
 
@@ -158,11 +147,10 @@ fn one_insert_after_the_other_against_waiting() {
         let (one, other) = (map.key(0), map.key(1));
         let (task, _map) = race(
             move || task.run(),
-            move || {
+            using(map, move |map| {
                 map.insert_until(one, near(1));
                 map.insert_until(other, near(2));
-                map
-            },
+            }),
         );
         assert_eq!(task.go_on().taken.len(), 2);
     });
@@ -179,10 +167,7 @@ fn earlier_against_waiting() {
         let (task, (), map) = race_three(
             move || task.run(),
             move || toucher.touch_until(one, far(1)),
-            move || {
-                map.insert_until(other, far(3));
-                map
-            },
+            using(map, move |map| map.insert_until(other, far(3))),
         );
         let task = task.go_on();
         assert!(task.taken.is_empty() && !task.done);
@@ -199,13 +184,7 @@ fn remove_against_waiting_on_a_paused_clock() {
         let (one, other) = (map.key(0), map.key(1));
         map.insert_until(one, far(1));
         map.insert_until(other, far(2));
-        let (task, map) = race(
-            move || task.run(),
-            move || {
-                assert!(map.remove(&one).is_some());
-                map
-            },
-        );
+        let (task, map) = race(move || task.run(), using(map, move |map| assert!(map.remove(&one).is_some())));
         let _task = task.go_on();
         map.assert_waits_until(far(2));
     });
@@ -222,10 +201,7 @@ fn remove_against_insert_on_a_paused_clock() {
         let (task, (), map) = race_three(
             move || task.go_on(),
             move || inserter.insert_until(other, far(2)),
-            move || {
-                assert!(map.remove(&one).is_some());
-                map
-            },
+            using(map, move |map| assert!(map.remove(&one).is_some())),
         );
         let _task = task.go_on();
         map.assert_waits_until(far(2));
@@ -268,13 +244,7 @@ fn insert_against_the_drop_of_the_stream() {
         let key = map.key(0);
         let task = task.run();
         let woken = task.woken.clone();
-        let (_map, ()) = race(
-            move || {
-                map.insert_until(key, near(1));
-                map
-            },
-            move || drop(task),
-        );
+        let (_map, ()) = race(using(map, move |map| map.insert_until(key, near(1))), move || drop(task));
         assert!(woken.take() <= 1);
         assert!(!woken.is_held(), "no waker is left");
     });
