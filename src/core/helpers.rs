@@ -9,11 +9,10 @@
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::util::panics::catch_panic;
-use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
+use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard, unpoisoned};
 
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -41,7 +40,7 @@ impl Helpers {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 
     pub(crate) fn send(&'static self, work: Work) {
@@ -94,7 +93,7 @@ impl Helpers {
     /// Waits for work. Returns `false` if none arrives for a while.
     fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
         state.idle += 1;
-        let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        let (mut state, waited) = unpoisoned(self.sent.wait_timeout(state, IDLE));
         state.idle -= 1;
         let goes_on = !state.work.is_empty() || !waited.timed_out();
         state.threads -= usize::from(!goes_on);

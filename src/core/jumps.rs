@@ -8,7 +8,6 @@
 // 3. A waker is never woken, cloned or dropped under the lock.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 
@@ -18,7 +17,7 @@ use crate::clock::jumping::Offsets;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
-use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
+use crate::util::sync::{Counter, Mutex, MutexGuard, per_process, unpoisoned};
 
 #[derive(Default)]
 struct Jumps {
@@ -42,7 +41,7 @@ per_process! {
 
 fn lock() -> MutexGuard<'static, Jumps> {
     // Nothing that can panic runs under this lock.
-    jumps().lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(jumps().lock())
 }
 
 /// Wakes the tasks that wait on the selected runtimes, one per lock hold.

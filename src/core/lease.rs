@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
@@ -27,7 +27,7 @@ use crate::core::shards::Shards;
 use crate::core::statistics::Snapshot;
 use crate::seam;
 use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process};
+use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
@@ -60,7 +60,7 @@ per_process! {
 }
 
 fn free() -> MutexGuard<'static, Free> {
-    free_memory().lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(free_memory().lock())
 }
 
 impl Owner {

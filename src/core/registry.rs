@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
@@ -38,7 +38,7 @@ use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::seam;
 use crate::util::error::Error;
-use crate::util::sync::{PerProcess, generation};
+use crate::util::sync::{PerProcess, generation, lock};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
 
@@ -215,7 +215,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
 }
 
 pub(crate) fn timers() -> MutexGuard<'static, Timers> {
-    TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(TIMERS.get(|_| Mutex::default()))
 }
 
 pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {

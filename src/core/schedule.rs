@@ -521,7 +521,7 @@ impl std::panic::RefUnwindSafe for Schedule {}
 
 #[cfg(all(test, not(hairspring_loom)))]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
 
     use super::*;
     use crate::clock;
@@ -610,7 +610,7 @@ mod tests {
 
     impl SharedAlarm for Alarm {
         fn set(&self, at: Instant) -> std::io::Result<()> {
-            let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut set = sync::lock(&self.set);
             set.push(at);
             if set.len() <= self.sets { Ok(()) } else { Err(std::io::ErrorKind::Other.into()) }
         }

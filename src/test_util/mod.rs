@@ -130,7 +130,6 @@
 //! the clock before the first timer.
 
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -162,6 +161,7 @@ pub use pending::{Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
 pub use crate::seam::TimerKind;
+use crate::util::sync::lock;
 
 /// Pauses the clock of the current runtime.
 ///
@@ -346,10 +346,6 @@ where
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
     let at = items.iter().position(|known| known == item);

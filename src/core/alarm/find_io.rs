@@ -14,7 +14,7 @@
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
@@ -121,7 +121,7 @@ impl FindIo {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
-        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.search)
     }
 }
 

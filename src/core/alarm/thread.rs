@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
@@ -37,7 +37,7 @@ use super::timerfd::Timerfd;
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
-use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
+use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process, unpoisoned};
 
 /// The delay of a booking for a jump if the system does not report jumps.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -214,7 +214,7 @@ impl AlarmThread {
 
     fn lock(&self) -> Guard<'_> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 
     fn start(&'static self) -> io::Result<()> {
@@ -335,8 +335,8 @@ impl AlarmThread {
     /// Unlocks, and sleeps for `left`, or forever if that is `None`. May return early. A wait may end `late`.
     fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
         match left.map(|left| Slice::first(left, late)) {
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(Slice::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => unpoisoned(self.changed.wait(state)),
+            Some(Slice::Wait(time)) => unpoisoned(self.changed.wait_timeout(state, time)).0,
             Some(Slice::Sleep(time)) => {
                 drop(state);
                 std::thread::sleep(time);

@@ -107,6 +107,14 @@ where
     (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
 }
 
+/// A thread of a race that uses a value and returns it, so that it outlives the race.
+pub(crate) fn using<T>(mut value: T, code: impl FnOnce(&mut T)) -> impl FnOnce() -> T {
+    move || {
+        code(&mut value);
+        value
+    }
+}
+
 /// How many threads have not started yet. Real threads take longer to start than to run their part.
 struct Start(Arc<PlainUsize>);
 
