@@ -4,7 +4,7 @@
 //
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
-//    `MOST` threads block.
+//    `MAX_THREADS` threads block.
 // 2. If the system refuses a thread, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
@@ -15,10 +15,10 @@ use std::time::Duration;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
 
-const IDLE: Duration = Duration::from_secs(10);
+const MAX_IDLE: Duration = Duration::from_secs(10);
 
 /// The maximum number of threads. Each that blocks is in a waker that blocks, or waits for a CPU.
-const MOST: usize = 256;
+const MAX_THREADS: usize = 256;
 
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
@@ -45,16 +45,16 @@ impl Helpers {
     }
 
     pub(crate) fn send(&'static self, work: Work) {
-        if self.queue(work) && !self.spawn() {
+        if self.enqueue(work) && !self.spawn() {
             self.work_off();
         }
     }
 
     /// Queues `work`. Returns whether it needs another thread, which then counts as started.
-    fn queue(&self, work: Work) -> bool {
+    fn enqueue(&self, work: Work) -> bool {
         let mut state = self.lock();
         state.work.push_back(work);
-        let needs_another = state.idle < state.work.len() && state.threads < MOST;
+        let needs_another = state.idle < state.work.len() && state.threads < MAX_THREADS;
         state.threads += usize::from(needs_another);
         drop(state);
         if !needs_another {
@@ -94,7 +94,7 @@ impl Helpers {
     /// Waits for work. Returns `false` if none arrives for a while.
     fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
         state.idle += 1;
-        let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        let (mut state, waited) = self.sent.wait_timeout(state, MAX_IDLE).unwrap_or_else(PoisonError::into_inner);
         state.idle -= 1;
         let goes_on = !state.work.is_empty() || !waited.timed_out();
         state.threads -= usize::from(!goes_on);
@@ -143,13 +143,13 @@ mod tests {
     #[test]
     fn the_number_of_threads_is_bounded_and_no_work_is_lost() {
         let helpers = Helpers::new();
-        helpers.lock().threads = MOST - 1;
+        helpers.lock().threads = MAX_THREADS - 1;
         let (done, all) = mpsc::channel();
         let takes_a_thread = [(); 3].map(|()| {
             let done = done.clone();
-            helpers.queue(Box::new(move || done.send(()).unwrap()))
+            helpers.enqueue(Box::new(move || done.send(()).unwrap()))
         });
-        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MOST));
+        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MAX_THREADS));
         helpers.work_off();
         assert_eq!(all.try_iter().count(), 3);
     }
@@ -159,7 +159,7 @@ mod tests {
     fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
         let helpers = Helpers::new();
         helpers.lock().idle = 1;
-        let takes_a_thread = [(), ()].map(|()| helpers.queue(Box::new(|| ())));
+        let takes_a_thread = [(), ()].map(|()| helpers.enqueue(Box::new(|| ())));
         assert_eq!(takes_a_thread, [false, true]);
     }
 }

@@ -15,7 +15,7 @@ use std::task::Waker;
 use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
 use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
@@ -74,7 +74,7 @@ impl Jumps {
     }
 }
 
-impl Booker for Mutex<Jumps> {
+impl AlarmHandler for Mutex<Jumps> {
     fn alarm(&'static self, helpers: &'static Helpers) {
         let mut jumps = lock();
         if jumps.waiting.is_empty() {

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
 use crate::core::schedule::Due;
@@ -152,7 +152,7 @@ impl TimerLease {
         let room = settings.shards.next_power_of_two();
         let free = free().get_mut(&room).and_then(Vec::pop);
         let timer = TimerLease::begin(free.unwrap_or_else(|| Shards::new(room))).prepared(settings);
-        timer.schedule.set_booker(timer.of);
+        timer.schedule.set_handler(timer.of);
         timer
     }
 
@@ -169,13 +169,13 @@ impl TimerLease {
         self
     }
 
-    /// A timer for a model; its memory is not reused. The alarm thread calls `booker`, or else the shards themselves.
+    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the shards themselves.
     #[cfg(test)]
-    pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
+    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
         let timer = TimerLease::begin(Shards::new(2)).prepared(&settings);
         std::mem::forget(timer.hold());
-        timer.schedule.set_booker(booker.unwrap_or(timer.of));
+        timer.schedule.set_handler(handler.unwrap_or(timer.of));
         timer.schedule.open(false, Ticks(0));
         timer
     }
@@ -297,7 +297,7 @@ impl TimerHold {
     }
 }
 
-impl Booker for Shards {
+impl AlarmHandler for Shards {
     fn unused(&'static self, epoch: Epoch) {
         TimerLease { of: self, epoch }.close_if_unneeded();
     }

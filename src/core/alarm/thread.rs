@@ -10,10 +10,10 @@
 //! Once something waits on a clock that may jump, the thread also waits on a second `timerfd`, which reports jumps.
 //
 // Invariants
-// 1. A booker is called once per booking, at or after its instant. It has at most one booking.
+// 1. A handler is called once per booking, at or after its instant. It has at most one booking.
 // 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
-//    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLICE`.
-// 3. Bookers are called without any lock of this module. A booker that panics does not stop the others.
+//    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLEEP_SLICE`.
+// 3. Handlers are called without any lock of this module. A handler that panics does not stop the others.
 // 4. No waker of another executor or a user runs on this thread, unless the system refuses a helper thread.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
@@ -40,18 +40,19 @@ use crate::util::panics::catch_panic;
 use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
 
 /// The delay of a booking for a jump if the system does not report jumps.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How late a wait on a condition variable may end. Windows rounds it up to milliseconds, then to its 15.6 ms tick.
-const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
+const MAX_OVERSLEEP: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
 
 /// How long a booking may go unnoticed.
-const SLICE: Duration = Duration::from_millis(1);
+const SLEEP_SLICE: Duration = Duration::from_millis(1);
 
 /// The longest wait. Windows treats 50 days as forever.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const MAX_WAIT: Duration = Duration::from_secs(86_400);
 
-pub(crate) trait Booker: Send + Sync {
+/// What a booking calls.
+pub(crate) trait AlarmHandler: Send + Sync {
     /// Called by the alarm thread when the booking is due. Leave anything slow to the helpers.
     fn alarm(&'static self, helpers: &'static Helpers);
 
@@ -60,11 +61,11 @@ pub(crate) trait Booker: Send + Sync {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum BookerId {
+pub(crate) enum BookingId {
     Timer(u64),
     /// The search for the I/O driver of that timer's runtime.
     FindIo(u64),
-    /// The booker that waits for jumps.
+    /// The handler that waits for jumps.
     Jumps,
 }
 
@@ -99,10 +100,10 @@ enum Thread {
 
 #[derive(Default)]
 struct Bookings {
-    bookers: BTreeMap<BookerId, (Instant, &'static dyn Booker)>,
-    times: BTreeSet<(Instant, BookerId)>,
-    /// The booker to call when a clock jumps.
-    on_jump: Option<&'static dyn Booker>,
+    handlers: BTreeMap<BookingId, (Instant, &'static dyn AlarmHandler)>,
+    times: BTreeSet<(Instant, BookingId)>,
+    /// The handler to call when a clock jumps.
+    on_jump: Option<&'static dyn AlarmHandler>,
 }
 
 type Guard<'a> = MutexGuard<'a, AlarmState>;
@@ -118,25 +119,25 @@ pub(crate) fn start() -> io::Result<()> {
     alarm().start().map_err(refused)
 }
 
-/// Books a call of `booker` at `at`, replacing its previous booking.
-pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
-    alarm().book(id, at, booker);
+/// Books a call of `handler` at `at`, replacing its previous booking.
+pub(crate) fn book(id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
+    alarm().book(id, at, handler);
 }
 
-/// Books a call of `booker` at the next jump of a clock, or a second from now if the system does not report jumps.
-/// Returns whether it does. Only one booker can do this.
-pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
-    alarm().book_jump(booker)
+/// Books a call of `handler` at the next jump of a clock, or a second from now if the system does not report jumps.
+/// Returns whether it does. Only one handler can do this.
+pub(crate) fn book_jump(handler: &'static dyn AlarmHandler) -> bool {
+    alarm().book_jump(handler)
 }
 
-pub(crate) fn cancel(id: BookerId) {
+pub(crate) fn cancel(id: BookingId) {
     // The thread may wake up for nothing. Usually another booking is made first.
     alarm().lock().bookings.cancel(id);
 }
 
 #[cfg(test)]
-pub(crate) fn booked(id: BookerId) -> Option<Instant> {
-    alarm().lock().bookings.bookers.get(&id).map(|&(at, _)| at)
+pub(crate) fn booked(id: BookingId) -> Option<Instant> {
+    alarm().lock().bookings.handlers.get(&id).map(|&(at, _)| at)
 }
 
 /// Does the thread's work in a model, until `done`.
@@ -149,22 +150,22 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Calls all due bookers in a model. Returns whether there were any.
+/// Calls all due handlers in a model. Returns whether there were any.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn call_due() -> bool {
     let alarm = alarm();
     let mut called = false;
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
-        let Some(booker) = due else { return called };
-        booker.alarm(&alarm.helpers);
+        let Some(handler) = due else { return called };
+        handler.alarm(&alarm.helpers);
         called = true;
     }
 }
 
 impl Bookings {
-    fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
-        if let Some((before, _)) = self.bookers.insert(id, (at, booker)) {
+    fn book(&mut self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
+        if let Some((before, _)) = self.handlers.insert(id, (at, handler)) {
             self.times.remove(&(before, id));
         }
         self.times.insert((at, id));
@@ -172,13 +173,13 @@ impl Bookings {
 
     /// A clock has jumped: a booking for that is due now.
     fn jumped(&mut self, now: Instant) {
-        if let Some(booker) = self.on_jump.take() {
-            self.book(BookerId::Jumps, now, booker);
+        if let Some(handler) = self.on_jump.take() {
+            self.book(BookingId::Jumps, now, handler);
         }
     }
 
-    fn cancel(&mut self, id: BookerId) {
-        if let Some((at, _)) = self.bookers.remove(&id) {
+    fn cancel(&mut self, id: BookingId) {
+        if let Some((at, _)) = self.handlers.remove(&id) {
             self.times.remove(&(at, id));
         }
     }
@@ -187,10 +188,10 @@ impl Bookings {
         self.times.first().map(|&(at, _)| at)
     }
 
-    fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
+    fn take_due(&mut self, now: Instant) -> Option<&'static dyn AlarmHandler> {
         let id = self.times.first().filter(|&&(at, _)| at <= now)?.1;
         self.times.pop_first();
-        self.bookers.remove(&id).map(|(_, booker)| booker)
+        self.handlers.remove(&id).map(|(_, handler)| handler)
     }
 }
 
@@ -230,9 +231,9 @@ impl AlarmThread {
         Ok(())
     }
 
-    fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
+    fn book(&'static self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
         let mut state = self.lock();
-        state.bookings.book(id, at, booker);
+        state.bookings.book(id, at, handler);
         let (first, had_file) = (state.bookings.first(), state.has_file);
         if let Thread::Asleep { until } = state.thread {
             let is_earlier = |first| until.is_none_or(|until| first < until);
@@ -256,16 +257,16 @@ impl AlarmThread {
         }
     }
 
-    fn book_jump(&'static self, booker: &'static dyn Booker) -> bool {
+    fn book_jump(&'static self, handler: &'static dyn AlarmHandler) -> bool {
         let mut state = self.lock();
         if state.is_told_of_jumps {
-            state.bookings.on_jump = Some(booker);
+            state.bookings.on_jump = Some(handler);
             return true;
         }
         // If jumps are reported from now on, the thread has to wake up and wait for them.
-        let after = if self.watch_for_jumps(&mut state) { Duration::ZERO } else { LOOK_AGAIN };
+        let after = if self.watch_for_jumps(&mut state) { Duration::ZERO } else { CHECK_INTERVAL };
         drop(state);
-        self.book(BookerId::Jumps, sync::now() + after, booker);
+        self.book(BookingId::Jumps, sync::now() + after, handler);
         false
     }
 
@@ -297,12 +298,12 @@ impl AlarmThread {
         }
     }
 
-    /// Calls the first due booker, or sleeps until one may be due. Returns `None` if another thread has taken over.
+    /// Calls the first due handler, or sleeps until one may be due. Returns `None` if another thread has taken over.
     fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
         let now = sync::now();
-        if let Some(booker) = state.bookings.take_due(now) {
+        if let Some(handler) = state.bookings.take_due(now) {
             drop(state);
-            catch_panic(|| booker.alarm(&self.helpers));
+            catch_panic(|| handler.alarm(&self.helpers));
             return Some(self.lock());
         }
         let on_file = self.set_file(&mut state, || now);
@@ -311,7 +312,7 @@ impl AlarmThread {
         let left = until.map(|until| until.duration_since(now));
         let jumped;
         (state, jumped) =
-            if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
+            if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, MAX_OVERSLEEP), false) };
         if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
             return None;
         }
@@ -358,8 +359,8 @@ impl Slice {
     /// The first step if `left` remains and a wait may end `late`.
     fn first(left: Duration, late: Duration) -> Slice {
         match left.checked_sub(late) {
-            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLICE)),
-            Some(time) => Slice::Wait(time.min(LONGEST)),
+            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLEEP_SLICE)),
+            Some(time) => Slice::Wait(time.min(MAX_WAIT)),
         }
     }
 }
@@ -406,13 +407,13 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    impl Booker for () {
+    impl AlarmHandler for () {
         fn alarm(&'static self, _: &'static Helpers) {}
     }
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
-    impl Booker for Note {
+    impl AlarmHandler for Note {
         fn alarm(&'static self, _: &'static Helpers) {
             self.1.send((self.0, Instant::now())).unwrap();
             assert_ne!(self.0, "panics", "on purpose");
@@ -421,22 +422,22 @@ mod tests {
 
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
-    impl Booker for Gate {
+    impl AlarmHandler for Gate {
         fn alarm(&'static self, _: &'static Helpers) {
             self.0.lock().unwrap().recv().unwrap();
         }
     }
 
     #[test]
-    fn bookers_are_called_in_order_and_never_early() {
+    fn handlers_are_called_in_order_and_never_early() {
         start().unwrap();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // All bookings are made before the first call, however slow this thread is.
-        book(BookerId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        book(BookingId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
-            book(BookerId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+            book(BookingId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
         book(0, "far", Duration::from_secs(3_600));
         book(1, "last", Duration::from_millis(60));
@@ -445,21 +446,21 @@ mod tests {
         book(4, "moved", Duration::from_secs(3_600));
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
-        cancel(BookerId::Timer(u64::MAX - 5));
+        cancel(BookingId::Timer(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (who, at) = calls.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(who, name);
             assert!(at >= now + Duration::from_millis(after), "{name} was called early");
         }
-        cancel(BookerId::Timer(u64::MAX));
+        cancel(BookingId::Timer(u64::MAX));
         assert!(calls.try_recv().is_err(), "each is called once");
     }
 
     #[cfg(all(target_os = "linux", not(hairspring_loom)))]
     #[test]
     fn what_is_booked_for_a_jump_is_called_once_at_the_next() {
-        // Its own alarm thread: `core::jumps` is the only such booker of the process's.
+        // Its own alarm thread: `core::jumps` is the only such handler of the process's.
         let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
         alarm.start().unwrap();
         let jump = || {
@@ -483,7 +484,7 @@ mod tests {
             comes();
         }
         jump();
-        alarm.book(BookerId::Timer(2), Instant::now() + Duration::from_millis(5), note);
+        alarm.book(BookingId::Timer(2), Instant::now() + Duration::from_millis(5), note);
         comes();
         assert!(calls.try_recv().is_err(), "a jump for which nobody has booked calls nobody");
     }
@@ -491,17 +492,17 @@ mod tests {
     /// If each operation scanned all bookings, this would take hours.
     #[test]
     fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
-        const BOOKERS: u64 = 500_000;
+        const IDS: u64 = 500_000;
         let start = Instant::now();
         let mut bookings = Bookings::default();
-        for id in 0..BOOKERS {
-            bookings.book(BookerId::Timer(id), start + Duration::from_secs(3_600), &());
+        for id in 0..IDS {
+            bookings.book(BookingId::Timer(id), start + Duration::from_secs(3_600), &());
         }
-        for id in 0..BOOKERS {
-            bookings.book(BookerId::Timer(id), start + Duration::from_nanos(id * 7_919 % BOOKERS), &());
+        for id in 0..IDS {
+            bookings.book(BookingId::Timer(id), start + Duration::from_nanos(id * 7_919 % IDS), &());
         }
-        for id in (0..BOOKERS).step_by(2) {
-            bookings.cancel(BookerId::Timer(id));
+        for id in (0..IDS).step_by(2) {
+            bookings.cancel(BookingId::Timer(id));
         }
         let mut taken = 0;
         while let Some(first) = bookings.first() {
@@ -509,7 +510,7 @@ mod tests {
             assert!(bookings.take_due(first).is_some());
             taken += 1;
         }
-        assert_eq!(taken, BOOKERS / 2);
+        assert_eq!(taken, IDS / 2);
     }
 
     /// When a step that begins at `now` ends on Windows: a wait ends at the next tick after its whole milliseconds.
@@ -559,7 +560,7 @@ mod tests {
         let alarm = AlarmThread::new();
         std::thread::scope(|scope| {
             let mut state = alarm.lock();
-            scope.spawn(|| alarm.lock().bookings.book(BookerId::Jumps, Instant::now(), &()));
+            scope.spawn(|| alarm.lock().bookings.book(BookingId::Jumps, Instant::now(), &()));
             while state.bookings.first().is_none() {
                 state = alarm.wait(state, Some(HOUR), 2 * HOUR);
             }
