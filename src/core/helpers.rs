@@ -1,6 +1,7 @@
 //! [`Helpers`]: threads for work that may block or is user code, which the alarm thread must not run.
 //!
-//! They make turns for timers whose driver is late or missing, and wake drivers on other executors.
+//! They run turns for timers whose driver is late or missing, wake drivers on other executors, and wake tasks after a
+//! jump of a clock.
 //
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
@@ -13,20 +14,22 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::util::panics::catch_panic;
-use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
+use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard, per_process};
 
+/// How long a thread stays idle before it ends.
 const MAX_IDLE: Duration = Duration::from_secs(10);
 
-/// The maximum number of threads. Each that blocks is in a waker that blocks, or waits for a CPU.
+/// Each thread that blocks is in a waker that blocks, or waits for a CPU.
 const MAX_THREADS: usize = 256;
 
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Helpers {
-    state: Mutex<Queue>,
+    queue: Mutex<Queue>,
     sent: Condvar,
 }
 
+#[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
     /// How many threads wait. A thread that was notified but has not run yet is counted, and its work is still queued.
@@ -34,42 +37,48 @@ struct Queue {
     threads: usize,
 }
 
+per_process! {
+    fn helpers() -> &'static Helpers = |_| Helpers::new();
+}
+
+/// Lets a helper thread do `work`.
+pub(crate) fn send(work: impl FnOnce() + Send + 'static) {
+    helpers().send(Box::new(work));
+}
+
 impl Helpers {
     pub(crate) fn new() -> Self {
-        Helpers { state: Mutex::new(Queue { work: VecDeque::new(), idle: 0, threads: 0 }), sent: Condvar::new() }
+        Helpers { queue: Mutex::new(Queue::default()), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn send(&'static self, work: Work) {
-        if self.enqueue(work) && !self.spawn() {
+        if !self.enqueue(work) {
+            return;
+        }
+        let thread = std::thread::Builder::new().name("hairspring-helper".into());
+        // In a model, and if the system refuses the thread, the caller does the work.
+        if MODELLED || thread.spawn(|| self.serve(|| false)).is_err() {
+            self.lock().threads -= 1;
             self.work_off();
         }
     }
 
     /// Queues `work`. Returns whether it needs another thread, which then counts as started.
     fn enqueue(&self, work: Work) -> bool {
-        let mut state = self.lock();
-        state.work.push_back(work);
-        let needs_another = state.idle < state.work.len() && state.threads < MAX_THREADS;
-        state.threads += usize::from(needs_another);
-        drop(state);
+        let mut queue = self.lock();
+        queue.work.push_back(work);
+        let needs_another = queue.idle < queue.work.len() && queue.threads < MAX_THREADS;
+        queue.threads += usize::from(needs_another);
+        drop(queue);
         if !needs_another {
             self.sent.notify_one();
         }
         needs_another
-    }
-
-    /// Starts a thread. Returns `false` if the system refuses it.
-    fn spawn(&'static self) -> bool {
-        let thread = std::thread::Builder::new().name("hairspring-helper".into());
-        // In a model the caller does the work.
-        let is_started = !MODELLED && thread.spawn(|| self.serve(|| false)).is_ok();
-        self.lock().threads -= usize::from(!is_started);
-        is_started
     }
 
     fn work_off(&self) {
@@ -84,20 +93,20 @@ impl Helpers {
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
-            let state = self.lock();
-            if is_done() || state.work.is_empty() && !self.wait(state) {
+            let queue = self.lock();
+            if is_done() || queue.work.is_empty() && !self.wait(queue) {
                 return;
             }
         }
     }
 
     /// Waits for work. Returns `false` if none arrives for a while.
-    fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
-        state.idle += 1;
-        let (mut state, waited) = self.sent.wait_timeout(state, MAX_IDLE).unwrap_or_else(PoisonError::into_inner);
-        state.idle -= 1;
-        let goes_on = !state.work.is_empty() || !waited.timed_out();
-        state.threads -= usize::from(!goes_on);
+    fn wait(&self, mut queue: MutexGuard<'_, Queue>) -> bool {
+        queue.idle += 1;
+        let (mut queue, waited) = self.sent.wait_timeout(queue, MAX_IDLE).unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+        let goes_on = !queue.work.is_empty() || !waited.timed_out();
+        queue.threads -= usize::from(!goes_on);
         goes_on
     }
 }

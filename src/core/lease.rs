@@ -19,7 +19,7 @@ use crate::clock::{self, instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::epoch::Epoch;
-use crate::core::helpers::Helpers;
+use crate::core::helpers;
 use crate::core::schedule::Due;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
@@ -302,10 +302,10 @@ impl AlarmHandler for Shards {
         TimerLease { of: self, epoch }.close_if_unneeded();
     }
 
-    fn alarm(&'static self, helpers: &'static Helpers) {
+    fn alarm(&'static self) {
         match self.schedule.alarm() {
             Due::Nothing => {}
-            Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
+            Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
                 driver.wake();
                 self.schedule.io.check_if_due();
@@ -313,7 +313,7 @@ impl AlarmHandler for Shards {
             Due::Helper => {
                 let present = TimerLease { of: self, epoch: Epoch(self.epoch.load(SeqCst)) };
                 if let Some(timer) = present.try_hold() {
-                    helpers.send(Box::new(move || timer.turn_for_the_driver()));
+                    helpers::send(move || timer.turn_for_the_driver());
                 }
             }
         }

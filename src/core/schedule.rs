@@ -525,7 +525,6 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::core::helpers::Helpers;
 
     fn comes(schedule: &Schedule) -> bool {
         schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
@@ -696,7 +695,7 @@ mod tests {
     }
 
     impl AlarmHandler for Notes {
-        fn alarm(&'static self, _: &'static Helpers) {
+        fn alarm(&'static self) {
             self.0.store(true, SeqCst);
         }
     }

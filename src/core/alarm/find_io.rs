@@ -20,7 +20,6 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
 use super::thread::{self, AlarmHandler, BookingId};
-use crate::core::helpers::Helpers;
 use crate::util::{sync, waits};
 
 /// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
@@ -126,7 +125,7 @@ impl FindIo {
 }
 
 impl AlarmHandler for FindIo {
-    fn alarm(&'static self, _: &'static Helpers) {
+    fn alarm(&'static self) {
         self.check();
     }
 }

@@ -8,7 +8,6 @@ use std::task::Wake;
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
 use crate::core::alarm::thread::{self, AlarmHandler, BookingId, booked};
-use crate::core::helpers::Helpers;
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
@@ -27,7 +26,7 @@ fn late() {
 struct Counts(Arc<Woken>);
 
 impl AlarmHandler for Counts {
-    fn alarm(&'static self, _: &'static Helpers) {
+    fn alarm(&'static self) {
         self.0.wake_by_ref();
     }
 }

@@ -29,7 +29,6 @@ use crate::clock;
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
 use crate::core::driver::Driver;
-use crate::core::helpers::Helpers;
 use crate::core::lease::TimerLease;
 use crate::core::shard::ShardLease;
 use crate::future::Sleep;
@@ -186,7 +185,7 @@ pub(crate) struct World {
 struct Mute;
 
 impl AlarmHandler for Mute {
-    fn alarm(&'static self, _: &'static Helpers) {}
+    fn alarm(&'static self) {}
 }
 
 impl World {
