@@ -106,9 +106,7 @@ fn watch() {
     while jumps.is_watched {
         let (file, offsets) = (jumps.file, jumps.offsets);
         drop(jumps);
-        let may_have_jumped = if let Some(file) = file {
-            file.wait(None)
-        } else {
+        let may_have_jumped = file.is_some_and(|file| file.wait(None)) || {
             std::thread::sleep(CHECK_INTERVAL);
             // If not, `offsets` stays: small adjustments add up to a jump.
             offsets.is_none_or(|before| Offsets::now().differ_from(before))

@@ -66,7 +66,7 @@ struct AlarmThread {
 struct AlarmState {
     bookings: Bookings,
     thread: Thread,
-    /// `None` if the system refused it, and once the program has closed it.
+    /// `None` if the system refuses it or does not let the thread wait for it, and once the program has closed it.
     file: Option<&'static Timerfd>,
 }
 
@@ -245,11 +245,12 @@ impl AlarmThread {
         let left = until.map(|until| until.duration_since(now));
         if let Some(file) = file {
             drop(state);
-            file.wait(left);
+            let can_wait = file.wait(left);
             state = self.lock();
             if state.file.is_none() && !matches!(state.thread, Thread::Missing) {
                 return None;
             }
+            state.file = state.file.filter(|_| can_wait);
         } else {
             state = self.wait(state, left, MAX_OVERSLEEP);
         }

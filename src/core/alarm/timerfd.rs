@@ -97,11 +97,11 @@ impl Timerfd {
     }
 
     /// Waits until it expires, expected after `left`. May return early. If the file was closed, the next `set` notices.
-    /// Returns whether there was anything but a signal.
+    /// Returns `false` if the system does not let this process wait for files: it may open none any more.
     pub(in crate::core) fn wait(&self, left: Option<Duration>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
         let file = self.fd.as_ref().expect("only a driver's alarm gives up its file");
-        poll(&mut [PollFd::new(file, PollFlags::IN)], limit.as_ref()).is_ok()
+        poll(&mut [PollFd::new(file, PollFlags::IN)], limit.as_ref()) != Err(Errno::INVAL)
     }
 }
 
