@@ -17,9 +17,9 @@ use tokio::runtime::Handle;
 
 use crate::clock::{self, instant, source};
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::epoch::Epoch;
-use crate::core::helpers::Helpers;
+use crate::core::helpers;
 use crate::core::schedule::Due;
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
@@ -152,7 +152,7 @@ impl TimerLease {
         let room = settings.shards.next_power_of_two();
         let free = free().get_mut(&room).and_then(Vec::pop);
         let timer = TimerLease::begin(free.unwrap_or_else(|| Shards::new(room))).prepared(settings);
-        timer.schedule.set_booker(timer.of);
+        timer.schedule.set_handler(timer.of);
         timer
     }
 
@@ -169,13 +169,13 @@ impl TimerLease {
         self
     }
 
-    /// A timer for a model; its memory is not reused. The alarm thread calls `booker`, or else the shards themselves.
+    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the shards themselves.
     #[cfg(test)]
-    pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
+    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
         let timer = TimerLease::begin(Shards::new(2)).prepared(&settings);
         std::mem::forget(timer.hold());
-        timer.schedule.set_booker(booker.unwrap_or(timer.of));
+        timer.schedule.set_handler(handler.unwrap_or(timer.of));
         timer.schedule.open(false, Ticks(0));
         timer
     }
@@ -297,15 +297,15 @@ impl TimerHold {
     }
 }
 
-impl Booker for Shards {
+impl AlarmHandler for Shards {
     fn unused(&'static self, epoch: Epoch) {
         TimerLease { of: self, epoch }.close_if_unneeded();
     }
 
-    fn alarm(&'static self, helpers: &'static Helpers) {
+    fn alarm(&'static self) {
         match self.schedule.alarm() {
             Due::Nothing => {}
-            Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
+            Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
                 driver.wake();
                 self.schedule.io.check_if_due();
@@ -313,7 +313,7 @@ impl Booker for Shards {
             Due::Helper => {
                 let present = TimerLease { of: self, epoch: Epoch(self.epoch.load(SeqCst)) };
                 if let Some(timer) = present.try_hold() {
-                    helpers.send(Box::new(move || timer.turn_for_the_driver()));
+                    helpers::send(move || timer.turn_for_the_driver());
                 }
             }
         }

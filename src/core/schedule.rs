@@ -22,7 +22,7 @@ use crate::clock::instant;
 use crate::clock::source::{self, Source};
 use crate::core::alarm::SharedAlarm;
 use crate::core::alarm::find_io::FindIo;
-use crate::core::alarm::thread::{self, Booker, BookerId};
+use crate::core::alarm::thread::{self, AlarmHandler, BookingId};
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Epoch;
 use crate::core::parker::{Locked, Parker, Phase};
@@ -60,8 +60,8 @@ pub(crate) struct Schedule {
     driverless: AtomicBool,
     /// How long due timers may wait to share a turn, in ticks.
     pub(crate) longest_wait: AtomicU64,
-    pub(crate) id: BookerId,
-    booker: OnceLock<&'static dyn Booker>,
+    pub(crate) id: BookingId,
+    handler: OnceLock<&'static dyn AlarmHandler>,
 }
 
 pub(crate) struct Plan {
@@ -148,8 +148,8 @@ impl Schedule {
             io: FindIo::new(number),
             driverless: AtomicBool::new(false),
             longest_wait: AtomicU64::new(0),
-            id: BookerId::Timer(number),
-            booker: OnceLock::new(),
+            id: BookingId::Timer(number),
+            handler: OnceLock::new(),
         }
     }
 
@@ -161,9 +161,9 @@ impl Schedule {
         self.parker.lock().name = name;
     }
 
-    /// Makes the alarm thread call `booker`. Only the first call has an effect.
-    pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
-        self.booker.get_or_init(|| booker);
+    /// Makes the alarm thread call `handler`. Only the first call has an effect.
+    pub(crate) fn set_handler(&self, handler: &'static dyn AlarmHandler) {
+        self.handler.get_or_init(|| handler);
     }
 
     /// Begins a timer whose driver is about to be spawned, or one without a driver, for which helpers turn.
@@ -221,8 +221,8 @@ impl Schedule {
     }
 
     pub(crate) fn unused(&self, epoch: Epoch) {
-        if let Some(booker) = self.booker.get() {
-            booker.unused(epoch);
+        if let Some(handler) = self.handler.get() {
+            handler.unused(epoch);
         }
     }
 
@@ -487,8 +487,8 @@ impl Schedule {
     }
 
     fn book(&self, at: Instant) {
-        if let Some(booker) = self.booker.get() {
-            thread::book(self.id, at, *booker);
+        if let Some(handler) = self.handler.get() {
+            thread::book(self.id, at, *handler);
         }
     }
 
@@ -525,7 +525,6 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::core::helpers::Helpers;
 
     fn comes(schedule: &Schedule) -> bool {
         schedule.begin_turn(Some(DriverWaker { waker: Waker::noop().clone(), is_foreign: false }))
@@ -623,7 +622,7 @@ mod tests {
     #[test]
     fn an_alarm_of_the_drivers_own_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         let (later, earlier) = (clock::now() + Ticks(1 << 45), clock::now() + Ticks(1 << 44));
         assert!(comes(&schedule));
         let alarm = Alarm::new(1);
@@ -639,7 +638,7 @@ mod tests {
     #[test]
     fn while_the_drivers_own_alarm_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         schedule.wake_by(WakesBy::Own(Alarm::new(2)));
         let turn = || {
             assert!(comes(&schedule));
@@ -654,7 +653,7 @@ mod tests {
     #[test]
     fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
         let schedule = Schedule::new();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         schedule.open(true, Ticks(0));
         let mut last = None;
         for _ in 0..3 {
@@ -671,7 +670,7 @@ mod tests {
     #[test]
     fn an_alarm_of_the_drivers_own_that_was_late_is_checked_after_a_millisecond() {
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         schedule.wake_by(WakesBy::Own(Alarm::new(3)));
         let checks_after = || {
             let deadline = clock::now() + Ticks(1 << 44);
@@ -695,8 +694,8 @@ mod tests {
         }
     }
 
-    impl Booker for Notes {
-        fn alarm(&'static self, _: &'static Helpers) {
+    impl AlarmHandler for Notes {
+        fn alarm(&'static self) {
             self.0.store(true, SeqCst);
         }
     }
@@ -705,13 +704,13 @@ mod tests {
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start().unwrap();
-        let booker = Notes::new();
+        let handler = Notes::new();
         let schedule = parked();
-        schedule.set_booker(booker);
+        schedule.set_handler(handler);
         assert_eq!(schedule.booked(), None);
         schedule.wake_driver();
         let start = Instant::now();
-        while !booker.0.load(SeqCst) {
+        while !handler.0.load(SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
             std::thread::yield_now();
         }

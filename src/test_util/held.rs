@@ -9,7 +9,7 @@ use std::task::Waker;
 use tokio::runtime::{self, Handle};
 
 use crate::clock::source::{BEGIN, Course, RUNS, system_now};
-use crate::core::alarm::thread::BookerId;
+use crate::core::alarm::thread::BookingId;
 use crate::core::lease::TimerHold;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
@@ -20,7 +20,7 @@ use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
-    fn schedules() -> &'static Mutex<BTreeMap<BookerId, &'static Schedule>> = |_| Mutex::default();
+    fn schedules() -> &'static Mutex<BTreeMap<BookingId, &'static Schedule>> = |_| Mutex::default();
 }
 
 pub(crate) fn opens(timer: &Shards) {
@@ -36,7 +36,7 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
 /// Wakes the drivers that may run on a runtime, to check their clocks. It skips the timers of other runtimes: waking
 /// those would change the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
-    let elsewhere: HashSet<BookerId> = registry::timers()
+    let elsewhere: HashSet<BookingId> = registry::timers()
         .iter()
         .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
         .map(|(_, owner)| owner.timer().schedule.id)

@@ -19,8 +19,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
 
-use super::thread::{self, Booker, BookerId};
-use crate::core::helpers::Helpers;
+use super::thread::{self, AlarmHandler, BookingId};
 use crate::util::{sync, waits};
 
 /// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
@@ -33,7 +32,7 @@ const REST: Duration = Duration::from_millis(2);
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 pub(crate) struct FindIo {
-    id: BookerId,
+    id: BookingId,
     searches: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
@@ -54,7 +53,7 @@ impl FindIo {
     /// For the timer with this number.
     pub(crate) fn new(number: u64) -> FindIo {
         let (searches, found, search) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(None));
-        FindIo { id: BookerId::FindIo(number), searches, found, search }
+        FindIo { id: BookingId::FindIo(number), searches, found, search }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
@@ -125,8 +124,8 @@ impl FindIo {
     }
 }
 
-impl Booker for FindIo {
-    fn alarm(&'static self, _: &'static Helpers) {
+impl AlarmHandler for FindIo {
+    fn alarm(&'static self) {
         self.check();
     }
 }

@@ -3,8 +3,8 @@
 pub(crate) mod find_io;
 pub(crate) mod own;
 pub(crate) mod thread;
-#[cfg(target_os = "linux")]
-mod timerfd;
+#[cfg_attr(not(target_os = "linux"), path = "no_timerfd.rs")]
+pub(super) mod timerfd;
 
 use std::io;
 use std::task::Waker;
