@@ -11,6 +11,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+pub(crate) mod hooks;
 pub(crate) mod instant;
 pub(crate) mod jumping;
 pub(crate) mod source;

@@ -12,15 +12,40 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::clock::{instant, source};
+use crate::clock::hooks::Hooks;
+use crate::clock::{Instant, instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::own::OwnAlarm;
-use crate::core::lease::{TimerHold, TimerLease};
+use crate::core::lease::{TimerHold, TimerHooks, TimerLease};
 use crate::core::schedule::{DriverWaker, WakesBy};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
-use crate::seam::{self, Approach};
 use crate::wheel::{Tick, Ticks};
+
+pub(crate) trait DriverHooks {
+    /// Moves a clock that tokio has paused to the deadlines of one timer.
+    type Approach: Default + Send + Sync;
+
+    /// When to set an alarm that a test may overtake by pausing the clock.
+    fn ahead_of(at: Instant) -> Instant {
+        at
+    }
+
+    /// tokio's alarm went off for a timer whose clock is paused. Returns `true` if that was before its deadline.
+    fn rang_early(_: TimerLease) -> bool {
+        false
+    }
+
+    /// The timer begins to wait for a tick. Returns `false` if tokio's alarm alone moves the clock there.
+    fn approach(_: &mut Self::Approach, _: &mut OwnAlarm, _: TimerLease, _: Tick) -> bool {
+        false
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl DriverHooks for Hooks {
+    type Approach = ();
+}
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
@@ -47,7 +72,7 @@ pub struct Driver {
     timer: TimerLease,
     /// Wakes the driver, if the alarm thread does not.
     alarm: OwnAlarm,
-    approach: Approach,
+    approach: <Hooks as DriverHooks>::Approach,
     /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
 }
@@ -67,7 +92,7 @@ impl Driver {
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
         let inline = Arc::new(FireInline { timer: timer.hold() });
         let alarm = OwnAlarm::new(alarm, Waker::from(inline));
-        Driver { timer, alarm, approach: Approach::new(), is_a_task: false }
+        Driver { timer, alarm, approach: <Hooks as DriverHooks>::Approach::default(), is_a_task: false }
     }
 
     /// Call this before spawning the driver, as a whole task, on `runtime`.
@@ -107,10 +132,10 @@ impl Driver {
         timer.schedule.wake_by(alarm);
         let earliest = if runs { Shards::earliest } else { Shards::first_deadline };
         let Some(at) = timer.turn(earliest, false) else { return };
-        if is_tokio && !self.approach.begin(&mut self.alarm, timer, at) {
+        if is_tokio && !Hooks::approach(&mut self.approach, &mut self.alarm, timer, at) {
             self.alarm.set_tokio((at < Tick::MAX).then(|| timer.schedule.clock.instant_of(at)));
         } else if watches {
-            let at = (at < Tick::MAX).then(|| seam::ahead_of(timer.schedule.clock.instant_of(at)));
+            let at = (at < Tick::MAX).then(|| Hooks::ahead_of(timer.schedule.clock.instant_of(at)));
             self.alarm.watch_for_pause(at);
         }
     }
@@ -122,8 +147,8 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if source::any_is_held() {
-            seam::timer_here(timer);
+        if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
+            Hooks::is_on(runtime.id(), timer);
         }
         timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
@@ -157,7 +182,7 @@ impl Wake for FireInline {
         let timer = self.timer.lease();
         let schedule = timer.schedule;
         let runs = instant::clock_is_the_systems();
-        if !runs && seam::rang_early(timer) {
+        if !runs && Hooks::rang_early(timer) {
             return;
         }
         // Before the turn sets it again.

@@ -13,8 +13,9 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
+use crate::clock::hooks::Hooks;
 use crate::clock::{self, instant, source};
 use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, AlarmHandler};
@@ -25,12 +26,22 @@ use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::Shards;
 use crate::core::statistics::Snapshot;
-use crate::seam;
 use crate::util::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::util::sync::{MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
+
+pub(crate) trait TimerHooks {
+    /// A timer opens in this memory.
+    fn opens(_: &Shards) {}
+
+    /// A timer was created on a runtime, or its driver runs there.
+    fn is_on(_: runtime::Id, _: TimerLease) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl TimerHooks for Hooks {}
 
 /// A timer, which may have ended. If its memory serves another timer by now, this one has no name and no counts.
 #[derive(Clone, Copy)]
@@ -159,7 +170,7 @@ impl TimerLease {
     fn prepared(self, settings: &Settings) -> Self {
         self.used.store(settings.shards, SeqCst);
         self.turns.store(0, Relaxed);
-        seam::opens(&self);
+        Hooks::opens(&self);
         for shard in self.all() {
             shard.open(self.epoch, settings.resolution);
         }

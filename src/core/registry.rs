@@ -30,17 +30,27 @@ use std::thread;
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task::{self, JoinHandle};
 
+use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::lease::{Owner, TimerLease};
+use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
-use crate::seam;
 use crate::util::error::Error;
 use crate::util::sync::{PerProcess, generation, lock};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
+
+pub(crate) trait TaskHooks {
+    /// Wraps a task of this crate.
+    fn own_task(_: runtime::Id, task: impl Future<Output = ()> + Send) -> impl Future<Output = ()> + Send {
+        task
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl TaskHooks for Hooks {}
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
@@ -229,7 +239,7 @@ pub(crate) fn spawn(
     name: &'static str,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let task = seam::task(runtime.id(), task);
+    let task = Hooks::own_task(runtime.id(), task);
     #[cfg(all(tokio_unstable, feature = "tracing"))]
     return task::Builder::new().name(name).spawn_on(task, runtime).expect("only threads are refused");
     #[cfg(not(all(tokio_unstable, feature = "tracing")))]
@@ -250,7 +260,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         }
         let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
         let owner = Owner::implicit(timer);
-        seam::timer_made(id, timer);
+        Hooks::is_on(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
         if timer.serves() {
             return Ok(owner);

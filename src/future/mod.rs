@@ -3,6 +3,7 @@
 
 pub mod boot;
 mod delay;
+pub(crate) mod hooks;
 mod interval;
 mod lazy_sleep;
 mod sleep;
@@ -21,7 +22,7 @@ pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::seam::TimerKind;
+use crate::future::hooks::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 

@@ -32,8 +32,8 @@ use tower_service::Service;
 
 use crate::clock;
 use crate::deadline::{Deadline, DeadlineExceeded};
+use crate::future::hooks::TimerKind;
 use crate::future::{self, Try, TrySleep, now_on, sleep_on};
-use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::util::error::Elapsed;
 

@@ -21,8 +21,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::clock::hooks::Hooks;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
 use crate::core::alarm::own::OwnAlarm;
+use crate::core::driver::DriverHooks;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::test_util::held;
 use crate::test_util::idle::{Claim, NoAlarm, Watch};
@@ -71,31 +73,13 @@ pub(crate) struct Approach {
     left: Arc<Counter>,
 }
 
-impl Approach {
-    pub(crate) fn new() -> Self {
+impl Default for Approach {
+    fn default() -> Self {
         Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
     }
+}
 
-    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
-    /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
-    pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
-        if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
-            return false;
-        }
-        let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
-        alarm.set_tokio(match next {
-            _ if Watch::existing().is_some_and(|watch| !watch.may_alarm()) => None,
-            Some(Next::Jump(to)) => Some(before(to)),
-            // A test may move the clock first.
-            Some(Next::Step(_)) => Some(instant_of(at)),
-            None => None,
-        });
-        if let Some(Next::Step(_)) = next {
-            self.begin_step(timer);
-        }
-        true
-    }
-
+impl Approach {
     fn begin_step(&mut self, timer: TimerLease) {
         let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
@@ -110,27 +94,51 @@ impl Approach {
     }
 }
 
-/// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
-pub(crate) fn ahead_of(at: Instant) -> Instant {
-    let early = at - AHEAD;
-    if early > Instant::now() { early } else { at }
-}
+impl DriverHooks for Hooks {
+    type Approach = Approach;
 
-/// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
-/// the clock and returns `true`.
-pub(crate) fn rang_early(timer: TimerLease) -> bool {
-    let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
-    let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
-    if is_early {
-        let left = (timer.first_deadline() - now).0;
-        // tokio has parked the runtime's thread because it is idle, and calls this from there.
-        let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
-        if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
-            move_by(Ticks(left % STEP));
-        }
-        timer.schedule.wake_driver();
+    /// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
+    fn ahead_of(at: Instant) -> Instant {
+        let early = at - AHEAD;
+        if early > Instant::now() { early } else { at }
     }
-    is_early
+
+    /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
+    /// the clock and returns `true`.
+    fn rang_early(timer: TimerLease) -> bool {
+        let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
+        let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
+        if is_early {
+            let left = (timer.first_deadline() - now).0;
+            // tokio has parked the runtime's thread because it is idle, and calls this from there.
+            let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
+            if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
+                move_by(Ticks(left % STEP));
+            }
+            timer.schedule.wake_driver();
+        }
+        is_early
+    }
+
+    /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
+    /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
+    fn approach(approach: &mut Approach, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
+        if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
+            return false;
+        }
+        let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
+        alarm.set_tokio(match next {
+            _ if Watch::existing().is_some_and(|watch| !watch.may_alarm()) => None,
+            Some(Next::Jump(to)) => Some(before(to)),
+            // A test may move the clock first.
+            Some(Next::Step(_)) => Some(instant_of(at)),
+            None => None,
+        });
+        if let Some(Next::Step(_)) = next {
+            approach.begin_step(timer);
+        }
+        true
+    }
 }
 
 /// Takes one step to the next deadline of a timer, when the runtime is idle.

@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
+use crate::clock::hooks::Hooks;
+use crate::core::registry::TaskHooks;
 use crate::test_util::idle::{Claim, NoAlarm, OwnRuntime, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending;
@@ -95,15 +97,17 @@ pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
 /// This crate's own live tasks, each with its runtime.
 static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
 
-/// Wraps a task of this crate, to tell it from a test's.
-pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
-    struct Listed(runtime::Id, task::Id);
-    impl Drop for Listed {
-        fn drop(&mut self) {
-            lock(&OURS).remove(&(self.0, self.1));
+impl TaskHooks for Hooks {
+    /// Lists the task, to tell it from a test's.
+    async fn own_task(runtime: runtime::Id, task: impl Future<Output = ()> + Send) {
+        struct Listed(runtime::Id, task::Id);
+        impl Drop for Listed {
+            fn drop(&mut self) {
+                lock(&OURS).remove(&(self.0, self.1));
+            }
         }
+        let listed = Listed(runtime, task::id());
+        lock(&OURS).insert((listed.0, listed.1));
+        task.await;
     }
-    let listed = Listed(runtime, task::id());
-    lock(&OURS).insert((listed.0, listed.1));
-    task.await;
 }

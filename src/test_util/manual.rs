@@ -18,11 +18,11 @@ use crate::clock::{
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
-use crate::seam::ShowsTime;
 use crate::test_util::idle::{Claim, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
+use crate::timer::builder::TestClock;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
@@ -326,7 +326,7 @@ impl ManualClock {
     }
 }
 
-impl ShowsTime for Inner {
+impl TestClock for Inner {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.lock();
         let timer = TimerLease::make(settings);

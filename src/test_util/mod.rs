@@ -160,7 +160,7 @@ pub use pause::pause_with_grace;
 pub use pending::{Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-pub use crate::seam::TimerKind;
+pub use crate::future::hooks::TimerKind;
 use crate::util::sync::lock;
 
 /// Pauses the clock of the current runtime.

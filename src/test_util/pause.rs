@@ -12,11 +12,12 @@ use std::future::Future;
 use std::panic::Location;
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::clock::source::{Course, any_is_held, one_is_held};
+use crate::clock::hooks::Hooks;
+use crate::clock::instant::ClockHooks;
+use crate::clock::source::{Course, one_is_held};
 use crate::clock::{self, Instant, instant};
-use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::test_util::idle::{Time, Watch};
@@ -108,37 +109,22 @@ pub(super) fn is_tokios() -> bool {
         && Watch::existing().is_none_or(|watch| watch.time().is_none())
 }
 
-/// The time of the current runtime's clock, if it was ever paused.
-pub(crate) fn now() -> Option<std::time::Instant> {
-    let watch = Watch::existing();
-    Watch::note_this_thread(watch.as_ref());
-    let time = watch.as_deref().map(Watch::time);
-    let now = match time.as_deref() {
-        Some(Some(Time::Paused(clock))) => clock.tick(),
-        Some(Some(Time::Runs(course))) => course.now(),
-        _ => return None,
-    };
-    Some(clock::instant_of(now).into_std())
+impl ClockHooks for Hooks {
+    fn now() -> Option<std::time::Instant> {
+        let watch = Watch::existing();
+        Watch::note_this_thread(watch.as_ref());
+        let time = watch.as_deref().map(Watch::time);
+        let now = match time.as_deref() {
+            Some(Some(Time::Paused(clock))) => clock.tick(),
+            Some(Some(Time::Runs(course))) => course.now(),
+            _ => return None,
+        };
+        Some(clock::instant_of(now).into_std())
+    }
 }
 
 pub(crate) fn is_paused() -> bool {
     Watch::clock_here().is_some() || instant::is_paused()
-}
-
-/// Called for each timer created on a runtime: if the runtime's clock is paused, the timer follows it.
-pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
-    if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
-        if let Some(Time::Paused(clock)) = &*watch.time() {
-            clock.adopt(timer);
-        }
-    }
-}
-
-/// Called for each timer whose driver runs on the current runtime.
-pub(crate) fn timer_here(timer: TimerLease) {
-    if let Ok(runtime) = Handle::try_current() {
-        timer_made(runtime.id(), timer);
-    }
 }
 
 /// The panic message if a paused clock is needed. Begins with tokio's words.
@@ -177,6 +163,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::task::{Context, Waker};
     use std::thread;
+
+    use tokio::runtime;
 
     use super::*;
 

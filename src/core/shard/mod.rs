@@ -15,13 +15,13 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
+use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::schedule::Schedule;
 use crate::core::statistics::Lateness;
-use crate::seam;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{FairMutex, MutexGuard};
@@ -35,6 +35,20 @@ pub(crate) const WAKES: usize = 64;
 const MOVES: u64 = 512;
 
 // On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
+
+pub(crate) trait FireHooks {
+    /// An entry with this deadline fires.
+    #[inline]
+    fn fires(_shard: usize, _deadline: Tick) {}
+
+    /// The order in which the wakers of entries that fired are woken.
+    #[inline]
+    fn arrange<T>(_shard: usize, _wakers: &mut [T]) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl FireHooks for Hooks {}
+
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     schedule: &'static Schedule,
@@ -237,9 +251,9 @@ impl Shard {
         wheel.skip_to(self.next().min(now));
         let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
-            seam::fires(address, deadline);
+            Hooks::fires(address, deadline);
         });
-        seam::arrange(address, &mut wakes.wakers[before..]);
+        Hooks::arrange(address, &mut wakes.wakers[before..]);
         let taken = wakes.wakers.len() - before;
         self.capacity.give(taken);
         if through.is_none() {
