@@ -5,10 +5,9 @@
 //! these threads count as waiting, and the clock moves only after a short grace.
 //!
 //! tokio does not report that a thread has left `block_on`. It has left if it uses the clock of another runtime or of
-//! none, if it waits for files, or if it has ended. If it waits in any other call for long, it counts as waiting.
+//! none, or if it has ended. If it waits in any other call for long, it counts as waiting.
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
@@ -16,16 +15,13 @@ use std::thread::{self, ThreadId};
 use tokio::task::coop;
 
 use super::Watch;
-use super::thread_state::Seen;
+use super::thread_state::BlockedThread;
 use crate::core::registry;
 use crate::test_util::lock;
-use crate::util::sync::Counter;
 
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
-    threads: Mutex<Vec<(ThreadId, Option<Seen>)>>,
-    /// How often one of them read the clock, which shows that it runs.
-    readings: Counter,
+    threads: Mutex<Vec<(ThreadId, BlockedThread)>>,
 }
 
 thread_local! {
@@ -50,13 +46,15 @@ impl Watch {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
         let _ = BLOCKS_ON.try_with(|blocks_on| {
-            if !blocks_on.borrow().0.ptr_eq(&new) {
-                let here = here.filter(|_| is_polled());
-                let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
-                drop(before);
-                here.inspect(|here| lock(&here.blocking.threads).push((thread::current().id(), Seen::current())));
+            if blocks_on.borrow().0.ptr_eq(&new) {
+                return;
             }
-            blocks_on.borrow().0.upgrade().inspect(|watch| _ = watch.blocking.readings.fetch_add(1, SeqCst));
+            let here = here.filter(|_| is_polled());
+            let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
+            drop(before);
+            if let Some((here, thread)) = here.zip(BlockedThread::current()) {
+                lock(&here.blocking.threads).push((thread::current().id(), thread));
+            }
         });
     }
 
@@ -86,16 +84,8 @@ fn is_polled() -> bool {
 impl Blocking {
     /// Whether one of the threads visibly does anything but wait.
     pub(crate) fn any_runs(&self) -> bool {
-        let mut any_runs = false;
-        for (_, seen) in lock(&self.threads).iter_mut() {
-            // Check each, to learn how long it has been where it is.
-            any_runs |= seen.as_mut().is_some_and(Seen::runs);
-        }
-        any_runs
-    }
-
-    pub(super) fn readings(&self) -> u64 {
-        self.readings.load(SeqCst)
+        // Check each, to learn where it waits.
+        lock(&self.threads).iter_mut().fold(false, |any_runs, (_, thread)| any_runs | thread.runs())
     }
 }
 

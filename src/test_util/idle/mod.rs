@@ -45,8 +45,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// How often workers parked and unparked, how often the bubble's future began to run, and how often a thread that
-    /// blocks on the runtime read its clock.
+    /// How often workers parked and unparked, and how often the bubble's future began to run.
     count: u64,
     /// Whether all are parked or wait.
     pub(crate) all_rest: bool,
@@ -61,7 +60,7 @@ pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>
 impl Watch {
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own.get().map_or(Some(0), |own| own.waits());
-        let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
+        let others = Steps { count: own.unwrap_or(0), all_rest: own.is_some() };
         self.parks().fold(others, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,
