@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 use crate::core::registry;
 use crate::test_util::chance::Random;
 use crate::test_util::deadlock;
-use crate::test_util::idle::{Claim, OwnRuntime, OwnThreads, Watch};
+use crate::test_util::hold::Claim;
+use crate::test_util::idle::{OwnRuntime, OwnThreads, Watch};
 use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
 

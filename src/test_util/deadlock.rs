@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{Claim, NoAlarm, OwnRuntime, Watch};
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::{OwnRuntime, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
@@ -45,29 +46,29 @@ impl Action for GiveUp {
         match &self.given_up {
             None => State::Over,
             Some(given_up) if given_up.is_closed() => State::Over,
-            _ if self.now != before => State::Moves,
+            _ if self.now != before || watch.claims.any(Claim::Settle) => State::Later,
             // One of our threads may be about to move tokio's clock.
-            _ if is_held(watch) || watch.any(Claim::Move) => State::Waits,
+            _ if watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Move) => State::Waits,
             _ => State::Ready,
         }
     }
 
-    fn act(&mut self, watch: &Watch, _: &mut Option<NoAlarm>) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
         // If timers on tokio's clock were left, tokio has moved it by now.
-        let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
-        let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;
+        let has_timers = watch.clock().is_some_and(|clock| clock.has_work());
+        let may_move = watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Settle);
+        let is_stuck = !has_timers && !may_move && now(watch) == self.now;
         is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
     }
 
-    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+    fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
         // Our own clock reports itself.
         let _entered = watch.runtime.enter();
-        watch.clock().is_none().then(|| when_idle::report(patience, watch, &watch.places(Claim::Hold), &pending()))
+        watch
+            .clock()
+            .is_none()
+            .then(|| when_idle::report(patience, watch, &watch.claims.places(Claim::Hold), &pending()))
     }
-}
-
-fn is_held(watch: &Watch) -> bool {
-    watch.any(Claim::Hold) || watch.clock().is_some_and(|clock| !clock.state().holds.is_empty())
 }
 
 fn now(watch: &Watch) -> Tick {

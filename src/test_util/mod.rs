@@ -153,8 +153,9 @@ mod settle;
 mod when_idle;
 
 pub use bubble::{Bubble, bubble};
+use hold::Claim;
 pub use hold::Hold;
-use idle::{Claim, Watch};
+use idle::Watch;
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::if_paused;
@@ -294,11 +295,8 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
-    match Watch::clock_here() {
-        Some(clock) => clock.hold(),
-        None if !pause::is_tokios() => panic!("{}", pause::NOT_PAUSED),
-        None => Hold::of_tokio(&Handle::current()),
-    }
+    assert!(pause::is_tokios() || Watch::clock_here().is_some(), "{}", pause::NOT_PAUSED);
+    Hold(Watch::of(&Handle::current()).claim(Claim::Hold))
 }
 
 /// Runs blocking code as [`tokio::task::spawn_blocking`] does, and holds the current runtime's paused clock until
@@ -365,9 +363,4 @@ struct Testing;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
-    let at = items.iter().position(|known| known == item);
-    at.map(|at| items.swap_remove(at));
 }

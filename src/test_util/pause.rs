@@ -64,7 +64,8 @@ pub fn pause_with_grace(grace: Duration) {
         return;
     }
     // Before taking the lock: this is slow, and others read the time.
-    let (clock, watch, owner) = (ManualClock::new(), Watch::of(&Handle::current()), registry::owner());
+    let (watch, owner) = (Watch::of(&Handle::current()), registry::owner());
+    let clock = ManualClock::with(watch.claims.clone());
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
     let was_paused = matches!(*time, Some(Time::Paused(_))) || instant::is_paused();

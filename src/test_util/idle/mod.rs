@@ -30,9 +30,10 @@ use tokio::runtime::RuntimeFlavor;
 
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
 use thread_state::Thread;
-pub(crate) use watch::{Claim, Claimed, NoAlarm, Time, Watch};
+pub(crate) use watch::{Time, Watch};
 
 use crate::core::registry;
+use crate::test_util::hold::Claim;
 use crate::test_util::lock;
 use crate::util::waits;
 
@@ -106,7 +107,7 @@ impl Watch {
         // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
-            && !self.any(Claim::Work)
+            && !self.claims.any(Claim::Work)
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
         rests.then_some(steps.count)
@@ -186,7 +187,7 @@ impl Watch {
             queued @ 1.. => format!("{queued} tasks are ready to run"),
             0 if self.blocking.any_runs() => "the thread in `block_on` is running".into(),
             0 if own.is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
-            0 => match self.places(Claim::Work).first() {
+            0 => match self.claims.places(Claim::Work).first() {
                 Some(place) => format!("blocking work started at {place} is running"),
                 None if threads.is_none_or(has_no_work) => return None,
                 None => "blocking work is running".into(),

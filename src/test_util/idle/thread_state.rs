@@ -42,8 +42,8 @@ fn is_awake(stat: &[u8]) -> bool {
     name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
 }
 
-/// A thread in `block_on`. It always waits there in the same system call on the same futex, which is learnt: in any
-/// other call it counts as running until it was found there many times in a row.
+/// A thread in `block_on`. It always waits there on the same futex, which is learnt: in any other system call it counts
+/// as running until it was found there many times in a row.
 #[derive(Debug)]
 pub(super) struct BlockedThread {
     thread: Thread,
@@ -71,10 +71,12 @@ struct Waits {
 }
 
 impl Waits {
-    /// How often it must be found in its first call, and in any other. On a busy machine, the time between two checks
+    /// How often it must be found on its first futex, and in any other call. On a busy machine, the time between two checks
     /// says little: the thread may have run in between, or may wait for one that no CPU runs.
     const FIRST: u32 = 20;
     const OTHER: u32 = 100;
+    /// The second argument of a first call: a futex that is private to the process, unlike that of an ending thread.
+    const ON_FUTEX: [u64; 2] = [128, 128 + 9];
     /// The time between two checks that count.
     const APART: Duration = Duration::from_millis(1);
 
@@ -89,7 +91,8 @@ impl Waits {
         } else if now - self.counted >= Waits::APART {
             (self.times, self.counted) = (self.times + 1, now);
         }
-        if self.times >= if self.usual.is_none() { Waits::FIRST } else { Waits::OTHER } {
+        let may_be_first = self.usual.is_none() && call.is_some_and(|(_, of)| Waits::ON_FUTEX.contains(&of[1]));
+        if self.times >= if may_be_first { Waits::FIRST } else { Waits::OTHER } {
             self.usual = call;
         }
         call.is_some() && call == self.usual
@@ -107,8 +110,10 @@ mod tests {
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
     }
 
-    const BLOCK_ON: Option<Call> = Some((202, 0x7f10));
-    const LOCK: Option<Call> = Some((202, 0x7f20));
+    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89]));
+    const LOCK: Option<Call> = Some((202, [0x7f20, 0x89]));
+    /// The end of a thread.
+    const JOIN: Option<Call> = Some((202, [0x7f20, 0x109]));
 
     /// How many checks in a row, each `apart`, find a thread in `call` until it counts as waiting, up to 1,000.
     fn checks(waits: &mut Waits, now: &mut Instant, call: Option<Call>, apart: Duration) -> usize {
@@ -137,6 +142,7 @@ mod tests {
         assert!(!waits.is_usual(None, now));
         assert_eq!(checks(&mut waits, &mut now, BLOCK_ON, Duration::ZERO), 0, "from now on at once");
         assert_eq!(checks(&mut waits, &mut now, LOCK, Duration::from_secs(1)), 100);
+        assert_eq!(checks(&mut Waits::new(now), &mut now, JOIN, Duration::from_secs(1)), 100, "not the first either");
     }
 
     #[test]
