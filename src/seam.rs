@@ -14,9 +14,9 @@ use crate::core::settings::Settings;
 
 #[cfg(feature = "test-util")]
 pub(crate) use crate::test_util::{
+    bubble::task,
     by_tokio::{Approach, ahead_of, rang_early},
     chance::{arrange, fires},
-    deadlock::task,
     held::opens,
     jumps::ahead,
     pause::{now, timer_here, timer_made},

@@ -193,21 +193,19 @@ impl Action for TakeStep {
 /// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
 /// `false` if there is none.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    while let Some((held, next)) = next_deadline(target) {
+    let Some(held) = timer() else { return false };
+    let timer = held.lease();
+    loop {
+        let next = timer.earliest();
+        if next > target {
+            return false;
+        }
         move_by(next - clock::now());
-        if held.lease().fire_at(next) > 0 {
-            held.lease().schedule.wake_driver();
+        if timer.fire_at(next) > 0 {
+            timer.schedule.wake_driver();
             return true;
         }
     }
-    false
-}
-
-/// The timer of the current runtime, and when it next has work, if that is no later than `target`.
-fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
-    let held = timer()?;
-    let next = held.lease().earliest();
-    (next <= target).then_some((held, next))
 }
 
 /// Moves the clock, and lets other tasks run.

@@ -138,10 +138,9 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinError, JoinHandle};
 
 mod auto_advance;
-mod bubble;
+pub(crate) mod bubble;
 pub(crate) mod by_tokio;
 pub(crate) mod chance;
-pub(crate) mod deadlock;
 pub(crate) mod held;
 mod hold;
 mod idle;

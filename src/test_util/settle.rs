@@ -169,8 +169,8 @@ impl Settle {
         let (idle, is_idle) = oneshot::channel();
         let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Some(idle), gives_up: self.gives_up }) }.start();
-        // Dropped by the task. An error if the thread has given up.
-        let _no_alarm = is_idle.await;
+        // Dropped by the task.
+        let _no_alarm = is_idle.await.expect("the thread checks until the runtime is idle");
     }
 }
 
@@ -191,7 +191,7 @@ impl Action for Tell {
 
     fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
         if self.gives_up {
-            self.idle = None;
+            self.idle.take().map(|idle| idle.send(None));
             return None;
         }
         let what = watch.describe().unwrap_or_else(|| "tasks keep being woken".into());

@@ -89,7 +89,7 @@ impl<A: Action> WhenIdle<A> {
         while !watch.has_ended() {
             let state = self.action.state(&watch);
             let before = std::mem::replace(&mut steps, watch.steps());
-            let rests = steps == before && steps.all_rest && !watch.blocking.any_runs();
+            let rests = steps == before && watch.rests().is_some();
             if !rests {
                 rests_since = Instant::now();
             }

@@ -102,11 +102,11 @@ impl Watch {
     }
 
     /// The count of what has run so far; `None` if there is work.
-    fn rests(&self) -> Option<u64> {
+    pub(crate) fn rests(&self) -> Option<u64> {
         let steps = self.steps();
         // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
-            && !self.blocking.any_runs()
+            && !self.a_blocked_thread_runs()
             && !self.claims.any(Claim::Work)
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
@@ -185,7 +185,7 @@ impl Watch {
         Some(match self.metrics.global_queue_depth() {
             _ if !runs.is_empty() => format!("a task is running on worker {runs} or blocking it"),
             queued @ 1.. => format!("{queued} tasks are ready to run"),
-            0 if self.blocking.any_runs() => "the thread in `block_on` is running".into(),
+            0 if self.a_blocked_thread_runs() => "the thread in `block_on` is running".into(),
             0 if own.is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
             0 => match self.claims.places(Claim::Work).first() {
                 Some(place) => format!("blocking work started at {place} is running"),

@@ -1,5 +1,4 @@
-//! [`Watch`]: the state of a runtime on which tests control time: its clock, the claims on that, and how far its
-//! jumping clocks are ahead.
+//! [`Watch`]: the state of a runtime on which tests control time: its clock, and the claims on that.
 //
 // Invariants
 // 1. While a test settles, no clock that follows the runtime moves by itself.
@@ -10,17 +9,18 @@
 // 4. The time of a runtime changes only under its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
-use super::block_on::Blocking;
+use super::thread_state::BlockedThread;
 use super::{OwnRuntime, Workers, wait_until};
 use crate::clock::source::Course;
 use crate::core::registry;
 use crate::test_util::held::wake_drivers_on;
 use crate::test_util::hold::{Claim, Claimed, Claims};
+use crate::test_util::jumps;
 use crate::test_util::manual::ManualClock;
 use crate::util::waits;
 
@@ -29,7 +29,8 @@ static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
 pub(crate) struct Watch {
     pub(crate) runtime: Handle,
     pub(super) metrics: RuntimeMetrics,
-    pub(crate) blocking: Blocking,
+    /// The threads that block on it: see [`super::block_on`].
+    pub(super) blocked: Mutex<Vec<Weak<Mutex<BlockedThread>>>>,
     /// `Some` if a bubble runs on it.
     pub(crate) own: OnceLock<Arc<OwnRuntime>>,
     /// Locked during a check.
@@ -37,8 +38,6 @@ pub(crate) struct Watch {
     /// Also those on the clock in `time`.
     pub(crate) claims: Arc<Claims>,
     time: RwLock<Option<Time>>,
-    /// How far a test has moved the jumping clocks ahead, in nanoseconds.
-    pub(crate) ahead: Mutex<[i128; 2]>,
     has_ended: AtomicBool,
 }
 
@@ -60,12 +59,11 @@ impl Watch {
         let watch = Arc::new(Watch {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
-            blocking: Blocking::default(),
+            blocked: Mutex::default(),
             own: OnceLock::new(),
             workers: Mutex::default(),
             claims: Claims::on(runtime),
             time: RwLock::default(),
-            ahead: Mutex::default(),
             has_ended: AtomicBool::new(false),
         });
         watches.push(watch.clone());
@@ -162,6 +160,7 @@ impl Drop for Forget {
         let Forget(watch) = self;
         watch.has_ended.store(true, SeqCst);
         WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
+        jumps::forget(watch.runtime.id());
         let task = watch.claims.lock().task.take();
         drop(task);
         // Dropped outside the lock: the clock ends its remaining timers, which wakes tasks.
