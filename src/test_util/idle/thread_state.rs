@@ -3,6 +3,7 @@
 //! A thread that was woken counts as running, although no CPU may have run it yet: on a busy machine, that takes
 //! milliseconds.
 
+use std::ffi::c_long;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -60,23 +61,21 @@ impl BlockedThread {
     }
 }
 
-/// Where a thread was found to wait.
+/// Where a thread was found to wait: each time the system call's number and first argument.
 #[derive(Debug)]
 struct Waits {
-    usual: Option<Call>,
-    last: Option<Call>,
+    usual: Option<(c_long, u64)>,
+    last: Option<(c_long, u64)>,
     /// How often in a row it was found there, and when it last counted.
     times: u32,
     counted: Instant,
 }
 
 impl Waits {
-    /// How often it must be found on its first futex, and in any other call. On a busy machine, the time between two checks
-    /// says little: the thread may have run in between, or may wait for one that no CPU runs.
+    /// How often it must be found on its first condition variable, and in any other call. On a busy machine, the time
+    /// between two checks says little: the thread may have run in between, or may wait for one that no CPU runs.
     const FIRST: u32 = 20;
     const OTHER: u32 = 100;
-    /// The second argument of a first call: a futex that is private to the process, unlike that of an ending thread.
-    const ON_FUTEX: [u64; 2] = [128, 128 + 9];
     /// The time between two checks that count.
     const APART: Duration = Duration::from_millis(1);
 
@@ -84,19 +83,30 @@ impl Waits {
         Waits { usual: None, last: None, times: 0, counted: now }
     }
 
-    /// Whether the thread, which waits in `call` now, usually waits there.
+    /// Whether the thread, which is in `call` now, usually waits there.
     fn is_usual(&mut self, call: Option<Call>, now: Instant) -> bool {
-        if call != self.last {
-            (self.last, self.times, self.counted) = (call, 0, now);
+        let at = call.map(|(number, [first, ..])| (number, first));
+        if at != self.last {
+            (self.last, self.times, self.counted) = (at, 0, now);
         } else if now - self.counted >= Waits::APART {
             (self.times, self.counted) = (self.times + 1, now);
         }
-        let may_be_first = self.usual.is_none() && call.is_some_and(|(_, of)| Waits::ON_FUTEX.contains(&of[1]));
+        let may_be_first = self.usual.is_none() && call.is_some_and(may_be_block_on);
         if self.times >= if may_be_first { Waits::FIRST } else { Waits::OTHER } {
-            self.usual = call;
+            self.usual = at;
         }
-        call.is_some() && call == self.usual
+        at.is_some() && at == self.usual
     }
+}
+
+/// Whether a call may be that of `block_on`: a wait for a condition variable, whose futex is private to the process and
+/// counts. The futex of an ending thread is not private, and that of a lock or of a parked thread has other values.
+fn may_be_block_on((_, [_, operation, value]): Call) -> bool {
+    const WAIT: u64 = 128;
+    const WAIT_BITSET: u64 = 128 + 9;
+    const LOCKED_MUTEX: u64 = 2;
+    const OTHERS: u64 = 1 << 30;
+    matches!(operation, WAIT | WAIT_BITSET) && value != LOCKED_MUTEX && value < OTHERS
 }
 
 #[cfg(test)]
@@ -110,10 +120,12 @@ mod tests {
         assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
     }
 
-    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89]));
-    const LOCK: Option<Call> = Some((202, [0x7f20, 0x89]));
-    /// The end of a thread.
-    const JOIN: Option<Call> = Some((202, [0x7f20, 0x109]));
+    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89, 7]));
+    const OTHER_CONDVAR: Option<Call> = Some((202, [0x7f20, 0x89, 7]));
+    const MUTEX: Option<Call> = Some((202, [0x7f30, 0x89, 2]));
+    const RWLOCK: Option<Call> = Some((202, [0x7f40, 0x89, 0x4000_0001]));
+    const CHANNEL: Option<Call> = Some((202, [0x7f50, 0x89, 0xffff_ffff]));
+    const JOIN: Option<Call> = Some((202, [0x7f60, 0x109, 0x77]));
 
     /// How many checks in a row, each `apart`, find a thread in `call` until it counts as waiting, up to 1,000.
     fn checks(waits: &mut Waits, now: &mut Instant, call: Option<Call>, apart: Duration) -> usize {
@@ -124,32 +136,40 @@ mod tests {
         (0..1_000).take_while(|_| !found()).count()
     }
 
-    /// A bug that this crate had: on a busy machine, two checks that were far apart and found a thread at the same lock
-    /// made its futex that of `block_on`.
+    /// A bug that this crate had: on a busy machine, time moved while the thread in `block_on` waited for a lock, which
+    /// a thread held that no CPU ran.
+    #[test]
+    fn a_thread_that_waits_for_a_lock_runs_for_a_hundred_checks() {
+        let mut now = Instant::now();
+        for call in [MUTEX, RWLOCK, CHANNEL, JOIN] {
+            assert_eq!(checks(&mut Waits::new(now), &mut now, call, Duration::from_secs(1)), 100, "{call:?}");
+        }
+    }
+
     #[test]
     fn a_thread_waits_as_usual_once_many_checks_in_a_row_found_it_there() {
         let mut now = Instant::now();
         let mut waits = Waits::new(now);
         for apart in [1, 1_000].map(Duration::from_millis) {
             for _ in 0..100 {
-                assert!(!waits.is_usual(LOCK, now), "it has run in between");
+                assert!(!waits.is_usual(OTHER_CONDVAR, now), "it has run in between");
                 now += apart;
-                assert!(!waits.is_usual(LOCK, now));
+                assert!(!waits.is_usual(OTHER_CONDVAR, now));
                 assert!(!waits.is_usual(None, now), "it runs");
             }
         }
         assert_eq!(checks(&mut waits, &mut now, BLOCK_ON, Duration::from_millis(1)), 20);
         assert!(!waits.is_usual(None, now));
-        assert_eq!(checks(&mut waits, &mut now, BLOCK_ON, Duration::ZERO), 0, "from now on at once");
-        assert_eq!(checks(&mut waits, &mut now, LOCK, Duration::from_secs(1)), 100);
-        assert_eq!(checks(&mut Waits::new(now), &mut now, JOIN, Duration::from_secs(1)), 100, "not the first either");
+        let counts_on = BLOCK_ON.map(|(number, [futex, operation, _])| (number, [futex, operation, 2]));
+        assert_eq!(checks(&mut waits, &mut now, counts_on, Duration::ZERO), 0, "from now on at once");
+        assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_secs(1)), 100);
     }
 
     #[test]
     fn checks_in_quick_succession_count_once() {
         let mut now = Instant::now();
         let mut waits = Waits::new(now);
-        assert_eq!(checks(&mut waits, &mut now, LOCK, Duration::from_micros(1)), 1_000);
+        assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_micros(1)), 1_000);
         assert_eq!(checks(&mut waits, &mut now, None, Duration::from_secs(1)), 1_000, "it runs");
     }
 }
