@@ -1,7 +1,7 @@
 //! Threads that move a manual clock: one whenever a runtime is idle, one at a rate.
 //
 // Invariants
-// 1. The clock moves only if it is not held, which is decided under its lock.
+// 1. The clock moves only if it is not held, which is decided under the lock of its claims.
 // 2. The thread ends with the runtime, with the clock, or when it is stopped.
 
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl ManualClock {
             state.rate += 1;
             state.rate
         };
-        // Ends the move of an earlier rate.
+        // A claim that ends forbids the move that an earlier rate may have begun.
         drop(self.claims().claim(Claim::Move));
         if rate == 0.0 {
             return;

@@ -4,6 +4,7 @@
 // 1. A claim is in force when the call returns that made it: a clock moves by itself only under the lock of its claims.
 // 2. What came during a claim may still run when that has ended: a move that was decided before does not take place.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
@@ -79,13 +80,13 @@ pub(crate) enum Claim {
 }
 
 /// The claims on the clock of a runtime, or on a manual clock.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Claims {
     runtime: Option<Handle>,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct State {
     all: Vec<(Claim, &'static Location<'static>)>,
     /// How many have ended.
@@ -101,7 +102,6 @@ impl State {
 }
 
 /// A claim that is in force while this lives.
-#[derive(Debug)]
 pub(crate) struct Claimed {
     claims: Arc<Claims>,
     claim: (Claim, &'static Location<'static>),
@@ -144,6 +144,12 @@ impl Claims {
             moves();
         }
         may_move
+    }
+}
+
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Claimed").field(&self.claim).finish()
     }
 }
 

@@ -3,7 +3,7 @@
 //
 // Invariants
 // 1. It acts only if nothing has run for the grace and the runtime was then found idle.
-// 2. The action itself checks, under the lock of the clock it moves, that the clock is not held by now.
+// 2. The action itself checks, under the lock of the claims on the clock it moves, that the clock is not held by now.
 // 3. If there is nothing to do or the runtime is busy for long, it says why, once.
 
 use std::fmt::Write as _;

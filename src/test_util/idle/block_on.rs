@@ -7,6 +7,7 @@
 //! none, or if it has ended. If it waits in any other call for long, it counts as waiting.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
 
@@ -35,18 +36,18 @@ impl Watch {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
         let _ = BLOCKS_ON.try_with(|blocks_on| {
-            if blocks_on.borrow().watch.ptr_eq(&new) {
-                return;
+            if !blocks_on.borrow().watch.ptr_eq(&new) {
+                let here = here.filter(|_| is_polled());
+                let thread = here.and_then(|here| {
+                    let thread = Arc::new(Mutex::new(BlockedThread::current()?));
+                    lock(&here.blocked).push(Arc::downgrade(&thread));
+                    Some(thread)
+                });
+                let watch = here.map_or_else(Weak::new, Arc::downgrade);
+                let before = blocks_on.replace(BlocksOn { watch, _thread: thread });
+                drop(before);
             }
-            let here = here.filter(|_| is_polled());
-            let thread = here.and_then(|here| {
-                let thread = Arc::new(Mutex::new(BlockedThread::current()?));
-                lock(&here.blocked).push(Arc::downgrade(&thread));
-                Some(thread)
-            });
-            let watch = here.map_or_else(Weak::new, Arc::downgrade);
-            let before = blocks_on.replace(BlocksOn { watch, _thread: thread });
-            drop(before);
+            blocks_on.borrow().watch.upgrade().inspect(|watch| _ = watch.readings.fetch_add(1, SeqCst));
         });
     }
 

@@ -22,6 +22,7 @@ mod own_runtime;
 mod thread_state;
 mod watch;
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// How often workers parked and unparked, and how often the bubble's future began to run.
+    /// How often workers parked and unparked, how often the bubble's future began to run, and how often a thread that
+    /// blocks on the runtime read its clock.
     count: u64,
     /// Whether all are parked or wait.
     pub(crate) all_rest: bool,
@@ -61,7 +63,7 @@ pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>
 impl Watch {
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own.get().map_or(Some(0), |own| own.waits());
-        let others = Steps { count: own.unwrap_or(0), all_rest: own.is_some() };
+        let others = Steps { count: own.unwrap_or(0) + self.readings.load(SeqCst), all_rest: own.is_some() };
         self.parks().fold(others, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,

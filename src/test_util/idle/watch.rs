@@ -22,6 +22,7 @@ use crate::test_util::held::wake_drivers_on;
 use crate::test_util::hold::{Claim, Claimed, Claims};
 use crate::test_util::jumps;
 use crate::test_util::manual::ManualClock;
+use crate::util::sync::Counter;
 use crate::util::waits;
 
 static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
@@ -31,6 +32,8 @@ pub(crate) struct Watch {
     pub(super) metrics: RuntimeMetrics,
     /// The threads that block on it: see [`super::block_on`].
     pub(super) blocked: Mutex<Vec<Weak<Mutex<BlockedThread>>>>,
+    /// How often one of them read the clock, which shows that it runs.
+    pub(super) readings: Counter,
     /// `Some` if a bubble runs on it.
     pub(crate) own: OnceLock<Arc<OwnRuntime>>,
     /// Locked during a check.
@@ -60,6 +63,7 @@ impl Watch {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
             blocked: Mutex::default(),
+            readings: Counter::new(0),
             own: OnceLock::new(),
             workers: Mutex::default(),
             claims: Claims::on(runtime),
