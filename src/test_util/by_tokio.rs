@@ -61,16 +61,17 @@ fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
 
-/// How many checks fail before a step is left to tokio: they take half a second, or longer on a busy machine.
-const CHECKS: u32 = 500;
+/// How many checks fail before a step is left to tokio.
+const CHECKS: u32 = 200;
 
 /// Moves a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// The time at which a step was last left to tokio, or one of the constants below.
+    /// What became of the last step: the time at which it was left to tokio, or one of the constants below. Each step
+    /// has its own, because the thread that has taken one may not have ended when the next begins.
     step: Arc<Counter>,
 }
 
-/// No step is needed. No clock shows this tick.
+/// It is no longer needed. No clock shows this tick.
 const NONE: u64 = u64::MAX;
 /// A thread is to take a step. No clock shows tick 0, which lies 50 years in the past.
 const BEGUN: u64 = 0;
@@ -100,10 +101,10 @@ impl Approach {
         true
     }
 
-    fn begin_step(&self, timer: TimerLease) {
+    fn begin_step(&mut self, timer: TimerLease) {
         let is_tried = [BEGUN, clock::now().0].contains(&self.step.load(SeqCst));
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
-        self.step.store(BEGUN, SeqCst);
+        self.step = Arc::new(Counter::new(BEGUN));
         let watch = Watch::of(&Handle::current());
         let held = Some(watch.claim(Claim::Move));
         WhenIdle { held, ..WhenIdle::new(watch, TakeStep::new(timer, &self.step)) }.start();
@@ -141,12 +142,13 @@ struct TakeStep {
     at: Tick,
     /// How many claims had ended before it.
     ended: u64,
-    checks: u32,
+    /// How many checks have failed although the runtime did nothing visible.
+    failed: u32,
 }
 
 impl TakeStep {
     fn new(timer: TimerHold, step: &Arc<Counter>) -> TakeStep {
-        TakeStep { timer, step: step.clone(), at: Tick::ZERO, ended: 0, checks: 0 }
+        TakeStep { timer, step: step.clone(), at: Tick::ZERO, ended: 0, failed: 0 }
     }
 }
 
@@ -158,13 +160,14 @@ impl Action for TakeStep {
             () if self.step.load(SeqCst) != BEGUN => State::Over,
             () if watch.claims.any(Claim::Settle) => State::Later,
             () if watch.claims.any(Claim::Hold) => State::Waits,
-            () => {
-                self.checks += 1;
-                if self.checks % CHECKS == 0 && watch.describe().is_none() {
-                    self.step.store(self.at.0, SeqCst);
-                }
-                State::Ready
-            }
+            () => State::Ready,
+        }
+    }
+
+    fn was_not_idle(&mut self, watch: &Watch) {
+        self.failed += u32::from(watch.describe().is_none());
+        if self.failed >= CHECKS {
+            self.step.store(self.at.0, SeqCst);
         }
     }
 
@@ -253,6 +256,23 @@ mod tests {
             let paused = clock::now();
             assert!(step.act(&watch, &mut None));
             assert_eq!(clock::now(), paused);
+        });
+    }
+
+    /// The thread that has taken a step may notice it only when the next has begun: it then ended that one.
+    #[test]
+    fn a_step_that_begins_is_not_that_of_an_earlier_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut sleep = crate::sleep(Duration::from_micros(1_900));
+            assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let (mut approach, timer) = (Approach::new(), timer().unwrap());
+            approach.begin_step(timer.lease());
+            let first = approach.step.clone();
+            first.store(NONE, SeqCst);
+            approach.begin_step(timer.lease());
+            assert_eq!([&first, &approach.step].map(|step| step.load(SeqCst)), [NONE, BEGUN]);
+            approach.step.store(NONE, SeqCst);
         });
     }
 

@@ -31,6 +31,9 @@ pub(super) trait Action: Send + 'static {
     /// part of the action: a moment later, it would change the order in which a bubble runs its tasks.
     fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Claimed>) -> bool;
 
+    /// The runtime had seemed idle, but was not.
+    fn was_not_idle(&mut self, _: &Watch) {}
+
     /// The message if it has not acted for `patience`.
     fn report(&mut self, _patience: Duration, _: &Watch) -> Option<String> {
         None
@@ -101,7 +104,9 @@ impl<A: Action> WhenIdle<A> {
             if may_look && rests_since.elapsed() >= grace {
                 // No other thread checks until this has acted and woken the tasks of timers that fired.
                 let is_idle = look(&watch, self.held.is_some(), &mut no_alarm);
-                if is_idle.is_some() && self.action.act(&watch, &mut no_alarm) {
+                if is_idle.is_none() {
+                    self.action.was_not_idle(&watch);
+                } else if self.action.act(&watch, &mut no_alarm) {
                     (waits_since, has_reported) = (Instant::now(), false);
                     nap = Nap::new();
                 }
