@@ -12,7 +12,6 @@ use tokio::runtime::Handle;
 
 use crate::test_util::held::wake_drivers_on;
 use crate::test_util::lock;
-use crate::test_util::manual::ManualClock;
 
 /// Keeps a clock from advancing by itself while it lives. Returned by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
@@ -39,30 +38,6 @@ use crate::test_util::manual::ManualClock;
 #[derive(Debug)]
 #[must_use = "the clock is held only as long as this lives"]
 pub struct Hold(#[allow(dead_code)] pub(super) Claimed); // It holds as long as it exists.
-
-impl ManualClock {
-    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
-    /// hand.
-    ///
-    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
-    /// or another process.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::test_util::ManualClock;
-    /// let clock = ManualClock::new();
-    /// let hold = clock.hold();
-    /// std::thread::spawn(move || {
-    ///     // ... work that takes time, and then
-    ///     drop(hold);
-    /// });
-    /// ```
-    #[track_caller]
-    pub fn hold(&self) -> Hold {
-        Hold(self.claims().claim(Claim::Hold))
-    }
-}
 
 /// Why a clock must not move by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

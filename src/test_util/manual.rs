@@ -18,7 +18,7 @@ use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
 use crate::seam::ShowsTime;
-use crate::test_util::hold::Claims;
+use crate::test_util::hold::{Claim, Claims, Hold};
 use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
@@ -181,6 +181,28 @@ impl ManualClock {
     #[allow(clippy::must_use_candidate)] // Called for its effect.
     pub fn advance_to_next(&self) -> Option<Instant> {
         self.move_to_next(LAST, By::Test).map(|_| self.now())
+    }
+
+    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
+    /// hand.
+    ///
+    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
+    /// or another process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// let clock = ManualClock::new();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     // ... work that takes time, and then
+    ///     drop(hold);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        Hold(self.claims().claim(Claim::Hold))
     }
 
     /// Returns the number of sleeps that wait for this clock.
