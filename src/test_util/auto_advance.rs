@@ -1,7 +1,7 @@
 //! Threads that move a manual clock: one whenever a runtime is idle, one at a rate.
 //
 // Invariants
-// 1. The clock moves only if it is not held, which is decided under its lock.
+// 1. The clock moves only if it is not held, which is decided under the lock of its claims.
 // 2. The thread ends with the runtime, with the clock, or when it is stopped.
 
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
-use crate::test_util::idle::{NoAlarm, Watch};
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::Watch;
 use crate::test_util::manual::{By, ManualClock, WeakClock};
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
@@ -82,27 +83,23 @@ impl ManualClock {
         const STEP: Duration = Duration::from_millis(1);
 
         assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock must be finite and at least 0, not {rate}");
-        let mut state = self.state();
-        state.rate += 1;
-        let (number, mut released, mut since) = (state.rate, state.released, Instant::now());
-        drop(state);
+        let number = {
+            let mut state = self.state();
+            state.rate += 1;
+            state.rate
+        };
+        // A claim that ends forbids the move that an earlier rate may have begun.
+        drop(self.claims().claim(Claim::Move));
         if rate == 0.0 {
             return;
         }
-        let weak = self.downgrade();
+        let (weak, mut ended, mut since) = (self.downgrade(), self.claims().ended(), Instant::now());
         let run = move || {
             while let Some(clock) = weak.upgrade().filter(|clock| clock.state().rate == number) {
-                let (before, passed) = (released, since.elapsed());
-                since += passed;
-                let is_held = {
-                    let state = clock.state();
-                    released = state.released;
-                    released != before || !state.holds.is_empty()
-                };
-                if !is_held {
-                    let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
-                    clock.advance_by(passed, By::Rate(number));
-                }
+                let (before, passed) = (ended, since.elapsed());
+                (ended, since) = (clock.claims().ended(), since + passed);
+                let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
+                clock.advance_by(passed, By::Itself(before));
                 drop(clock);
                 thread::sleep(STEP);
             }
@@ -121,38 +118,38 @@ pub(super) fn start(clock: &ManualClock, watch: Arc<Watch>, grace: Duration) {
 
 struct Advance {
     clock: WeakClock,
-    /// How many holds had ended before the last check.
-    released: u64,
+    /// How many claims on the clock had ended before the last check.
+    ended: u64,
 }
 
 impl Advance {
     fn new(clock: &ManualClock) -> Advance {
         clock.state().auto_advances = true;
-        Advance { clock: clock.downgrade(), released: 0 }
+        Advance { clock: clock.downgrade(), ended: 0 }
     }
 }
 
 impl Action for Advance {
-    fn state(&mut self, _: &Watch) -> State {
+    fn state(&mut self, watch: &Watch) -> State {
         let Some(clock) = self.clock.upgrade() else { return State::Over };
-        let has_work = clock.next().is_some();
-        let state = clock.state();
-        self.released = state.released;
+        self.ended = clock.claims().ended();
+        let auto_advances = clock.state().auto_advances;
         match () {
-            () if !state.auto_advances => State::Over,
-            () if !has_work || !state.holds.is_empty() => State::Waits,
+            () if !auto_advances => State::Over,
+            () if watch.claims.any(Claim::Settle) => State::Later,
+            () if !clock.has_work() || clock.claims().any(Claim::Hold) => State::Waits,
             () => State::Ready,
         }
     }
 
-    fn act(&mut self, watch: &Watch, _: &mut Option<NoAlarm>) -> bool {
-        self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch, self.released)))
+    fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
+        let Some(clock) = self.clock.upgrade().filter(|_| !watch.claims.any(Claim::Settle)) else { return false };
+        clock.move_to_next(LAST, By::Itself(self.ended)).is_some()
     }
 
-    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+    fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
         let clock = self.clock.upgrade()?;
-        let holds = clock.state().holds.clone();
-        Some(when_idle::report(patience, watch, &holds, &clock.waiting()))
+        Some(when_idle::report(patience, watch, &clock.claims().places(Claim::Hold), &clock.waiting()))
     }
 }
 

@@ -3,23 +3,35 @@
 // Invariants
 // 1. A bubble ends in one of three ways: its future and all its tasks have ended, it panics, or it is given up.
 // 2. The clock does not move once the bubble's own future has ended.
+// 3. A bubble is given up only if nothing ran for its patience, and it was then found idle while its clock did not move
+//    and was not held. On tokio's clock, checking makes tokio move time if a timer is left.
 
+use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::Poll;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::runtime::{self, Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
+use tokio::task;
 
-use crate::core::registry;
+use crate::clock;
+use crate::clock::hooks::Hooks;
+use crate::core::registry::{self, TaskHooks};
 use crate::test_util::chance::Random;
-use crate::test_util::deadlock;
-use crate::test_util::idle::{Claim, OwnRuntime, OwnThreads, Watch};
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::{OwnRuntime, OwnThreads, Watch};
+use crate::test_util::lock;
 use crate::test_util::pause::{self, pause_with_grace};
+use crate::test_util::pending;
 use crate::test_util::settle::settle_for_a_while;
+use crate::test_util::when_idle::{self, Action, State, WhenIdle};
+use crate::wheel::Tick;
 
 const SEED: &str = "HAIRSPRING_SEED";
 
@@ -338,17 +350,17 @@ impl Bubble {
         if let Ok(owner) = registry::owner() {
             owner.timer().leave_order_to_chance(seed);
         }
-        let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
+        let (looks, given_up) = give_up_after(self.patience.unwrap_or(default));
         let output = unless_given_up(own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
         let _still = watch.claim(Claim::Settle);
         looks.thread().unpark();
         let _ = looks.join();
         let output = output.map_err(|waiting| format!("deadlock: nothing is left to wake the bubble\n{waiting}"))?;
-        let mut left = deadlock::waiting(own);
+        let mut left = waiting(own);
         if left.0 > 0 {
             settle_for_a_while().await;
-            left = deadlock::waiting(own);
+            left = waiting(own);
         }
         match left {
             (0, _) => Ok(output),
@@ -367,7 +379,7 @@ async fn unless_given_up<F: Future>(
     let (mut future, mut given_up) = (pin!(future), pin!(given_up));
     poll_fn(|cx| match own.poll(future.as_mut()) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(deadlock::waiting(own).1)),
+        Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(waiting(own).1)),
     })
     .await
 }
@@ -376,4 +388,91 @@ async fn unless_given_up<F: Future>(
 fn new_seed() -> u64 {
     let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ());
     random >> 32
+}
+
+/// Gives up the current runtime once nothing has run for `patience` and nothing can run any more. The receiver then
+/// gets a message. The checking thread ends when the receiver is dropped.
+fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
+    let watch = Watch::of(&Handle::current());
+    let (sender, given_up) = oneshot::channel();
+    let action = GiveUp { given_up: Some(sender), now: now(&watch) };
+    let looks = WhenIdle { grace: patience, ..WhenIdle::new(watch, action) };
+    (looks.start(), given_up)
+}
+
+struct GiveUp {
+    given_up: Option<oneshot::Sender<()>>,
+    now: Tick,
+}
+
+impl Action for GiveUp {
+    const IS_PATIENT: bool = false;
+
+    fn state(&mut self, watch: &Watch) -> State {
+        let before = std::mem::replace(&mut self.now, now(watch));
+        match () {
+            () if self.given_up.as_ref().is_none_or(oneshot::Sender::is_closed) => State::Over,
+            () if self.now != before || watch.claims.any(Claim::Settle) => State::Later,
+            // One of our threads may be about to move tokio's clock.
+            () if watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Move) => State::Waits,
+            () => State::Ready,
+        }
+    }
+
+    fn act(&mut self, watch: &Watch, _: &mut Option<Claimed>) -> bool {
+        // If timers on tokio's clock were left, tokio has moved it by now.
+        let has_timers = watch.clock().is_some_and(|clock| clock.has_work());
+        let is_held = watch.claims.any(Claim::Hold) || watch.claims.any(Claim::Settle);
+        let is_stuck = !has_timers && !is_held && now(watch) == self.now;
+        is_stuck && self.given_up.take().is_some_and(|given_up| given_up.send(()).is_ok())
+    }
+
+    fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
+        // Our own clock reports itself.
+        let _entered = watch.runtime.enter();
+        watch
+            .clock()
+            .is_none()
+            .then(|| when_idle::report(patience, watch, &watch.claims.places(Claim::Hold), &pending()))
+    }
+}
+
+fn now(watch: &Watch) -> Tick {
+    let _entered = watch.runtime.enter();
+    clock::now()
+}
+
+/// The number of tasks of a bubble, without this crate's own, and a description of everything that waits in it:
+/// `waiting: 2 tasks, 1 timer`, and a line for each whose place is known.
+fn waiting(own: &OwnRuntime) -> (usize, String) {
+    let runtime = Handle::current();
+    let ours: HashSet<_> = lock(&OURS).iter().filter(|(on, _)| *on == runtime.id()).map(|(_, task)| *task).collect();
+    let tasks = runtime.metrics().num_alive_tasks().saturating_sub(ours.len());
+    let mut places = own.threads().map_or(Vec::new(), |threads| threads.spawned(|task| !ours.contains(&task)));
+    places.sort_unstable_by_key(|place| (place.file(), place.line(), place.column()));
+    let timers = pending();
+    let count = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let mut text = format!("waiting: {}, {}\n", count(tasks, "task"), count(timers.len(), "timer"));
+    for place in places {
+        let _ = writeln!(text, "  Task spawned at {place}");
+    }
+    (tasks, text + &pending::list(&timers))
+}
+
+/// This crate's own live tasks, each with its runtime.
+static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
+
+impl TaskHooks for Hooks {
+    /// Lists the task, to tell it from a test's.
+    async fn own_task(runtime: runtime::Id, task: impl Future<Output = ()> + Send) {
+        struct Listed(runtime::Id, task::Id);
+        impl Drop for Listed {
+            fn drop(&mut self) {
+                lock(&OURS).remove(&(self.0, self.1));
+            }
+        }
+        let listed = Listed(runtime, task::id());
+        lock(&OURS).insert((listed.0, listed.1));
+        task.await;
+    }
 }

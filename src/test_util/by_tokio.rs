@@ -14,8 +14,8 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ use crate::core::alarm::own::OwnAlarm;
 use crate::core::driver::DriverHooks;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::test_util::held;
-use crate::test_util::idle::{Claim, NoAlarm, Watch};
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::Watch;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
 use crate::util::sync::Counter;
 use crate::util::waits;
@@ -62,35 +63,35 @@ fn before(tick: Tick) -> Instant {
     instant_of(tick) - Duration::from_nanos(STEP - 1)
 }
 
-/// How many checks fail, and for how long, before a step is left to tokio.
-const LOOKS: (u32, Duration) = (50, Duration::from_millis(500));
+/// How many checks fail before a step is left to tokio.
+const CHECKS: u32 = 200;
 
 /// Moves a clock to the deadlines of one timer.
 pub(crate) struct Approach {
-    /// Alive while a thread should take a step.
-    step: Weak<()>,
-    /// The time at which a step was last left to tokio.
-    left: Arc<Counter>,
+    /// What became of the last step: the time at which it was left to tokio, or one of the constants below. Each step
+    /// has its own, because the thread that has taken one may not have ended when the next begins.
+    step: Arc<Counter>,
 }
+
+/// It is no longer needed. No clock shows this tick.
+const NONE: u64 = u64::MAX;
+/// A thread is to take a step. No clock shows tick 0, which lies 50 years in the past.
+const BEGUN: u64 = 0;
 
 impl Default for Approach {
     fn default() -> Self {
-        Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
+        Approach { step: Arc::new(Counter::new(NONE)) }
     }
 }
 
 impl Approach {
     fn begin_step(&mut self, timer: TimerLease) {
-        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
+        let is_tried = [BEGUN, clock::now().0].contains(&self.step.load(SeqCst));
         let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
+        self.step = Arc::new(Counter::new(BEGUN));
         let watch = Watch::of(&Handle::current());
-        let is_needed = Arc::new(());
-        self.step = Arc::downgrade(&is_needed);
-        let (is_needed, left) = (Some(is_needed), self.left.clone());
-        let step =
-            TakeStep { timer, is_needed, at: Tick::ZERO, ended: 0, failed: 0, since: std::time::Instant::now(), left };
         let held = Some(watch.claim(Claim::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
+        WhenIdle { held, ..WhenIdle::new(watch, TakeStep::new(timer, &self.step)) }.start();
     }
 }
 
@@ -128,7 +129,7 @@ impl DriverHooks for Hooks {
         }
         let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
         alarm.set_tokio(match next {
-            _ if Watch::existing().is_some_and(|watch| !watch.may_alarm()) => None,
+            _ if Watch::existing().is_some_and(|watch| watch.claims.any(Claim::NoAlarm)) => None,
             Some(Next::Jump(to)) => Some(before(to)),
             // A test may move the clock first.
             Some(Next::Step(_)) => Some(instant_of(at)),
@@ -144,83 +145,78 @@ impl DriverHooks for Hooks {
 /// Takes one step to the next deadline of a timer, when the runtime is idle.
 struct TakeStep {
     timer: TimerHold,
-    is_needed: Option<Arc<()>>,
+    step: Arc<Counter>,
     /// The time before the last check. If it differs afterwards, the clock may have run: then a task may run, too.
     at: Tick,
     /// How many claims had ended before it.
     ended: u64,
-    /// How many checks have failed although the runtime did nothing visible, and since when.
+    /// How many checks have failed although the runtime did nothing visible.
     failed: u32,
-    since: std::time::Instant,
-    left: Arc<Counter>,
+}
+
+impl TakeStep {
+    fn new(timer: TimerHold, step: &Arc<Counter>) -> TakeStep {
+        TakeStep { timer, step: step.clone(), at: Tick::ZERO, ended: 0, failed: 0 }
+    }
 }
 
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         let _entered = watch.runtime.enter();
-        (self.at, self.ended) = (clock::now(), watch.ended_claims());
+        (self.at, self.ended) = (clock::now(), watch.claims.ended());
         match () {
-            () if self.is_needed.is_none() => State::Over,
-            () if watch.any(Claim::Hold) => State::Waits,
+            () if self.step.load(SeqCst) != BEGUN => State::Over,
+            () if watch.claims.any(Claim::Settle) => State::Later,
+            () if watch.claims.any(Claim::Hold) => State::Waits,
             () => State::Ready,
         }
     }
 
     fn was_not_idle(&mut self, watch: &Watch) {
-        if watch.describe().is_some() {
-            return;
-        }
-        if self.failed == 0 {
-            self.since = std::time::Instant::now();
-        }
-        self.failed += 1;
-        if self.failed >= LOOKS.0 && self.since.elapsed() >= LOOKS.1 {
-            let _entered = watch.runtime.enter();
-            self.left.store(clock::now().0, SeqCst);
-            self.is_needed = None;
+        self.failed += u32::from(watch.describe().is_none());
+        if self.failed >= CHECKS {
+            self.step.store(self.at.0, SeqCst);
         }
     }
 
-    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool {
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
         let _entered = watch.runtime.enter();
         let timer = self.timer.lease();
-        let acted = watch.unless_held(self.ended, || {
+        let acted = watch.claims.unless_held(self.ended, || {
             let now = clock::now();
             if let Next::Step(to) = next(now, timer.first_deadline()) {
                 if now == self.at && instant::is_paused() {
                     move_by(to - now);
                 }
             }
-            self.is_needed = None;
+            self.step.store(NONE, SeqCst);
         });
-        if acted.is_some() {
+        if acted {
             *no_alarm = None;
-            if !watch.may_alarm() {
+            if watch.claims.any(Claim::NoAlarm) {
                 timer.schedule.wake_driver();
             }
         }
-        acted.is_some()
+        acted
     }
 }
 
 /// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
 /// `false` if there is none.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    while let Some((held, next)) = next_deadline(target) {
+    let Some(held) = timer() else { return false };
+    let timer = held.lease();
+    loop {
+        let next = timer.earliest();
+        if next > target {
+            return false;
+        }
         move_by(next - clock::now());
-        if held.lease().fire_at(next) > 0 {
-            held.lease().schedule.wake_driver();
+        if timer.fire_at(next) > 0 {
+            timer.schedule.wake_driver();
             return true;
         }
     }
-    false
-}
-
-/// The timer of the current runtime, and when it next has work, if that is no later than `target`.
-fn next_deadline(target: Tick) -> Option<(TimerHold, Tick)> {
-    let held = timer()?;
-    let next = held.lease().earliest();
-    (next <= target).then_some((held, next))
 }
 
 /// Moves the clock, and lets other tasks run.
@@ -249,7 +245,6 @@ fn timer() -> Option<TimerHold> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_util::hold::Hold;
 
     /// A bug that this crate had: the runtime was idle while its clock ran, and before the step a task paused the clock
     /// and began blocking work.
@@ -259,24 +254,33 @@ mod tests {
         runtime.block_on(async {
             let mut sleep = crate::sleep(Duration::from_micros(1_900));
             assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            let mut step = TakeStep {
-                timer: timer().unwrap(),
-                is_needed: Some(Arc::new(())),
-                at: Tick::ZERO,
-                ended: 0,
-                failed: 0,
-                since: std::time::Instant::now(),
-                left: Arc::new(Counter::new(u64::MAX)),
-            };
+            let mut step = TakeStep::new(timer().unwrap(), &Arc::new(Counter::new(BEGUN)));
             let watch = Watch::of(&Handle::current());
             assert_eq!(step.state(&watch), State::Ready);
-            drop(Hold::of_tokio(&watch.runtime));
+            drop(crate::test_util::hold());
             assert!(!step.act(&watch, &mut None), "what came during the hold may run by now");
             assert_eq!(step.state(&watch), State::Ready);
             tokio::time::pause();
             let paused = clock::now();
             assert!(step.act(&watch, &mut None));
             assert_eq!(clock::now(), paused);
+        });
+    }
+
+    /// The thread that has taken a step may notice it only when the next has begun: it then ended that one.
+    #[test]
+    fn a_step_that_begins_is_not_that_of_an_earlier_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut sleep = crate::sleep(Duration::from_micros(1_900));
+            assert!(pin!(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let (mut approach, timer) = (Approach::default(), timer().unwrap());
+            approach.begin_step(timer.lease());
+            let first = approach.step.clone();
+            first.store(NONE, SeqCst);
+            approach.begin_step(timer.lease());
+            assert_eq!([&first, &approach.step].map(|step| step.load(SeqCst)), [NONE, BEGUN]);
+            approach.step.store(NONE, SeqCst);
         });
     }
 

@@ -8,15 +8,13 @@ use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::hooks::Hooks;
-use crate::clock::source::{BEGIN, Course, RUNS, any_is_held, system_now};
+use crate::clock::source::{BEGIN, Course, RUNS, system_now};
 use crate::core::alarm::thread::BookingId;
-use crate::core::lease::{TimerHold, TimerHooks, TimerLease};
+use crate::core::lease::TimerHold;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
 use crate::core::shards::Shards;
-use crate::test_util::idle::{Time, Watch};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
@@ -25,20 +23,9 @@ per_process! {
     fn schedules() -> &'static Mutex<BTreeMap<BookingId, &'static Schedule>> = |_| Mutex::default();
 }
 
-impl TimerHooks for Hooks {
-    /// If the runtime's clock is paused, the timer follows it.
-    fn is_on(runtime: runtime::Id, timer: TimerLease) {
-        if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
-            if let Some(Time::Paused(clock)) = &*watch.time() {
-                clock.adopt(timer);
-            }
-        }
-    }
-
-    fn opens(timer: &Shards) {
-        timer.leave_nothing_to_chance();
-        schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
-    }
+pub(super) fn opens(timer: &Shards) {
+    timer.leave_nothing_to_chance();
+    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.

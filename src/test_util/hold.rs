@@ -1,12 +1,17 @@
-//! [`Hold`]: keeps a clock from advancing by itself.
+//! [`Hold`], and all other claims on a clock: the reasons why it must not move by itself.
+//
+// Invariants
+// 1. A claim is in force when the call returns that made it: a clock moves by itself only under the lock of its claims.
+// 2. What came during a claim may still run when that has ended: a move that was decided before does not take place.
 
+use std::fmt;
 use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 use tokio::runtime::Handle;
 
-use crate::test_util::idle::{Claim, Claimed, Watch};
-use crate::test_util::manual::ManualClock;
-use crate::test_util::remove;
+use crate::test_util::held::wake_drivers_on;
+use crate::test_util::lock;
 
 /// Keeps a clock from advancing by itself while it lives. Returned by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
@@ -32,54 +37,110 @@ use crate::test_util::remove;
 /// ```
 #[derive(Debug)]
 #[must_use = "the clock is held only as long as this lives"]
-pub struct Hold(Holds);
+pub struct Hold(#[allow(dead_code)] pub(super) Claimed); // It holds as long as it exists.
 
-#[derive(Debug)]
-#[allow(dead_code)] // The latter holds as long as it exists.
-enum Holds {
-    Manual(ManualClock, &'static Location<'static>),
-    Tokios(Claimed),
+/// Why a clock must not move by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// A test holds it.
+    Hold,
+    /// It is tokio's, and one of our threads moves it instead of tokio.
+    Move,
+    /// The same, and none of our alarms may make tokio wake the runtime: a thread waits until it is idle.
+    NoAlarm,
+    /// A test settles.
+    Settle,
+    /// Blocking work runs.
+    Work,
 }
 
-impl ManualClock {
-    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
-    /// hand.
-    ///
-    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
-    /// or another process.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::test_util::ManualClock;
-    /// let clock = ManualClock::new();
-    /// let hold = clock.hold();
-    /// std::thread::spawn(move || {
-    ///     // ... work that takes time, and then
-    ///     drop(hold);
-    /// });
-    /// ```
-    #[track_caller]
-    pub fn hold(&self) -> Hold {
-        self.state().holds.push(Location::caller());
-        Hold(Holds::Manual(self.clone(), Location::caller()))
+/// The claims on the clock of a runtime, or on a manual clock.
+#[derive(Default)]
+pub(crate) struct Claims {
+    runtime: Option<Handle>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    all: Vec<(Claim, &'static Location<'static>)>,
+    /// How many have ended.
+    ended: u64,
+    /// Ends the task that keeps tokio from moving the clock.
+    pub(super) task: Option<mpsc::Sender<()>>,
+}
+
+impl State {
+    fn any(&self, claim: Claim) -> bool {
+        self.all.iter().any(|(claimed, _)| *claimed == claim)
     }
 }
 
-impl Hold {
-    /// Holds the clock of a current-thread runtime, which is tokio's.
+/// A claim that is in force while this lives.
+pub(crate) struct Claimed {
+    claims: Arc<Claims>,
+    claim: (Claim, &'static Location<'static>),
+}
+
+impl Claims {
+    pub(super) fn on(runtime: &Handle) -> Arc<Claims> {
+        Arc::new(Claims { runtime: Some(runtime.clone()), ..Claims::default() })
+    }
+
     #[track_caller]
-    pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        Hold(Holds::Tokios(Watch::of(runtime).claim(Claim::Hold)))
+    pub(super) fn claim(self: &Arc<Self>, claim: Claim) -> Claimed {
+        let claim = (claim, Location::caller());
+        self.lock().all.push(claim);
+        Claimed { claims: self.clone(), claim }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(super) fn any(&self, claim: Claim) -> bool {
+        self.lock().any(claim)
+    }
+
+    pub(super) fn places(&self, claim: Claim) -> Vec<&'static Location<'static>> {
+        self.lock().all.iter().filter(|(claimed, _)| *claimed == claim).map(|(_, place)| *place).collect()
+    }
+
+    /// Changes if a claim ends.
+    pub(super) fn ended(&self) -> u64 {
+        self.lock().ended
+    }
+
+    /// Moves the clock, unless a test holds it or settles, or a claim has ended since so many had.
+    pub(super) fn unless_held(&self, ended: u64, moves: impl FnOnce()) -> bool {
+        let claims = self.lock();
+        let may_move = !claims.any(Claim::Hold) && !claims.any(Claim::Settle) && claims.ended == ended;
+        if may_move {
+            moves();
+        }
+        may_move
     }
 }
 
-impl Drop for Hold {
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Claimed").field(&self.claim).finish()
+    }
+}
+
+impl Drop for Claimed {
     fn drop(&mut self) {
-        if let Holds::Manual(clock, place) = &self.0 {
-            let mut state = clock.state();
-            remove(&mut state.holds, place);
-            state.released += 1;
+        let mut claims = self.claims.lock();
+        let at = claims.all.iter().position(|claim| *claim == self.claim);
+        at.map(|at| claims.all.swap_remove(at));
+        claims.ended += 1;
+        let is_held = claims.any(Claim::Hold) || claims.any(Claim::Move);
+        let task = if is_held { None } else { claims.task.take() };
+        let may_alarm = self.claim.0 == Claim::NoAlarm && !claims.any(Claim::NoAlarm);
+        drop(claims);
+        drop(task);
+        if may_alarm {
+            self.claims.runtime.as_ref().inspect(|runtime| wake_drivers_on(runtime));
         }
     }
 }

@@ -3,20 +3,19 @@
 // Invariants
 // 1. A test on one runtime moves no clock of another runtime, nor of code outside runtimes.
 
-use std::sync::{PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{LazyLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
 use crate::clock::hooks::Hooks;
 use crate::clock::jumping::{ClockTime, JumpHooks, Jumping, nanos_in};
 use crate::core::jumps;
 use crate::test_util::idle::Watch;
-use crate::test_util::lock;
 
-/// How far the clocks are ahead for code outside all runtimes, in nanoseconds. Each `Watch` has its own for its
-/// runtime.
-static OUTSIDE: RwLock<[i128; 2]> = RwLock::new([0; 2]);
+/// How far tests have moved the clocks of a runtime ahead, in nanoseconds; of code outside all runtimes, for `None`.
+static AHEAD: LazyLock<RwLock<HashMap<Option<runtime::Id>, [i128; 2]>>> = LazyLock::new(RwLock::default);
 
 /// Sets the wall clock of the current runtime, forward or back. [`wall::now`](crate::wall::now) then continues from
 /// `time` with the runtime's clock.
@@ -71,25 +70,24 @@ pub fn suspend(duration: Duration) {
 }
 
 fn shift(clocks: &[Jumping], by: i128) {
-    let move_all = |ahead: &mut [i128; 2]| {
-        for &clock in clocks {
-            ahead[clock as usize] = ahead[clock as usize].saturating_add(by);
-        }
-    };
-    let runtime = Handle::try_current().ok();
-    match &runtime {
-        Some(runtime) => move_all(&mut lock(&Watch::of(runtime).ahead)),
-        None => move_all(&mut OUTSIDE.write().unwrap_or_else(PoisonError::into_inner)),
+    // Forgets how far they are when the runtime ends.
+    let here = Handle::try_current().map(|runtime| Watch::of(&runtime).runtime.id()).ok();
+    let mut all = AHEAD.write().unwrap_or_else(PoisonError::into_inner);
+    let ahead = all.entry(here).or_default();
+    for &clock in clocks {
+        ahead[clock as usize] = ahead[clock as usize].saturating_add(by);
     }
-    let id = runtime.map(|runtime| runtime.id());
-    jumps::wake(|runtime| runtime == id);
+    drop(all);
+    jumps::wake(|runtime| runtime == here);
+}
+
+pub(super) fn forget(runtime: runtime::Id) {
+    AHEAD.write().unwrap_or_else(PoisonError::into_inner).remove(&Some(runtime));
 }
 
 impl JumpHooks for Hooks {
     fn ahead(clock: Jumping) -> i128 {
-        match jumps::here() {
-            Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),
-            None => OUTSIDE.read().unwrap_or_else(PoisonError::into_inner)[clock as usize],
-        }
+        let all = AHEAD.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&jumps::here()).map_or(0, |ahead| ahead[clock as usize])
     }
 }

@@ -6,7 +6,6 @@
 // 3. Dropping a clock ends its timers.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::clock::{
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shards::Shards;
-use crate::test_util::idle::{Claim, Watch};
+use crate::test_util::hold::{Claim, Claims, Hold};
 use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
 use crate::timer;
@@ -62,28 +61,13 @@ pub struct ManualClock {
 }
 
 struct Inner {
+    claims: Arc<Claims>,
     state: Mutex<State>,
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    fn pending(&self) -> usize {
-        let timers = State::timers(self.lock());
-        let pending = |timer: TimerLease| timer.all().iter().map(|shard| shard.read(Wheel::len)).sum::<usize>();
-        timers.iter().map(|held| pending(held.lease())).sum()
-    }
 }
 
 pub(super) struct State {
     now: Tick,
     timers: Vec<TimerHold>,
-    /// Where tests called `hold`.
-    pub(super) holds: Vec<&'static Location<'static>>,
-    /// How many holds have ended.
-    pub(super) released: u64,
     /// Whether a thread advances it when a runtime is idle.
     pub(super) auto_advances: bool,
     /// How often its rate was set.
@@ -91,26 +75,13 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum By<'watch> {
+pub(super) enum By {
     Test,
-    /// One of our threads, when a runtime is idle. So many holds had ended before it checked that: what came while the
-    /// clock was held may run by now.
-    Itself(&'watch Watch, u64),
-    /// One of our threads, at the rate with this number.
-    Rate(u64),
+    /// One of our threads, which decided that when so many claims on the clock had ended.
+    Itself(u64),
 }
 
 impl State {
-    fn may_move(&self, by: By) -> bool {
-        match by {
-            By::Test => true,
-            By::Itself(watch, released) => {
-                self.holds.is_empty() && self.released == released && !watch.any(Claim::Settle)
-            }
-            By::Rate(rate) => self.holds.is_empty() && self.rate == rate,
-        }
-    }
-
     fn show(&mut self, tick: Tick) {
         self.now = self.now.max(tick);
         for timer in self.timers.iter().map(TimerHold::lease).filter(|timer| timer.serves()) {
@@ -142,16 +113,14 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn new() -> Self {
+        ManualClock::with(Arc::default())
+    }
+
+    /// A new clock that these claims hold.
+    pub(super) fn with(claims: Arc<Claims>) -> Self {
         one_is_held();
-        let state = State {
-            now: clock::now(),
-            timers: Vec::new(),
-            holds: Vec::new(),
-            released: 0,
-            auto_advances: false,
-            rate: 0,
-        };
-        ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
+        let state = State { now: clock::now(), timers: Vec::new(), auto_advances: false, rate: 0 };
+        ManualClock { inner: Arc::new(Inner { claims, state: Mutex::new(state) }) }
     }
 
     /// Returns the time that the clock shows.
@@ -211,7 +180,29 @@ impl ManualClock {
     /// ```
     #[allow(clippy::must_use_candidate)] // Called for its effect.
     pub fn advance_to_next(&self) -> Option<Instant> {
-        self.move_to_next(LAST, By::Test).then(|| self.now())
+        self.move_to_next(LAST, By::Test).map(|_| self.now())
+    }
+
+    /// Keeps the clock from advancing by itself until the returned [`Hold`] is dropped. You can still advance it by
+    /// hand.
+    ///
+    /// Use this for work that the clock [cannot see](crate::test_util#what-holds-a-paused-clock): one of your threads,
+    /// or another process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use hairspring::test_util::ManualClock;
+    /// let clock = ManualClock::new();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     // ... work that takes time, and then
+    ///     drop(hold);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn hold(&self) -> Hold {
+        Hold(self.claims().claim(Claim::Hold))
     }
 
     /// Returns the number of sleeps that wait for this clock.
@@ -224,11 +215,16 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.inner.pending()
+        let pending = |timer: TimerLease| timer.all().iter().map(|shard| shard.read(Wheel::len)).sum::<usize>();
+        State::timers(self.state()).iter().map(|held| pending(held.lease())).sum()
+    }
+
+    pub(super) fn claims(&self) -> &Arc<Claims> {
+        &self.inner.claims
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.lock()
+        lock(&self.inner.state)
     }
 
     /// A handle that does not keep the clock alive.
@@ -269,22 +265,22 @@ impl ManualClock {
 
     pub(super) fn advance_by(&self, duration: Duration, by: By) {
         let target = self.after(duration);
-        while self.move_to_next(target, by) {}
+        while self.move_to_next(target, by).is_some() {}
         self.move_to(target, by);
     }
 
-    /// Moves to the next deadline up to `target`, and fires the timers due there. Returns `false` if there is none, or
-    /// if it may not move.
-    pub(super) fn move_to_next(&self, target: Tick, by: By) -> bool {
-        while let Some(next) = self.next_deadline(target) {
-            match self.move_to(next, by) {
-                // The timer was cancelled.
-                Some(0) => {}
-                Some(_) => return true,
-                None => return false,
+    /// Moves to the next deadline up to `target`, and fires the timers due there. Returns how many; `None` if there is
+    /// no such deadline, or if it may not move.
+    pub(super) fn move_to_next(&self, target: Tick, by: By) -> Option<usize> {
+        loop {
+            // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
+            self.next(Shards::earliest, target)?;
+            let fired = self.move_to(self.next(Shards::first_deadline, target)?, by)?;
+            // If a timer was cancelled, go on.
+            if fired > 0 {
+                return Some(fired);
             }
         }
-        false
     }
 
     /// Hands over all timers to a clock that shows the same time, and stops auto-advance.
@@ -296,12 +292,13 @@ impl ManualClock {
 
     /// Moves the clock to a tick and fires the timers due there. Returns how many fired; `None` if it may not move.
     fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
-        let mut state = self.state();
-        if !state.may_move(by) {
-            return None;
-        }
         // Under one lock: a timer that is released concurrently fires by the time set here, or not at all.
-        state.show(tick);
+        let mut state = self.state();
+        match by {
+            By::Test => state.show(tick),
+            By::Itself(ended) if self.claims().unless_held(ended, || state.show(tick)) => {}
+            By::Itself(_) => return None,
+        }
         let timers = State::timers(state);
         let fired = timers.iter().map(|held| held.lease().fire_at(tick)).sum();
         for held in &timers {
@@ -310,25 +307,20 @@ impl ManualClock {
         Some(fired)
     }
 
-    /// When a timer of this clock next has work, which may be before the next deadline. `None` if never.
-    pub(crate) fn next(&self) -> Option<Tick> {
-        self.first(Shards::earliest).filter(|&next| next <= LAST)
+    /// Whether a timer of this clock will have work.
+    pub(super) fn has_work(&self) -> bool {
+        self.next(Shards::earliest, LAST).is_some()
     }
 
-    fn next_deadline(&self, limit: Tick) -> Option<Tick> {
-        // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
-        self.first(Shards::earliest).filter(|&next| next <= limit)?;
-        self.first(Shards::first_deadline).filter(|&next| next <= limit)
-    }
-
-    fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
-        State::timers(self.state()).iter().map(|held| of(&held.lease())).min()
+    /// The first of the timers' ticks, if it is no later than `limit`.
+    fn next(&self, of: fn(&Shards) -> Tick, limit: Tick) -> Option<Tick> {
+        State::timers(self.state()).iter().map(|held| of(&held.lease())).min().filter(|&next| next <= limit)
     }
 }
 
-impl TestClock for Inner {
+impl TestClock for ManualClock {
     fn open(&self, settings: &Settings) -> TimerLease {
-        let mut state = self.lock();
+        let mut state = self.state();
         let timer = TimerLease::make(settings);
         timer.schedule.open_shown(state.now);
         timer.publish_removals();
@@ -356,12 +348,11 @@ impl timer::Builder {
     /// assert_eq!(timer.now(), clock.now());
     /// ```
     pub fn clock(mut self, clock: &ManualClock) -> Self {
-        self.clock = Some(clock.inner.clone());
+        self.clock = Some(Arc::new(clock.clone()));
         self
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct WeakClock(Weak<Inner>);
 
 impl WeakClock {
@@ -378,14 +369,10 @@ impl Default for ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let now = clock::instant_of(self.lock().now);
-        f.debug_struct("ManualClock").field("now", &now).field("pending", &self.pending()).finish_non_exhaustive()
+        f.debug_struct("ManualClock")
+            .field("now", &self.now())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 

@@ -105,7 +105,7 @@
 //!   milliseconds from wherever it stands.
 //! - With two timers built on one runtime, one may move the clock up to a millisecond past a deadline of the other.
 //! - On a very busy machine, tokio sleeps of a few milliseconds may keep the clock from stopping at a fraction of a
-//!   millisecond. After half a second of real time it then rounds up.
+//!   millisecond. After many attempts it then rounds up.
 //! - A hold, a grace and each step of less than a millisecond occupy a thread of tokio's blocking pool. With
 //!   `max_blocking_threads(1)`, blocking work and these wait for each other.
 //! - A task that blocks on an inner runtime should build it without `start_paused`, and call [`pause`](crate::pause())
@@ -139,7 +139,6 @@ mod auto_advance;
 mod bubble;
 pub(crate) mod by_tokio;
 pub(crate) mod chance;
-pub(crate) mod deadlock;
 pub(crate) mod held;
 mod hold;
 mod idle;
@@ -151,8 +150,9 @@ mod settle;
 mod when_idle;
 
 pub use bubble::{Bubble, bubble};
+use hold::Claim;
 pub use hold::Hold;
-use idle::{Claim, EndsOnThread, Watch};
+use idle::{EndsOnThread, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
 use pause::if_paused;
@@ -293,11 +293,8 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
-    match Watch::clock_here() {
-        Some(clock) => clock.hold(),
-        None if !pause::is_tokios() => panic!("{}", pause::NOT_PAUSED),
-        None => Hold::of_tokio(&Handle::current()),
-    }
+    assert!(pause::is_tokios() || Watch::clock_here().is_some(), "{}", pause::NOT_PAUSED);
+    Hold(Watch::of(&Handle::current()).claim(Claim::Hold))
 }
 
 /// Runs blocking code as [`tokio::task::spawn_blocking`] does, and holds the current runtime's paused clock until
@@ -335,9 +332,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let work = Watch::of(&Handle::current()).claim(Claim::Work);
+    let watch = Watch::of(&Handle::current());
+    let work = Some(watch.claim(Claim::Work));
     tokio::task::spawn_blocking(move || {
-        let _ends = EndsOnThread(Some(work));
+        let _ends = EndsOnThread { watch, work };
         code()
     })
 }
@@ -346,8 +344,3 @@ where
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
-
-fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
-    let at = items.iter().position(|known| known == item);
-    at.map(|at| items.swap_remove(at));
-}

@@ -12,14 +12,16 @@ use std::future::Future;
 use std::panic::Location;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 
 use crate::clock::hooks::Hooks;
 use crate::clock::instant::ClockHooks;
-use crate::clock::source::{Course, one_is_held};
+use crate::clock::source::{Course, any_is_held, one_is_held};
 use crate::clock::{self, Instant, instant};
+use crate::core::lease::{TimerHooks, TimerLease};
 use crate::core::registry;
 use crate::core::schedule::Schedule;
+use crate::core::shards::Shards;
 use crate::test_util::idle::{Time, Watch};
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{auto_advance, by_tokio, held};
@@ -65,7 +67,8 @@ pub fn pause_with_grace(grace: Duration) {
         return;
     }
     // Before taking the lock: this is slow, and others read the time.
-    let (clock, watch, owner) = (ManualClock::new(), Watch::of(&Handle::current()), registry::owner());
+    let (watch, owner) = (Watch::of(&Handle::current()), registry::owner());
+    let clock = ManualClock::with(watch.claims.clone());
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
     let was_paused = matches!(*time, Some(Time::Paused(_))) || instant::is_paused();
@@ -123,6 +126,21 @@ impl ClockHooks for Hooks {
     }
 }
 
+impl TimerHooks for Hooks {
+    fn opens(timer: &Shards) {
+        held::opens(timer);
+    }
+
+    /// If the runtime's clock is paused, the timer follows it.
+    fn is_on(runtime: runtime::Id, timer: TimerLease) {
+        if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
+            if let Some(Time::Paused(clock)) = &*watch.time() {
+                clock.adopt(timer);
+            }
+        }
+    }
+}
+
 pub(crate) fn is_paused() -> bool {
     Watch::clock_here().is_some() || instant::is_paused()
 }
@@ -163,8 +181,6 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::task::{Context, Waker};
     use std::thread;
-
-    use tokio::runtime;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::iter;
 use std::panic::Location;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -199,19 +199,17 @@ pub fn pending() -> Vec<Pending> {
 #[track_caller]
 pub fn assert_no_timers_left() -> impl Sized + Send {
     source::one_is_held();
-    NoTimersLeft { runtime: Handle::current() }
+    NoTimersLeft(Handle::current())
 }
 
-struct NoTimersLeft {
-    runtime: Handle,
-}
+struct NoTimersLeft(Handle);
 
 impl Drop for NoTimersLeft {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
         }
-        let _entered = self.runtime.enter();
+        let _entered = self.0.enter();
         let left = pending();
         assert!(left.is_empty(), "timers still waiting: {}\n{}", left.len(), list(&left));
     }
@@ -220,7 +218,7 @@ impl Drop for NoTimersLeft {
 /// The timers that wait on some [`TimerLease`]s, by their clock.
 pub(super) fn of(timers: impl Iterator<Item = TimerLease>, now: Tick) -> Vec<Pending> {
     // Lock before reading the entries: a timer that fires in between keeps its place.
-    let places = lock(&WAITING);
+    let places = places();
     let mut found = Vec::new();
     for timer in timers {
         for shard in timer.all() {
@@ -249,9 +247,6 @@ pub(super) fn list(pending: &[Pending]) -> String {
 
 type Place = (&'static Location<'static>, TimerKind);
 
-/// The places of timers that wait, by the address of their shard.
-static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
-
 /// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
@@ -259,23 +254,21 @@ impl WaitHooks for Hooks {
     #[inline]
     fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: TimerKind) {
         if any_is_held() {
-            record(shard, key, Some((made, kind)));
+            places().insert((shard, key), (made, kind));
         }
     }
 
     #[inline]
     fn waits_no_more(shard: usize, key: Key) {
         if any_is_held() {
-            record(shard, key, None);
+            places().remove(&(shard, key));
         }
     }
 }
 
 #[cold]
-fn record(shard: usize, key: Key, place: Option<Place>) {
-    let mut places = lock(&WAITING);
-    match place {
-        Some(place) => places.insert((shard, key), place),
-        None => places.remove(&(shard, key)),
-    };
+fn places() -> MutexGuard<'static, HashMap<(usize, Key), Place>> {
+    /// By the address of the shard.
+    static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mutex::default);
+    lock(&WAITING)
 }

@@ -5,7 +5,7 @@
 // 2. A thread checks, not a task: a task that checks would itself be work.
 
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use crate::clock::instant::{self, FAR};
 use crate::clock::source::LAST;
-use crate::clock::{self, Instant, duration_of};
+use crate::clock::{self, duration_of};
 use crate::test_util::by_tokio;
-use crate::test_util::idle::{Claim, Claimed, NoAlarm, Watch};
-use crate::test_util::lock;
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::Watch;
 use crate::test_util::manual::{By, ManualClock};
 use crate::test_util::pause::if_paused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
@@ -130,7 +130,7 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
     let target = clock.as_ref().map_or_else(|| clock::after(duration).min(LAST), |clock| clock.after(duration));
     let _hold = clock.as_ref().map(ManualClock::hold);
     while match &clock {
-        Some(clock) => clock.move_to_next(target, By::Test),
+        Some(clock) => clock.move_to_next(target, By::Test).is_some(),
         None => by_tokio::move_to_next(target),
     } {
         if let Some(settle) = settle {
@@ -148,7 +148,8 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
 
 /// Keeps the clock of the current runtime still, except for its owner.
 pub(super) struct Settle {
-    settles: Claimed,
+    watch: Arc<Watch>,
+    _settles: Claimed,
     /// `Some` if tokio moves the clock.
     held: Option<Claimed>,
     gives_up: bool,
@@ -160,18 +161,14 @@ impl Settle {
         Watch::note_this_thread(Some(&watch));
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
         let held = is_tokios.then(|| watch.claim(Claim::Move));
-        let settle = Settle { settles: watch.claim(Claim::Settle), held, gives_up: false };
-        // Takes the lock of our clock, if it has one: a move that was already decided is over.
-        let _ = Instant::now();
-        settle
+        Settle { _settles: watch.claim(Claim::Settle), watch, held, gives_up: false }
     }
 
     async fn wait(&self) {
-        let watch = self.settles.watch.clone();
+        let watch = self.watch.clone();
         let (idle, is_idle) = oneshot::channel();
         let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: self.gives_up }) }
-            .start();
+        WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Some(idle), gives_up: self.gives_up }) }.start();
         // Dropped by the task.
         let _no_alarm = is_idle.await.expect("the thread checks until the runtime is idle");
     }
@@ -179,30 +176,22 @@ impl Settle {
 
 /// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
-    idle: Mutex<Option<oneshot::Sender<Option<NoAlarm>>>>,
+    idle: Option<oneshot::Sender<Option<Claimed>>>,
     gives_up: bool,
 }
 
-impl Tell {
-    fn tell(&self, no_alarm: Option<NoAlarm>) -> bool {
-        lock(&self.idle).take().is_some_and(|idle| idle.send(no_alarm).is_ok())
-    }
-}
-
 impl Action for Tell {
-    const SETTLES: bool = true;
-
     fn state(&mut self, _: &Watch) -> State {
-        if lock(&self.idle).as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
+        if self.idle.as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
 
-    fn act(&mut self, _: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool {
-        self.tell(no_alarm.take())
+    fn act(&mut self, _: &Watch, no_alarm: &mut Option<Claimed>) -> bool {
+        self.idle.take().is_some_and(|idle| idle.send(no_alarm.take()).is_ok())
     }
 
-    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
+    fn report(&mut self, patience: Duration, watch: &Watch) -> Option<String> {
         if self.gives_up {
-            self.tell(None);
+            self.idle.take().map(|idle| idle.send(None));
             return None;
         }
         let what = watch.describe().unwrap_or_else(|| "tasks keep being woken".into());
@@ -213,7 +202,6 @@ impl Action for Tell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
     use std::thread;
@@ -234,16 +222,12 @@ mod tests {
         let (idle, is_idle) = oneshot::channel();
         let print = Box::new(move |text: &str| sender.send(text.to_owned()).unwrap());
         let watch = Watch::of(runtime.handle());
-        let looks = WhenIdle {
-            patience,
-            print,
-            ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: false })
-        }
-        .start();
+        let tell = Tell { idle: Some(idle), gives_up: false };
+        let looks = WhenIdle { patience, print, ..WhenIdle::new(watch, tell) }.start();
         let report = reports.recv().unwrap();
         thread::sleep(Duration::from_millis(20));
         stop();
-        is_idle.blocking_recv().unwrap();
+        assert!(is_idle.blocking_recv().unwrap().is_none());
         looks.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
         report

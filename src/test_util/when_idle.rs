@@ -3,7 +3,7 @@
 //
 // Invariants
 // 1. It acts only if nothing has run for the grace and the runtime was then found idle.
-// 2. The action itself checks, under the lock of the clock it moves, that the clock is not held by now.
+// 2. The action itself checks, under the lock of the claims on the clock it moves, that the clock is not held by now.
 // 3. If there is nothing to do or the runtime is busy for long, it says why, once.
 
 use std::fmt::Write as _;
@@ -13,16 +13,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::test_util::idle::{Claim, Claimed, IsIdle, Nap, NoAlarm, Watch};
+use crate::test_util::hold::{Claim, Claimed};
+use crate::test_util::idle::{IsIdle, Nap, Watch};
 use crate::test_util::pending::{self, Pending};
 
 /// Nothing may happen for this long, in real time, before it is reported.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) trait Action: Send + 'static {
-    /// Whether this settles a test. Any other action waits until no test settles.
-    const SETTLES: bool = false;
-
     /// Whether activity in the runtime postpones the report. Not if we hold tokio's clock, because tokio keeps waking
     /// the runtime.
     const IS_PATIENT: bool = true;
@@ -31,13 +29,13 @@ pub(super) trait Action: Send + 'static {
 
     /// The runtime is idle. Returns whether this acted. To let the alarms be set again wakes the drivers, so that is
     /// part of the action: a moment later, it would change the order in which a bubble runs its tasks.
-    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool;
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Claimed>) -> bool;
 
     /// The runtime had seemed idle, but was not.
     fn was_not_idle(&mut self, _: &Watch) {}
 
     /// The message if it has not acted for `patience`.
-    fn report(&self, _patience: Duration, _: &Watch) -> Option<String> {
+    fn report(&mut self, _patience: Duration, _: &Watch) -> Option<String> {
         None
     }
 }
@@ -48,8 +46,8 @@ pub(super) enum State {
     Ready,
     /// Nothing, because it is held or no timer waits.
     Waits,
-    /// Nothing, because the clock has moved.
-    Moves,
+    /// Nothing yet, because the clock has moved, or a test settles.
+    Later,
     /// Nothing any more.
     Over,
 }
@@ -94,30 +92,29 @@ impl<A: Action> WhenIdle<A> {
         while !watch.has_ended() {
             let state = self.action.state(&watch);
             let before = std::mem::replace(&mut steps, watch.steps());
-            let rests = steps == before && steps.all_rest && !watch.blocking.any_runs();
+            let rests = steps == before && watch.rests().is_some();
             if !rests {
                 rests_since = Instant::now();
             }
             let (may_look, grace) = match state {
                 State::Over => return,
-                State::Ready if self.may_act() => (rests, self.grace.max(watch.grace())),
+                State::Ready => (rests, self.grace.max(watch.grace())),
                 _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {
                 // No other thread checks until this has acted and woken the tasks of timers that fired.
-                match look(&watch, self.held.is_some(), &mut no_alarm) {
-                    None => self.action.was_not_idle(&watch),
-                    Some(_is_idle) if self.may_act() && self.action.act(&watch, &mut no_alarm) => {
-                        (waits_since, has_reported) = (Instant::now(), false);
-                        nap = Nap::new();
-                    }
-                    Some(_) => {}
+                let is_idle = look(&watch, self.held.is_some(), &mut no_alarm);
+                if is_idle.is_none() {
+                    self.action.was_not_idle(&watch);
+                } else if self.action.act(&watch, &mut no_alarm) {
+                    (waits_since, has_reported) = (Instant::now(), false);
+                    nap = Nap::new();
                 }
                 (steps, rests_since) = (watch.steps(), Instant::now());
             }
             // While anything happens in the runtime, it may be right not to act.
             let may_go_on = A::IS_PATIENT && (state == State::Waits || !self.grace.is_zero());
-            if state == State::Moves || steps != before && may_go_on || !self.may_act() {
+            if state == State::Later || steps != before && may_go_on {
                 waits_since = Instant::now();
             }
             if !has_reported && waits_since.elapsed() >= self.patience.saturating_add(self.grace) {
@@ -127,18 +124,14 @@ impl<A: Action> WhenIdle<A> {
             nap.take(thread::park_timeout);
         }
     }
-
-    fn may_act(&self) -> bool {
-        A::SETTLES || !self.watch.any(Claim::Settle)
-    }
 }
 
 /// Whether the runtime is idle. While we hold a clock that tokio has paused, tokio parks in real time until its next
 /// timer, so none of our alarms may be set.
-fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<NoAlarm>) -> Option<IsIdle<'watch>> {
+fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<Claimed>) -> Option<IsIdle<'watch>> {
     if is_held && no_alarm.is_none() {
         // This wakes the drivers, and the runtime is idle again after that.
-        *no_alarm = Some(watch.no_alarm());
+        *no_alarm = Some(watch.claim(Claim::NoAlarm));
         return None;
     }
     let is_idle = watch.is_idle();

@@ -1,8 +1,10 @@
 //! Thread states: how often a tokio worker has parked and unparked, and on Linux, the system call that any thread of
 //! this process is in, from `/proc/self/task/N/syscall`.
 
-#[cfg(target_os = "linux")]
-pub(crate) use self::linux::*;
+use std::ffi::c_long;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::OnceLock;
 
 use tokio::runtime::RuntimeMetrics;
 
@@ -25,36 +27,15 @@ pub(crate) fn parks(_: &RuntimeMetrics, _: usize) -> u64 {
     0
 }
 
-/// Only Linux says what a thread waits for.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn current_number() -> u32 {
-    0
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn are_known() -> bool {
-    false
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_for_files(_: u32) -> bool {
-    false
-}
-
 #[cfg(target_os = "linux")]
-mod linux {
-    use std::fs::File;
-    use std::io::Read;
-    use std::sync::OnceLock;
-
-    use libc::{SYS_epoll_pwait, SYS_read, c_long};
-
-    /// The system call in which threads wait for other threads.
-    #[cfg(not(target_arch = "riscv32"))]
-    const FUTEX: c_long = libc::SYS_futex;
-    #[cfg(target_arch = "riscv32")]
-    const FUTEX: c_long = libc::SYS_futex_time64;
-
+mod system {
+    #[cfg(any(
+        target_arch = "aarch64",
+        target_arch = "loongarch64",
+        target_arch = "riscv32",
+        target_arch = "riscv64"
+    ))]
+    pub(super) use libc::SYS_epoll_pwait as EPOLL_WAIT;
     /// The older of the two system calls that wait for many files. Newer architectures have only the other.
     #[cfg(not(any(
         target_arch = "aarch64",
@@ -62,94 +43,107 @@ mod linux {
         target_arch = "riscv32",
         target_arch = "riscv64"
     )))]
-    const EPOLL_WAIT: c_long = libc::SYS_epoll_wait;
-    #[cfg(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv32", target_arch = "riscv64"))]
-    const EPOLL_WAIT: c_long = SYS_epoll_pwait;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) enum Wait {
-        /// For another thread of the process, on the futex at this address.
-        ForWord(u64),
-        ForFiles,
-        /// In any other system call: its number, and the thread's stack pointer.
-        In(c_long, u64),
-    }
+    pub(super) use libc::SYS_epoll_wait as EPOLL_WAIT;
+    pub(super) use libc::{SYS_epoll_pwait as EPOLL_PWAIT, SYS_read as READ};
 
     pub(crate) fn current_number() -> u32 {
         rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
     }
+}
 
-    pub(crate) fn is_for_files(thread: u32) -> bool {
-        are_known() && doing(&file_of(thread), |doing| wait(doing) == Some(Wait::ForFiles))
+/// Other systems do not say what a thread does.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::ffi::c_long;
+
+    pub(super) const READ: c_long = -1;
+    pub(super) const EPOLL_WAIT: c_long = -1;
+    pub(super) const EPOLL_PWAIT: c_long = -1;
+
+    pub(crate) fn current_number() -> u32 {
+        0
+    }
+}
+
+pub(crate) use system::current_number;
+use system::{EPOLL_PWAIT, EPOLL_WAIT, READ};
+
+/// The number of a system call, and its first three arguments.
+pub(crate) type Call = (c_long, [u64; 3]);
+
+pub(crate) fn is_for_files(thread: u32) -> bool {
+    let file = are_known().then(|| open(thread, "syscall")).flatten();
+    file.and_then(|file| call(&file)).is_some_and(|(number, _)| number == EPOLL_WAIT || number == EPOLL_PWAIT)
+}
+
+/// Opens the system's file with this name about the thread with this number.
+pub(crate) fn open(thread: u32, name: &str) -> Option<File> {
+    File::open(format!("/proc/self/task/{thread}/{name}")).ok()
+}
+
+/// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
+pub(crate) fn are_known() -> bool {
+    static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
+    *ARE_KNOWN.get_or_init(|| {
+        // A thread that reads its own state is reading a file.
+        let own = cfg!(target_os = "linux").then(|| open(current_number(), "syscall")).flatten();
+        own.and_then(|file| call(&file)).is_some_and(|(number, _)| number == READ)
+    })
+}
+
+/// The system call that a thread is in, from its file; `None` if it is in none, or has ended.
+pub(crate) fn call(file: &File) -> Option<Call> {
+    read(file, &mut [0; 192]).and_then(parse)
+}
+
+/// Reads a file about a thread again. `None` if the thread has ended.
+pub(crate) fn read<'text>(mut file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
+    file.rewind().ok()?;
+    let length = file.read(text).ok()?;
+    Some(&text[..length])
+}
+
+fn parse(text: &[u8]) -> Option<Call> {
+    let mut words = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    let number = words.next()?.parse().ok().filter(|&number| number >= 0)?;
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    Some((number, [argument()?, argument()?, argument()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_call_is_its_number_and_three_arguments() {
+        assert_eq!(parse(b"202 0x7ff0 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n"), Some((202, [0x7ff0, 0x89, 2])));
+        assert_eq!(parse(b"running\n"), None);
+        assert_eq!(parse(b"-1 0x7ffd10 0x7f22\n"), None);
+        assert_eq!(parse(b""), None);
     }
 
-    /// The file that shows the system call of the thread with this number.
-    pub(crate) fn file_of(thread: u32) -> String {
-        format!("/proc/self/task/{thread}/syscall")
-    }
-
-    /// Whether the system uses this architecture's numbers. Under an emulator of another CPU, it uses the host's.
-    pub(crate) fn are_known() -> bool {
-        static ARE_KNOWN: OnceLock<bool> = OnceLock::new();
-        *ARE_KNOWN.get_or_init(|| doing("/proc/thread-self/syscall", is_reading))
-    }
-
-    fn doing(file: &str, says_so: impl Fn(&[u8]) -> bool) -> bool {
+    #[test]
+    fn the_call_of_a_thread_is_read_again_each_time() {
+        if !are_known() {
+            return; // Under an emulator.
+        }
+        let file = open(current_number(), "syscall").unwrap();
         let mut text = [0; 192];
-        let read = File::open(file).and_then(|mut file| file.read(&mut text));
-        read.is_ok_and(|length| says_so(&text[..length]))
-    }
-
-    /// Whether a thread is reading a file. A thread that reads its own state is.
-    fn is_reading(doing: &[u8]) -> bool {
-        call(doing).is_some_and(|(call, _)| call == SYS_read)
-    }
-
-    /// The number of a thread's system call, and the words after it in its file.
-    fn call(doing: &[u8]) -> Option<(c_long, impl Iterator<Item = &str>)> {
-        let mut words = std::str::from_utf8(doing).ok()?.split_ascii_whitespace();
-        Some((words.next()?.parse().ok()?, words))
-    }
-
-    /// The flag of a futex that is private to the process, unlike that of an ending thread, for example.
-    const PRIVATE: u64 = 128;
-
-    /// The system call that a thread waits in, from the contents of its file; `None` if it is in none.
-    pub(crate) fn wait(doing: &[u8]) -> Option<Wait> {
-        let (call, words) = call(doing).filter(|(call, _)| *call >= 0)?;
-        let mut numbers = words.map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-        let (first, second, stack) = (numbers.next()?, numbers.next()?, numbers.nth(4)?);
-        Some(match call {
-            FUTEX if second & PRIVATE != 0 => Wait::ForWord(first),
-            _ if call == SYS_epoll_pwait || call == EPOLL_WAIT => Wait::ForFiles,
-            _ => Wait::In(call, stack),
-        })
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn where_a_thread_waits_is_read_from_its_system_call() {
-            let wait_in = |text: String| wait(text.as_bytes());
-            let futex = format!("{FUTEX} 0x7ff0 0x89 0x2 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n");
-            assert_eq!(wait_in(futex), Some(Wait::ForWord(0x7ff0)));
-            let epoll = |call| format!("{call} 0x3 0x55 0x400 0x10 0x0 0x8 0x7ffd10 0x7f22\n");
-            assert_eq!(wait_in(epoll(SYS_epoll_pwait)), Some(Wait::ForFiles));
-            assert_eq!(wait_in(epoll(EPOLL_WAIT)), Some(Wait::ForFiles));
-            let reads = format!("{SYS_read} 0x1 0x55 0x5 0x0 0x0 0x8 0x7ffd10 0x7f22\n");
-            assert_eq!(wait_in(reads), Some(Wait::In(SYS_read, 0x007f_fd10)));
-            assert_eq!(wait_in("running\n".into()), None);
-            assert_eq!(wait_in("-1 0x007f_fd10 0x7f22\n".into()), None);
+        for _ in 0..2 {
+            assert_eq!(parse(read(&file, &mut text).unwrap()).unwrap().0, READ);
         }
-
-        /// Under an emulator, a test clock waited forever because each thread seemed to run.
-        #[test]
-        fn numbers_of_another_architecture_are_not_taken_for_ours() {
-            assert!(is_reading(format!("{SYS_read} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n").as_bytes()));
-            assert!(!is_reading(format!("{} 0x3 0x7f10 0xc0 0x0 0x0 0x8 0x7ffd10 0x7f22\n", SYS_read + 60).as_bytes()));
-            assert!(!is_reading(b"running\n") && !is_reading(b""));
-        }
+        let (sender, number) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            sender.send(current_number()).unwrap();
+            let _ = released.recv();
+        });
+        let other = open(number.recv().unwrap(), "syscall").unwrap();
+        while call(&other).is_none_or(|(number, _)| number == READ) {}
+        assert!(!is_for_files(current_number()));
+        drop(release);
+        thread.join().unwrap();
+        while read(&other, &mut text).is_some_and(|text| !text.is_empty()) {}
+        assert_eq!(call(&other), None, "it has ended");
     }
 }

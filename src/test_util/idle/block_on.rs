@@ -1,47 +1,33 @@
-//! [`Blocking`]: threads that block on a runtime not built by a bubble, and are not its workers; usually the one in
-//! `block_on`.
+//! Threads that block on a runtime not built by a bubble, and are not its workers; usually the one in `block_on`.
 //!
 //! Linux says whether such a thread waits to be woken, as `block_on` does, or does anything else. On other systems
 //! these threads count as waiting, and the clock moves only after a short grace.
 //!
 //! tokio does not report that a thread has left `block_on`. It has left if it uses the clock of another runtime or of
-//! none, if it waits for files, or if it has ended. If it waits in any other call for long, it counts as waiting.
+//! none, or if it has ended. If it waits in any other call for long, it counts as waiting.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
-use std::thread::{self, ThreadId};
 
 use tokio::task::coop;
 
 use super::Watch;
-use super::thread_state::Seen;
+use super::thread_state::BlockedThread;
 use crate::core::registry;
 use crate::test_util::lock;
-use crate::util::sync::Counter;
-
-#[derive(Debug, Default)]
-pub(crate) struct Blocking {
-    threads: Mutex<Vec<(ThreadId, Option<Seen>)>>,
-    /// How often one of them read the clock, which shows that it runs.
-    readings: Counter,
-}
 
 thread_local! {
     static BLOCKS_ON: RefCell<BlocksOn> = RefCell::default();
 }
 
-/// While this lives, a thread blocks on the runtime.
+/// The runtime that the calling thread blocks on.
 #[derive(Default)]
-struct BlocksOn(Weak<Watch>);
-
-impl Drop for BlocksOn {
-    fn drop(&mut self) {
-        if let Some(watch) = self.0.upgrade() {
-            lock(&watch.blocking.threads).retain(|(id, _)| *id != thread::current().id());
-        }
-    }
+struct BlocksOn {
+    watch: Weak<Watch>,
+    /// The watch has a weak reference.
+    _thread: Option<Arc<Mutex<BlockedThread>>>,
 }
 
 impl Watch {
@@ -50,14 +36,28 @@ impl Watch {
         let here = here.filter(|here| !here.observes_this_thread());
         let new = here.map_or_else(Weak::new, Arc::downgrade);
         let _ = BLOCKS_ON.try_with(|blocks_on| {
-            if !blocks_on.borrow().0.ptr_eq(&new) {
+            if !blocks_on.borrow().watch.ptr_eq(&new) {
                 let here = here.filter(|_| is_polled());
-                let before = blocks_on.replace(here.map_or_else(BlocksOn::default, |_| BlocksOn(new)));
+                let thread = here.and_then(|here| {
+                    let thread = Arc::new(Mutex::new(BlockedThread::current()?));
+                    lock(&here.blocked).push(Arc::downgrade(&thread));
+                    Some(thread)
+                });
+                let watch = here.map_or_else(Weak::new, Arc::downgrade);
+                let before = blocks_on.replace(BlocksOn { watch, _thread: thread });
                 drop(before);
-                here.inspect(|here| lock(&here.blocking.threads).push((thread::current().id(), Seen::current())));
             }
-            blocks_on.borrow().0.upgrade().inspect(|watch| _ = watch.blocking.readings.fetch_add(1, SeqCst));
+            blocks_on.borrow().watch.upgrade().inspect(|watch| _ = watch.readings.fetch_add(1, SeqCst));
         });
+    }
+
+    /// Whether one of the threads visibly does anything but wait.
+    pub(super) fn a_blocked_thread_runs(&self) -> bool {
+        let mut one_runs = false;
+        // Check each, to learn where it waits.
+        lock(&self.blocked)
+            .retain(|thread| thread.upgrade().inspect(|thread| one_runs |= lock(thread).runs()).is_some());
+        one_runs
     }
 
     /// Workers, even the only one of a current-thread runtime, are observed by their counts, and the thread of a bubble
@@ -83,38 +83,27 @@ fn is_polled() -> bool {
     is_polled
 }
 
-impl Blocking {
-    /// Whether one of the threads visibly does anything but wait.
-    pub(crate) fn any_runs(&self) -> bool {
-        let mut any_runs = false;
-        for (_, seen) in lock(&self.threads).iter_mut() {
-            // Check each, to learn how long it has been where it is.
-            any_runs |= seen.as_mut().is_some_and(Seen::runs);
-        }
-        any_runs
-    }
-
-    pub(super) fn readings(&self) -> u64 {
-        self.readings.load(SeqCst)
-    }
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
 
+    use std::thread;
     use std::time::Duration;
 
     use tokio::runtime::Builder;
 
     use super::*;
 
+    fn blocked(watch: &Watch) -> usize {
+        lock(&watch.blocked).iter().filter(|thread| thread.strong_count() > 0).count()
+    }
+
     /// Checks until the result is `runs`: a thread takes a moment before it waits.
     fn becomes(watch: &Watch, runs: bool) -> bool {
         (0..10_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
-            watch.blocking.any_runs() == runs
+            watch.a_blocked_thread_runs() == runs
         })
     }
 
@@ -126,7 +115,7 @@ mod tests {
             let watch = Watch::of(runtime.handle());
             let entered = runtime.enter();
             Watch::note_this_thread(Some(&watch));
-            assert!(lock(&watch.blocking.threads).is_empty(), "it does not block");
+            assert!(blocked(&watch) == 0, "it does not block");
             drop(entered);
             runtime.block_on(async {
                 Watch::note_this_thread(Some(&watch));
@@ -154,18 +143,18 @@ mod tests {
             }
             wait.recv().unwrap();
         });
-        assert_eq!(lock(&watch.blocking.threads).len(), 1);
+        assert_eq!(blocked(&watch), 1);
         assert!(becomes(&watch, false), "it waits for a message");
         go.send(()).unwrap();
         running.recv().unwrap();
-        assert!(watch.blocking.any_runs());
+        assert!(watch.a_blocked_thread_runs());
         thread::sleep(Duration::from_millis(200));
-        assert!(watch.blocking.any_runs(), "however long");
+        assert!(watch.a_blocked_thread_runs(), "however long");
         seen.store(true, SeqCst);
         assert!(becomes(&watch, false), "it waits again");
         go.send(()).unwrap();
         thread.join().unwrap();
-        assert!(lock(&watch.blocking.threads).is_empty(), "it has ended");
+        assert!(blocked(&watch) == 0, "it has ended");
     }
 
     #[test]
@@ -202,7 +191,7 @@ mod tests {
         // A file is read with `read`, a socket with `recv`.
         let mut end = std::fs::File::from(std::os::fd::OwnedFd::from(end));
         let (watch, thread) = that_does(move || _ = std::io::Read::read(&mut end, &mut [0]));
-        assert!(watch.blocking.any_runs());
+        assert!(watch.a_blocked_thread_runs());
         assert!(becomes(&watch, false), "for all we know it has left");
         drop(ends);
         thread.join().unwrap();
@@ -218,7 +207,7 @@ mod tests {
             let _ = wait.recv();
         });
         has_left.recv().unwrap();
-        assert!(lock(&watch.blocking.threads).is_empty());
+        assert!(blocked(&watch) == 0);
         drop(go);
         thread.join().unwrap();
     }

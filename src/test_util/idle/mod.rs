@@ -22,6 +22,7 @@ mod own_runtime;
 mod thread_state;
 mod watch;
 
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,9 +31,10 @@ use tokio::runtime::RuntimeFlavor;
 
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
 use thread_state::Thread;
-pub(crate) use watch::{Claim, Claimed, EndsOnThread, NoAlarm, Time, Watch};
+pub(crate) use watch::{EndsOnThread, Time, Watch};
 
 use crate::core::registry;
+use crate::test_util::hold::Claim;
 use crate::test_util::lock;
 use crate::util::waits;
 
@@ -61,7 +63,7 @@ pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>
 impl Watch {
     pub(crate) fn steps(&self) -> Steps {
         let own = self.own.get().map_or(Some(0), |own| own.waits());
-        let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
+        let others = Steps { count: own.unwrap_or(0) + self.readings.load(SeqCst), all_rest: own.is_some() };
         self.parks().fold(others, |steps, count| Steps {
             count: steps.count + count,
             all_rest: steps.all_rest && count % 2 == 1,
@@ -102,11 +104,11 @@ impl Watch {
     }
 
     /// The count of what has run so far; `None` if there is work.
-    fn rests(&self) -> Option<u64> {
+    pub(crate) fn rests(&self) -> Option<u64> {
         let steps = self.steps();
         // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
-            && !self.blocking.any_runs()
+            && !self.a_blocked_thread_runs()
             && !self.works()
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
@@ -185,9 +187,9 @@ impl Watch {
         Some(match self.metrics.global_queue_depth() {
             _ if !runs.is_empty() => format!("a task is running on worker {runs} or blocking it"),
             queued @ 1.. => format!("{queued} tasks are ready to run"),
-            0 if self.blocking.any_runs() => "the thread in `block_on` is running".into(),
+            0 if self.a_blocked_thread_runs() => "the thread in `block_on` is running".into(),
             0 if own.is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
-            0 => match self.places(Claim::Work).first() {
+            0 => match self.claims.places(Claim::Work).first() {
                 Some(place) => format!("blocking work started at {place} is running"),
                 None if threads.is_none_or(has_no_work) => return None,
                 None => "blocking work is running".into(),

@@ -1,142 +1,175 @@
-//! [`Thread`] and [`Seen`]: whether a thread runs, as Linux tells. Other systems do not.
+//! [`Thread`]: whether a thread runs, as Linux tells. Other systems do not.
 //!
 //! A thread that was woken counts as running, although no CPU may have run it yet: on a busy machine, that takes
 //! milliseconds.
 
-#[cfg(target_os = "linux")]
-pub(super) use linux::{Seen, Thread};
-#[cfg(not(target_os = "linux"))]
-pub(super) use other::{Seen, Thread};
+use std::ffi::c_long;
+use std::fs::File;
+use std::time::{Duration, Instant};
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
-    use std::time::{Duration, Instant};
+use crate::util::waits::{self, Call};
 
-    use crate::util::waits::{self, Wait};
+#[derive(Debug)]
+pub(super) struct Thread {
+    /// Says which system call it is in.
+    call: File,
+    /// Says whether it sleeps or runs, among much else.
+    stat: File,
+}
 
-    #[derive(Debug)]
-    pub(in super::super) struct Thread {
-        /// Says which system call it is in.
-        doing: File,
-        /// Says whether it sleeps or runs, among much else.
-        stat: File,
+impl Thread {
+    /// Returns `None` if the system does not say what the calling thread does.
+    pub(super) fn current() -> Option<Thread> {
+        let open = |name| waits::are_known().then(|| waits::open(waits::current_number(), name)).flatten();
+        Some(Thread { call: open("syscall")?, stat: open("stat")? })
     }
 
-    impl Thread {
-        /// Returns `None` if the system does not say what the calling thread does.
-        pub(in super::super) fn current() -> Option<Thread> {
-            let number = waits::current_number();
-            let doing = File::open(waits::file_of(number)).ok().filter(|_| waits::are_known())?;
-            let stat = File::open(format!("/proc/self/task/{number}/stat")).ok()?;
-            Some(Thread { doing, stat })
-        }
-
-        /// Whether it waits, and no CPU is to run it. `None` if it has ended.
-        pub(in super::super) fn sleeps(&self) -> Option<bool> {
-            read(&self.stat, &mut [0; 192]).map(|stat| !is_awake(stat))
-        }
-
-        /// Where it waits; `None` if it runs, is ready to run, or has ended.
-        fn wait(&self) -> Option<Wait> {
-            let wait = waits::wait(read(&self.doing, &mut [0; 192])?)?;
-            self.sleeps()?.then_some(wait)
-        }
+    /// Whether it waits, and no CPU is to run it. `None` if it has ended.
+    pub(super) fn sleeps(&self) -> Option<bool> {
+        waits::read(&self.stat, &mut [0; 192]).map(|stat| !is_awake(stat))
     }
 
-    fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
-        let length = file.read_at(text, 0).ok()?;
-        Some(&text[..length])
-    }
-
-    /// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
-    /// and need not be UTF-8.
-    fn is_awake(stat: &[u8]) -> bool {
-        let name_ends = stat.iter().rposition(|&byte| byte == b')');
-        name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
-    }
-
-    /// How long a thread must wait on a futex the first time before that counts as waiting to be woken. From then on it
-    /// counts immediately, because `block_on` always waits on the same futex.
-    const FIRST: Duration = Duration::from_millis(20);
-    /// How long it must wait anywhere else. Another futex is then taken for that of `block_on`.
-    const ELSEWHERE: Duration = Duration::from_millis(100);
-
-    /// A thread in `block_on`, and where it was seen.
-    #[derive(Debug)]
-    pub(in super::super) struct Seen {
-        thread: Thread,
-        /// The futex of `block_on`, once known.
-        word: Option<u64>,
-        /// Where it was at the last check, and since when.
-        at: Option<(Wait, Instant)>,
-    }
-
-    impl Seen {
-        pub(in super::super) fn current() -> Option<Seen> {
-            Some(Seen { thread: Thread::current()?, word: None, at: None })
-        }
-
-        pub(in super::super) fn runs(&mut self) -> bool {
-            let Some(wait) = self.thread.wait() else {
-                self.at = None;
-                return true;
-            };
-            let since = self.at.filter(|(at, _)| *at == wait).map_or_else(Instant::now, |(_, since)| since);
-            self.at = Some((wait, since));
-            let longest = match wait {
-                Wait::ForFiles => Duration::ZERO,
-                Wait::ForWord(word) if self.word == Some(word) => Duration::ZERO,
-                Wait::ForWord(_) if self.word.is_none() => FIRST,
-                _ => ELSEWHERE,
-            };
-            let waits = since.elapsed() >= longest;
-            if let (true, Wait::ForWord(word)) = (waits, wait) {
-                self.word = Some(word);
-            }
-            !waits
-        }
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn a_thread_that_was_woken_runs() {
-            assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
-            assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
-            assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
-        }
+    /// The system call in which it waits; `None` if it runs, is ready to run, or has ended.
+    fn waits_in(&self) -> Option<Call> {
+        let call = waits::call(&self.call)?;
+        self.sleeps()?.then_some(call)
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod other {
-    #[derive(Debug)]
-    pub(in super::super) enum Thread {}
+/// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
+/// and need not be UTF-8.
+fn is_awake(stat: &[u8]) -> bool {
+    let name_ends = stat.iter().rposition(|&byte| byte == b')');
+    name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
+}
 
-    impl Thread {
-        pub(in super::super) fn current() -> Option<Thread> {
-            None
+/// A thread in `block_on`. It always waits there on the same futex, which is learnt: in any other system call it counts
+/// as running until it was found there many times in a row.
+#[derive(Debug)]
+pub(super) struct BlockedThread {
+    thread: Thread,
+    waits: Waits,
+}
+
+impl BlockedThread {
+    pub(super) fn current() -> Option<BlockedThread> {
+        Some(BlockedThread { thread: Thread::current()?, waits: Waits::new(Instant::now()) })
+    }
+
+    pub(super) fn runs(&mut self) -> bool {
+        !self.waits.is_usual(self.thread.waits_in(), Instant::now())
+    }
+}
+
+/// Where a thread was found to wait: each time the system call's number and first argument.
+#[derive(Debug)]
+struct Waits {
+    usual: Option<(c_long, u64)>,
+    last: Option<(c_long, u64)>,
+    /// How often in a row it was found there, and when it last counted.
+    times: u32,
+    counted: Instant,
+}
+
+impl Waits {
+    /// How often it must be found on its first condition variable, and in any other call. On a busy machine, the time
+    /// between two checks says little: the thread may have run in between, or may wait for one that no CPU runs.
+    const FIRST: u32 = 20;
+    const OTHER: u32 = 100;
+    /// The time between two checks that count.
+    const APART: Duration = Duration::from_millis(1);
+
+    fn new(now: Instant) -> Waits {
+        Waits { usual: None, last: None, times: 0, counted: now }
+    }
+
+    /// Whether the thread, which is in `call` now, usually waits there.
+    fn is_usual(&mut self, call: Option<Call>, now: Instant) -> bool {
+        let at = call.map(|(number, [first, ..])| (number, first));
+        if at != self.last {
+            (self.last, self.times, self.counted) = (at, 0, now);
+        } else if now - self.counted >= Waits::APART {
+            (self.times, self.counted) = (self.times + 1, now);
         }
+        let may_be_first = self.usual.is_none() && call.is_some_and(may_be_block_on);
+        if self.times >= if may_be_first { Waits::FIRST } else { Waits::OTHER } {
+            self.usual = at;
+        }
+        at.is_some() && at == self.usual
+    }
+}
 
-        pub(in super::super) fn sleeps(&self) -> Option<bool> {
-            match *self {}
+/// Whether a call may be that of `block_on`: a wait for a condition variable, whose futex is private to the process and
+/// counts. The futex of an ending thread is not private, and that of a lock or of a parked thread has other values.
+fn may_be_block_on((_, [_, operation, value]): Call) -> bool {
+    const WAIT: u64 = 128;
+    const WAIT_BITSET: u64 = 128 + 9;
+    const LOCKED_MUTEX: u64 = 2;
+    const OTHERS: u64 = 1 << 30;
+    matches!(operation, WAIT | WAIT_BITSET) && value != LOCKED_MUTEX && value < OTHERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_was_woken_runs() {
+        assert!(is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
+        assert!(!is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
+    }
+
+    const BLOCK_ON: Option<Call> = Some((202, [0x7f10, 0x89, 7]));
+    const OTHER_CONDVAR: Option<Call> = Some((202, [0x7f20, 0x89, 7]));
+    const MUTEX: Option<Call> = Some((202, [0x7f30, 0x89, 2]));
+    const RWLOCK: Option<Call> = Some((202, [0x7f40, 0x89, 0x4000_0001]));
+    const CHANNEL: Option<Call> = Some((202, [0x7f50, 0x89, 0xffff_ffff]));
+    const JOIN: Option<Call> = Some((202, [0x7f60, 0x109, 0x77]));
+
+    /// How many checks in a row, each `apart`, find a thread in `call` until it counts as waiting, up to 1,000.
+    fn checks(waits: &mut Waits, now: &mut Instant, call: Option<Call>, apart: Duration) -> usize {
+        let mut found = || {
+            *now += apart;
+            waits.is_usual(call, *now)
+        };
+        (0..1_000).take_while(|_| !found()).count()
+    }
+
+    /// A bug that this crate had: on a busy machine, time moved while the thread in `block_on` waited for a lock, which
+    /// a thread held that no CPU ran.
+    #[test]
+    fn a_thread_that_waits_for_a_lock_runs_for_a_hundred_checks() {
+        let mut now = Instant::now();
+        for call in [MUTEX, RWLOCK, CHANNEL, JOIN] {
+            assert_eq!(checks(&mut Waits::new(now), &mut now, call, Duration::from_secs(1)), 100, "{call:?}");
         }
     }
 
-    #[derive(Debug)]
-    pub(in super::super) enum Seen {}
-
-    impl Seen {
-        pub(in super::super) fn current() -> Option<Seen> {
-            None
+    #[test]
+    fn a_thread_waits_as_usual_once_many_checks_in_a_row_found_it_there() {
+        let mut now = Instant::now();
+        let mut waits = Waits::new(now);
+        for apart in [1, 1_000].map(Duration::from_millis) {
+            for _ in 0..100 {
+                assert!(!waits.is_usual(OTHER_CONDVAR, now), "it has run in between");
+                now += apart;
+                assert!(!waits.is_usual(OTHER_CONDVAR, now));
+                assert!(!waits.is_usual(None, now), "it runs");
+            }
         }
+        assert_eq!(checks(&mut waits, &mut now, BLOCK_ON, Duration::from_millis(1)), 20);
+        assert!(!waits.is_usual(None, now));
+        let counts_on = BLOCK_ON.map(|(number, [futex, operation, _])| (number, [futex, operation, 2]));
+        assert_eq!(checks(&mut waits, &mut now, counts_on, Duration::ZERO), 0, "from now on at once");
+        assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_secs(1)), 100);
+    }
 
-        pub(in super::super) fn runs(&mut self) -> bool {
-            match *self {}
-        }
+    #[test]
+    fn checks_in_quick_succession_count_once() {
+        let mut now = Instant::now();
+        let mut waits = Waits::new(now);
+        assert_eq!(checks(&mut waits, &mut now, OTHER_CONDVAR, Duration::from_micros(1)), 1_000);
+        assert_eq!(checks(&mut waits, &mut now, None, Duration::from_secs(1)), 1_000, "it runs");
     }
 }
