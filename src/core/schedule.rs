@@ -261,7 +261,7 @@ impl Schedule {
         }
         // No time passes on a paused clock, so nothing would be coalesced.
         let waits = !plan.only_the_driver_sets_it();
-        let coalesce = if waits { plan.coalesce.after_turn(now, fired) } else { plan.coalesce };
+        let coalesce = if waits { plan.coalesce.after_turn(now, fired, earliest) } else { plan.coalesce };
         let earliest = if waits { coalesce.earliest_turn(earliest) } else { earliest };
         if !plan.park(earliest) {
             return None;
