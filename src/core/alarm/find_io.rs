@@ -1,11 +1,13 @@
 //! [`FindIo`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
 //! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
-//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits.
+//! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits. The worker of a
+//! current-thread runtime is the thread that last polled the timer's driver.
 //!
-//! One case gives a wrong answer: the worker's thread is in `block_in_place` and runs another runtime there, which has
-//! an I/O driver while its own has none. The call that follows then panics; the panic is caught, but the process's
-//! panic hook is called. Programs that abort on panics therefore do not search.
+//! Two cases give a wrong answer if that runtime has no I/O driver: the worker's thread is in `block_in_place` and runs
+//! a runtime there that has one; or it now runs such a runtime while another thread drives this one. The call that
+//! follows then panics; the panic is caught, but the process's panic hook is called. Programs that abort on panics
+//! therefore do not search.
 //
 // Invariants
 // 1. The answer is yes only if a thread that last ran as a worker of that runtime is in `epoll_wait` while that worker
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor, RuntimeMetrics, worker_index};
+use tokio::runtime::{self, Handle, RuntimeMetrics, worker_index};
 
 use super::thread::{self, Booker, BookerId};
 use crate::core::helpers::Helpers;
@@ -61,8 +63,7 @@ impl FindIo {
         let metrics = runtime.metrics();
         let threads = vec![None; metrics.num_workers()];
         let search = Search { runtime: runtime.id(), metrics, threads, next: 0, checks: 0, turns_left: 0 };
-        let is_possible = CAN_BE_SEEN && runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-        self.set(self.lock(), is_possible.then_some(search), false);
+        self.set(self.lock(), CAN_BE_SEEN.then_some(search), false);
     }
 
     pub(crate) fn forget(&self) {
@@ -200,6 +201,26 @@ mod tests {
         let _other = Builder::new_multi_thread().worker_threads(1).enable_io().build().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         assert!(!finds_io(&runtime, 20));
+    }
+
+    /// Lets a thread drive a current-thread runtime while another checks.
+    fn finds_io_on_one_thread(builder: &mut Builder, tries: u32) -> bool {
+        let runtime = builder.build().unwrap();
+        let (end, ends) = tokio::sync::oneshot::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| runtime.block_on(ends));
+            let found = finds_io(&runtime, tries);
+            end.send(()).unwrap();
+            found
+        })
+    }
+
+    #[test]
+    fn an_io_driver_is_found_on_a_current_thread_runtime_if_there_is_one() {
+        if waits::are_known() {
+            while !finds_io_on_one_thread(Builder::new_current_thread().enable_io(), CHECKS) {}
+        }
+        assert!(!finds_io_on_one_thread(Builder::new_current_thread().enable_time(), 20));
     }
 
     fn idle() -> (Runtime, Arc<FindIo>) {
