@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::core::registry;
@@ -21,7 +21,6 @@ use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
 use crate::test_util::lock;
 use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
-use crate::util::panics;
 
 const SEED: &str = "HAIRSPRING_SEED";
 
@@ -257,7 +256,7 @@ impl Bubble {
     /// # Panics
     ///
     /// Panics in the same cases as [`run`](Bubble::run), but does not say where tasks were spawned. Also panics if a
-    /// current-thread runtime was built without `enable_time`.
+    /// current-thread runtime was built without `enable_time`, as tokio's timers do.
     ///
     /// # Examples
     ///
@@ -277,10 +276,11 @@ impl Bubble {
     /// ```
     #[track_caller]
     pub fn run_on<F: Future>(self, runtime: Runtime, code: impl FnOnce() -> F) -> F::Output {
-        assert!(
-            !lacks_time(&runtime),
-            "the bubble's runtime was built without `enable_time`, so nothing moves its clock"
-        );
+        if runtime.handle().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            let _entered = runtime.enter();
+            // Panics without `enable_time`: nothing would move the clock.
+            drop(tokio::time::sleep(Duration::ZERO));
+        }
         let seed = self.chosen_seed();
         self.run_seeded(seed, runtime, None, code)
     }
@@ -372,13 +372,6 @@ async fn unless_given_up<F: Future>(
         Poll::Pending => given_up.as_mut().poll(cx).map(|_| Err(deadlock::waiting(own).1)),
     })
     .await
-}
-
-/// Whether only tokio's timers can move the runtime's clock, and it has none.
-fn lacks_time(runtime: &Runtime) -> bool {
-    let _inside = runtime.enter();
-    let is_tokios = pause::here().is_none() && panics::may_guess();
-    is_tokios && panics::silently(|| panics::if_enabled(|| tokio::time::sleep(Duration::ZERO))).is_err()
 }
 
 /// 32 bits: short to print and to type.

@@ -118,14 +118,13 @@
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
 //! with it.
 //!
-//! # Runtimes without `enable_time` or `enable_io`
+//! # Runtimes without `enable_time`
 //!
-//! tokio does not say whether a runtime has these drivers, and panics if a missing one is used. This module makes such
-//! a call anyway and catches the panic. It installs a panic hook that hides only that message.
-//!
-//! A program built with `panic = "abort"` cannot catch it. There, call [`pause`](crate::pause()) rather than tokio's,
-//! or pause the clock before the first timer. If any runtime of the process has `enable_io`, a multi-thread runtime
-//! that you pause needs it, too.
+//! To let a test pause the clock of a current-thread runtime while timers wait, each timer there keeps a sleep of
+//! tokio's, with this feature on. If the runtime has no `enable_time`, tokio panics. The panic is caught, and the timer
+//! works without that sleep, but the message is printed once: "timers are disabled. Call `enable_time`". A program
+//! built with `panic = "abort"` keeps no such sleep: call [`pause`](crate::pause()) there rather than tokio's, or pause
+//! the clock before the first timer.
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -173,8 +172,7 @@ pub use crate::seam::TimerKind;
 /// # Panics
 ///
 /// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock
-/// of a multi-thread runtime. See also [runtimes without `enable_time` or
-/// `enable_io`](self#runtimes-without-enable_time-or-enable_io).
+/// of a multi-thread runtime. See also [runtimes without `enable_time`](self#runtimes-without-enable_time).
 ///
 /// # Examples
 ///

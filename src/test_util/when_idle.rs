@@ -100,7 +100,7 @@ impl<A: Action> WhenIdle<A> {
             }
             let (may_look, grace) = match state {
                 State::Over => return,
-                State::Ready if self.may_act() => (rests, self.grace.max(watch.blocking.grace())),
+                State::Ready if self.may_act() => (rests, self.grace.max(watch.grace())),
                 _ => (false, self.grace),
             };
             if may_look && rests_since.elapsed() >= grace {

@@ -6,17 +6,13 @@
 //
 // Invariants
 // 1. A call that panics without a driver is made only if the user has chosen an alarm that needs that driver, if the
-//    driver was found, if `may_guess` says that a panic is harmless, or for a clock that a test pauses.
+//    driver was found, or with the feature `test-util` on a current-thread runtime, whose clock a test may pause.
 
-use std::cell::Cell;
 use std::io;
 use std::mem::{forget, needs_drop};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tokio::runtime::Handle;
-
-use crate::seam;
 
 /// Calls `code` and catches its panic: one bad waker must not keep others from being woken. The panic hook has already
 /// reported it.
@@ -61,34 +57,9 @@ fn lacking() -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// Whether a wrong guess is harmless: in a build for tests, the panic is caught and [`silently`] hides it.
-pub(crate) fn may_guess() -> bool {
-    seam::IS_ON && cfg!(panic = "unwind") && !std::thread::panicking()
-}
-
-/// Calls `code`, which catches its own panic, and hides the panic's message if it [may guess](may_guess). Only the
-/// process's panic hook can hide it.
-pub(crate) fn silently<T>(code: impl FnOnce() -> T) -> T {
-    thread_local! {
-        static IS_SILENT: Cell<bool> = const { Cell::new(false) };
-    }
-    static HOOK: Once = Once::new();
-
-    if !may_guess() {
-        return code();
-    }
-    HOOK.call_once(|| {
-        let hook = take_hook();
-        set_hook(Box::new(move |panic| {
-            if !IS_SILENT.get() {
-                hook(panic);
-            }
-        }));
-    });
-    IS_SILENT.set(true);
-    let made = code();
-    IS_SILENT.set(false);
-    made
+/// Whether the panic of a call without a driver can be caught.
+pub(crate) fn may_catch() -> bool {
+    cfg!(panic = "unwind") && !std::thread::panicking()
 }
 
 /// Whether no runtime of this process can have an I/O driver, because there is no epoll instance. `false` if the system

@@ -32,6 +32,11 @@ pub(crate) fn current_number() -> u32 {
 }
 
 #[cfg(not(target_os = "linux"))]
+pub(crate) fn are_known() -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn is_for_files(_: u32) -> bool {
     false
 }

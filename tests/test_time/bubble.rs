@@ -167,7 +167,7 @@ fn panics_pass_through_and_bad_runtimes_are_refused() {
     // Such a bubble would hang, because nothing moves its clock.
     let [current_thread, multi_thread] = crate::common::bare();
     let message = must_end(|| panic_message(|| Bubble::new().run_on(current_thread, || sleep(HOUR))));
-    assert!(message.contains("without `enable_time`"), "{message}");
+    assert!(message.contains("Call `enable_time`"), "{message}");
     must_end(|| Bubble::new().run_on(multi_thread, || sleep(HOUR)));
 }
 

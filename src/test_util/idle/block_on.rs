@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
 use tokio::task::coop;
 
 use super::Watch;
+use super::thread_state::Seen;
 use crate::core::registry;
 use crate::test_util::lock;
 use crate::util::sync::Counter;
@@ -84,13 +84,6 @@ fn is_polled() -> bool {
 }
 
 impl Blocking {
-    /// How long nothing may have run before the threads count as waiting.
-    pub(crate) fn grace(&self) -> Duration {
-        const UNSEEN: Duration = Duration::from_millis(2);
-        let any_is_unseen = lock(&self.threads).iter().any(|(_, seen)| seen.is_none());
-        if any_is_unseen { UNSEEN } else { Duration::ZERO }
-    }
-
     /// Whether one of the threads visibly does anything but wait.
     pub(crate) fn any_runs(&self) -> bool {
         let mut any_runs = false;
@@ -106,110 +99,12 @@ impl Blocking {
     }
 }
 
-#[cfg(target_os = "linux")]
-use linux::Seen;
-#[cfg(not(target_os = "linux"))]
-use other::Seen;
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::fs::File;
-    use std::os::unix::fs::FileExt;
-    use std::time::{Duration, Instant};
-
-    use crate::util::waits::{self, Wait};
-
-    /// How long a thread must wait on a futex the first time before that counts as waiting to be woken. From then on it
-    /// counts immediately, because `block_on` always waits on the same futex.
-    const FIRST: Duration = Duration::from_millis(20);
-    /// How long it must wait anywhere else. Another futex is then taken for that of `block_on`.
-    const ELSEWHERE: Duration = Duration::from_millis(100);
-
-    #[derive(Debug)]
-    pub(super) struct Seen {
-        /// Says which system call it is in.
-        doing: File,
-        /// Says whether it sleeps or runs, among much else.
-        stat: File,
-        /// The futex of `block_on`, once known.
-        word: Option<u64>,
-        /// Where it was at the last check, and since when.
-        at: Option<(Wait, Instant)>,
-    }
-
-    impl Seen {
-        /// Returns `None` if the system does not say.
-        pub(super) fn current() -> Option<Seen> {
-            let number = waits::current_number();
-            let doing = File::open(waits::file_of(number)).ok().filter(|_| waits::are_known())?;
-            let stat = File::open(format!("/proc/self/task/{number}/stat")).ok()?;
-            Some(Seen { doing, stat, word: None, at: None })
-        }
-
-        pub(super) fn runs(&mut self) -> bool {
-            let Some(wait) = self.wait() else {
-                self.at = None;
-                return true;
-            };
-            let since = self.at.filter(|(at, _)| *at == wait).map_or_else(Instant::now, |(_, since)| since);
-            self.at = Some((wait, since));
-            let longest = match wait {
-                Wait::ForFiles => Duration::ZERO,
-                Wait::ForWord(word) if self.word == Some(word) => Duration::ZERO,
-                Wait::ForWord(_) if self.word.is_none() => FIRST,
-                _ => ELSEWHERE,
-            };
-            let waits = since.elapsed() >= longest;
-            if let (true, Wait::ForWord(word)) = (waits, wait) {
-                self.word = Some(word);
-            }
-            !waits
-        }
-
-        /// Where the thread waits; `None` if it runs or is ready to run.
-        ///
-        /// The system reports a woken thread as still in its system call until a CPU runs it, which takes milliseconds
-        /// if a virtual CPU is not running.
-        fn wait(&self) -> Option<Wait> {
-            let wait = waits::wait(read(&self.doing, &mut [0; 192])?)?;
-            let awake = is_awake(read(&self.stat, &mut [0; 192])?);
-            (!awake).then_some(wait)
-        }
-    }
-
-    fn read<'text>(file: &File, text: &'text mut [u8]) -> Option<&'text [u8]> {
-        let length = file.read_at(text, 0).ok()?;
-        Some(&text[..length])
-    }
-
-    /// Whether a thread runs or is ready to run. The state follows the name, which is in parentheses, may contain some,
-    /// and need not be UTF-8.
-    pub(super) fn is_awake(stat: &[u8]) -> bool {
-        let name_ends = stat.iter().rposition(|&byte| byte == b')');
-        name_ends.is_none_or(|at| stat[at + 1..].starts_with(b" R"))
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod other {
-    #[derive(Debug)]
-    pub(super) enum Seen {}
-
-    impl Seen {
-        pub(super) fn current() -> Option<Seen> {
-            None
-        }
-
-        pub(super) fn runs(&mut self) -> bool {
-            match *self {}
-        }
-    }
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::sync::mpsc;
+
+    use std::time::Duration;
 
     use tokio::runtime::Builder;
 
@@ -271,13 +166,6 @@ mod tests {
         go.send(()).unwrap();
         thread.join().unwrap();
         assert!(lock(&watch.blocking.threads).is_empty(), "it has ended");
-    }
-
-    #[test]
-    fn a_thread_that_was_woken_runs() {
-        assert!(linux::is_awake(b"7 (tokio-runtime-w) R 1 7 7 0 -1"));
-        assert!(!linux::is_awake(b"7 (tokio-runtime-w) S 1 7 7 0 -1"));
-        assert!(!linux::is_awake(b"7 (a) R (b) S 1 7"), "a name with parentheses");
     }
 
     #[test]

@@ -11,36 +11,36 @@
 // 1. A runtime is found idle only if two equal readings of the counts enclose the readings of the queue, the threads
 //    and the blocking work. No worker was unparked in between, and earlier work would still be queued, or would have
 //    unparked a worker.
-// 2. A parked worker may not know yet that a socket is ready. A canary message therefore makes a round trip through the
-//    runtime's I/O driver: once it has arrived, all sockets that were ready earlier have been handled. A runtime is
-//    found idle only after `ROUNDS` round trips, each of which woke only the worker that waits for sockets, and only
-//    once.
-// 3. Blocking work is checked before the round trips, because it may send to a socket, and after them, because a task
-//    that went unnoticed along with the canary may have started some.
+// 2. A parked worker may not know yet that a socket is ready. On Linux it counts as running as soon as the system wakes
+//    it. Elsewhere, and on current-thread runtimes, all workers are called together: the one that waits for sockets
+//    handles those that are ready before it comes. A runtime is found idle only after `ROUNDS` such calls.
+// 3. Blocking work is checked before the calls, because it may send to a socket, and after them, because a task that
+//    ran along with a call may have started some.
 
 mod block_on;
-mod canary;
 mod own_runtime;
+mod thread_state;
 mod watch;
 
-use std::sync::{MutexGuard, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::RuntimeFlavor;
 
-use canary::Canary;
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
+use thread_state::Thread;
 pub(crate) use watch::{Time, Want, Wanted, Watch};
 
 use crate::core::registry;
+use crate::test_util::lock;
 use crate::util::waits;
 
-/// The number of round trips. One is not enough if a worker that is about to wait for sockets, and already counts as
-/// parked, is preempted there: it then handles the canary and another socket in one step.
+/// How often all workers are called. Once is not enough if a worker that is about to wait for sockets, and already
+/// counts as parked, is preempted there: it then handles the call and a socket in one step.
 const ROUNDS: u32 = 2;
 
-/// How long a round trip may take before the check is abandoned.
+/// How long workers may take to come before the check is abandoned.
 const LONGEST_LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,11 @@ pub(crate) struct Steps {
     pub(crate) all_rest: bool,
 }
 
+/// The threads of a multi-thread runtime's workers, once known, if the system says what threads do.
+type Workers = Option<Vec<Thread>>;
+
 /// A runtime was found idle. While this lives, no other thread checks.
-pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Option<Canary>>);
+pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>);
 
 impl Watch {
     pub(crate) fn steps(&self) -> Steps {
@@ -70,19 +73,16 @@ impl Watch {
     }
 
     pub(crate) fn is_idle(&self) -> Option<IsIdle<'_>> {
-        // Two concurrent checks would take each other's round trips for work.
-        let mut canary = self.canary();
+        // Two concurrent checks would take each other's calls for work.
+        let mut workers = lock(&self.workers);
         let own = self.own();
         let threads = own.as_ref().and_then(|own| own.threads());
         let mut look = || {
-            let mut count = self.rests()?;
-            count = self.probe(threads, count)?;
-            for _ in 0..ROUNDS {
-                count = self.flush(&mut canary, count)?;
-            }
+            let count = self.probe(threads, self.rests()?)?;
+            let count = self.handles_sockets(&mut workers, count)?;
             self.probe(threads, count)
         };
-        look().map(|_| IsIdle(canary))
+        look().map(|_| IsIdle(workers))
     }
 
     /// Returns `None` if blocking work runs in the threads of a bubble, or has ended since the count was `before`.
@@ -93,7 +93,8 @@ impl Watch {
             return None;
         }
         // The end of blocking work unparks the thread of a current-thread runtime.
-        self.comes_to_rest(if self.is_one_thread() { before + 2 } else { before })
+        let expected = if self.is_one_thread() { before + 2 } else { before };
+        self.comes_to_rest(expected).filter(|&count| count == expected)
     }
 
     /// Whether this is a current-thread runtime, whose clock is tokio's.
@@ -113,46 +114,67 @@ impl Watch {
         rests.then_some(steps.count)
     }
 
-    /// Makes the runtime handle all ready sockets and due timers. Returns `None` if there were any.
-    fn flush(&self, canary: &mut Option<Canary>, before: u64) -> Option<u64> {
-        let start = Instant::now();
-        if !self.round_trip(canary)? {
-            return Some(before);
-        }
-        // That unparks the worker that waits for sockets, which then parks again.
-        let after = self.comes_to_rest(before + 2)?;
-        // A socket may have been handled along with the canary, by a worker that counted as parked for part of the
-        // round trip. Wait as long again.
-        let took = start.elapsed();
-        wait_until(took, || false);
-        (self.rests() == Some(after)).then_some(after)
+    /// How long nothing may have run before the runtime may be idle.
+    pub(crate) fn grace(&self) -> Duration {
+        /// Where the system does not say what threads do.
+        const UNSEEN: Duration = Duration::from_millis(2);
+        if self.is_one_thread() || waits::are_known() { Duration::ZERO } else { UNSEEN }
     }
 
-    /// Waits until the runtime rests, and returns its count if that is `expected`.
-    fn comes_to_rest(&self, expected: u64) -> Option<u64> {
+    /// Makes sure that the runtime has handled all sockets that are ready, and all due timers. Returns `None` if there
+    /// were any.
+    fn handles_sockets(&self, workers: &mut Workers, mut count: u64) -> Option<u64> {
+        for _ in 0..ROUNDS {
+            let all_sleep =
+                |threads: &Vec<Thread>| threads.iter().try_fold(true, |all, one| Some(all && one.sleeps()?));
+            // If one has ended, another thread has become the worker.
+            if let Some(all_sleep) = workers.as_ref().and_then(all_sleep) {
+                return self.rests().filter(|&now| all_sleep && now == count);
+            }
+            (count, *workers) = self.call_all(count)?;
+        }
+        Some(count)
+    }
+
+    /// Makes all workers run a task at the same time. Returns the new count and, on a multi-thread runtime, the workers'
+    /// threads; `None` if anything else is seen to run.
+    fn call_all(&self, before: u64) -> Option<(u64, Workers)> {
+        let start = Instant::now();
+        let gate = Arc::<Mutex<()>>::default();
+        let closed = lock(&gate);
+        let (sender, calls) = mpsc::channel();
+        let mut parked_again = before;
+        for _ in 0..self.metrics.num_workers() {
+            let (gate, sender) = (gate.clone(), sender.clone());
+            registry::spawn(&self.runtime, "hairspring clock", async move {
+                let _ = sender.send(Thread::current());
+                drop(lock(&gate));
+            });
+            parked_again += 2;
+        }
+        let come = |_| calls.recv_timeout(LONGEST_LOOK).ok();
+        let threads: Option<Vec<_>> = (0..self.metrics.num_workers()).map(come).collect();
+        drop(closed);
+        let threads = threads?.into_iter().collect::<Workers>().filter(|_| !self.is_one_thread());
+        let after = self.comes_to_rest(parked_again)?;
+        if threads.is_none() {
+            // A socket may have been handled along with the call, by a worker that counted as parked for part of it.
+            // Wait as long again.
+            wait_until(start.elapsed(), || false);
+        }
+        // Several workers may wake each other in vain.
+        let is_all = after == parked_again || !self.is_one_thread();
+        (is_all && self.rests() == Some(after)).then_some((after, threads))
+    }
+
+    /// Waits until the runtime rests at a count of `at_least`.
+    fn comes_to_rest(&self, at_least: u64) -> Option<u64> {
         let mut rests = None;
         wait_until(LONGEST_LOOK, || {
-            rests = self.rests().filter(|&count| count >= expected);
+            rests = self.rests().filter(|&count| count >= at_least);
             rests.is_some()
         });
-        rests.filter(|&count| count == expected)
-    }
-
-    /// Sends a message through the runtime. Returns `false` if that is impossible, and `None` if it does not arrive in
-    /// time.
-    fn round_trip(&self, canary: &mut Option<Canary>) -> Option<bool> {
-        if let Some(canary) = canary {
-            return canary.round_trip().then_some(true);
-        }
-        // On a runtime without sockets, only the worker that fires timers has anything to check.
-        if !self.is_one_thread() {
-            return Some(false);
-        }
-        let (sender, came) = mpsc::channel();
-        registry::spawn(&self.runtime, "hairspring clock", async move {
-            let _ = sender.send(());
-        });
-        came.recv_timeout(LONGEST_LOOK).is_ok().then_some(true)
+        rests
     }
 
     /// Describes visible work in the runtime; `None` if there is none.

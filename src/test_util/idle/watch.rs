@@ -12,14 +12,13 @@
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use super::block_on::Blocking;
-use super::canary::Canary;
-use super::{OwnRuntime, wait_until};
+use super::{OwnRuntime, Workers, wait_until};
 use crate::clock::source::Course;
 use crate::core::registry;
 use crate::test_util::held::wake_drivers_on;
@@ -35,7 +34,8 @@ pub(crate) struct Watch {
     pub(crate) blocking: Blocking,
     /// `Some` if a bubble runs on it.
     pub(crate) own: Mutex<Option<Arc<OwnRuntime>>>,
-    canary: OnceLock<Mutex<Option<Canary>>>,
+    /// Locked during a check.
+    pub(super) workers: Mutex<Workers>,
     wants: Mutex<Wants>,
     time: RwLock<Option<Time>>,
     /// How far a test has moved the jumping clocks ahead, in nanoseconds.
@@ -99,7 +99,7 @@ impl Watch {
             metrics: runtime.metrics(),
             blocking: Blocking::default(),
             own: Mutex::default(),
-            canary: OnceLock::new(),
+            workers: Mutex::default(),
             wants: Mutex::default(),
             time: RwLock::default(),
             ahead: Mutex::default(),
@@ -126,10 +126,6 @@ impl Watch {
 
     pub(super) fn own(&self) -> Option<Arc<OwnRuntime>> {
         lock(&self.own).clone()
-    }
-
-    pub(super) fn canary(&self) -> MutexGuard<'_, Option<Canary>> {
-        lock(self.canary.get_or_init(|| Mutex::new(Canary::new(&self.runtime))))
     }
 
     /// The time, if the clock was ever paused. It cannot change while this is held.
