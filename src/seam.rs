@@ -74,7 +74,7 @@ mod nothing {
     use super::TimerKind;
     use crate::clock;
     use crate::clock::jumping::Jumping;
-    use crate::core::alarm::own::OwnAlarm;
+    use crate::core::alarm::driver_sleep::DriverSleep;
     use crate::core::lease::TimerLease;
     use crate::core::shard::Key;
     use crate::core::shards::Shards;
@@ -134,7 +134,7 @@ mod nothing {
         }
 
         #[inline]
-        pub(crate) fn begin(&mut self, _: &mut OwnAlarm, _: TimerLease, _: Tick) -> bool {
+        pub(crate) fn begin(&mut self, _: &mut DriverSleep, _: TimerLease, _: Tick) -> bool {
             false
         }
     }

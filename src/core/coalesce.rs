@@ -27,7 +27,7 @@ const ALONE: u32 = 2;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coalesce {
     /// The longest wait, and what each timer takes from the allowance. Zero turns coalescing off.
-    longest: Ticks,
+    pub(crate) longest: Ticks,
     /// The tick up to which the fired timers are paid for.
     paid: Tick,
     /// The time of the last turn that fired a timer.

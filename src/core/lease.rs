@@ -20,7 +20,7 @@ use crate::core::alarm::Alarm;
 use crate::core::alarm::thread::{self, Booker};
 use crate::core::epoch::Epoch;
 use crate::core::helpers::Helpers;
-use crate::core::schedule::Due;
+use crate::core::schedule::{DriverWaker, Due};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
 use crate::core::shards::Shards;
@@ -50,6 +50,17 @@ pub(crate) struct Owner {
     timer: TimerHold,
     /// Whether the timer was created implicitly. No handle may end it then.
     is_implicit: bool,
+}
+
+/// How a turn is run: by a helper, unless these say otherwise.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// The waker of the driver that runs it.
+    pub(crate) driver: Option<DriverWaker>,
+    /// Whether the driver runs another one afterwards.
+    pub(crate) calls_driver: bool,
+    /// Fires everything that is due at this tick, instead of part of what is due now.
+    pub(crate) at: Option<Tick>,
 }
 
 type Free = BTreeMap<usize, Vec<&'static Shards>>;
@@ -165,7 +176,7 @@ impl TimerLease {
         }
         // Last: readers for an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
-        self.schedule.set_name(settings.name);
+        self.schedule.parker.lock().name = settings.name;
         self
     }
 
@@ -197,6 +208,22 @@ impl TimerLease {
         if !self.shards().any(ShardLease::is_used) {
             self.close();
         }
+    }
+
+    /// Runs a turn, unless the timer has ended, a test sets the time, or another turn is in progress, which then scans
+    /// again. `prepare` is called once the turn has begun; what it returns finds the earliest remaining deadline.
+    /// Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
+    pub(crate) fn run_turn(self, turn: Turn, prepare: impl FnOnce() -> fn(&Shards) -> Tick) -> Option<Tick> {
+        let Some(mut wakes) = self.schedule.begin_turn(turn.driver, turn.calls_driver) else {
+            return Some(Tick::MAX);
+        };
+        let next = self.scan(turn.at, prepare(), &mut wakes);
+        if next.is_none() {
+            self.schedule.interrupt_turn();
+        }
+        wakes.wake_all();
+        self.close_if_unneeded();
+        next
     }
 
     pub(crate) fn replace(self) {
@@ -280,20 +307,15 @@ impl TimerHold {
         self.0
     }
 
-    /// Makes a turn for a driver that is late or missing. Its runtime may be blocked, not driven, or paused by a test.
-    fn turn_for_the_driver(&self) {
+    /// Runs turns for a driver that is late or missing, as long as more timers are due. Its runtime may be blocked, not
+    /// driven, or paused by a test.
+    fn help_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.schedule.runtime();
+        let runtime = timer.schedule.parker.lock().runtime.clone();
         let _entered = runtime.as_ref().map(Handle::enter);
-        // On a paused clock nothing is late: the driver was woken, and will turn.
+        // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();
-        if is_paused || !timer.schedule.begin_turn(None) {
-            return;
-        }
-        // Without a driver, the next turn is this thread's, unless another was faster.
-        let again = || timer.schedule.is_driverless() && timer.schedule.begin_turn(None);
-        while timer.turn(Shards::earliest, true).is_none() && again() {}
-        timer.close_if_unneeded();
+        while !is_paused && timer.run_turn(Turn::default(), || Shards::earliest).is_none() {}
     }
 }
 
@@ -313,7 +335,7 @@ impl Booker for Shards {
             Due::Helper => {
                 let present = TimerLease { of: self, epoch: Epoch(self.epoch.load(SeqCst)) };
                 if let Some(timer) = present.try_hold() {
-                    helpers.send(Box::new(move || timer.turn_for_the_driver()));
+                    helpers.send(Box::new(move || timer.help_the_driver()));
                 }
             }
         }

@@ -58,26 +58,12 @@ impl Shards {
         self.all().iter().map(|shard| shard.first_deadline()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Makes a turn that has [begun](Schedule::begin_turn); `earliest` finds the earliest remaining deadline. Returns
-    /// when the next turn begins, or `None` if more is left to do: the driver makes the next turn, or a helper if the
-    /// driver is already late.
-    pub(crate) fn turn(&self, earliest: fn(&Shards) -> Tick, driver_is_late: bool) -> Option<Tick> {
-        // Without a driver, tasks are woken after the turn: if a waker blocks, another helper makes the next.
-        let later = self.schedule.is_driverless();
-        let mut list = WakeList { later, ..WakeList::default() };
-        let next = self.scan(earliest, &mut list);
-        if next.is_none() {
-            self.schedule.interrupt_turn(driver_is_late && !later);
-        }
-        list.wake_all();
-        next
-    }
-
-    fn scan(&self, earliest: fn(&Shards) -> Tick, list: &mut WakeList) -> Option<Tick> {
+    /// Scans until the turn has ended: returns when the next begins, or `None` if more is left to do.
+    pub(crate) fn scan(&self, at: Option<Tick>, earliest: fn(&Shards) -> Tick, list: &mut WakeList) -> Option<Tick> {
         let (mut work, mut fired) = (if list.later { WAKES } else { WORK }, 0);
         for _ in 0..SCANS {
-            let now = self.schedule.clock.now();
-            let (wakes, left) = self.fire_some(now, work, list);
+            let now = at.unwrap_or_else(|| self.schedule.clock.now());
+            let (wakes, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, list);
             work = left?;
             fired += wakes;
             if let Some(at) = self.schedule.end_turn(now, fired, earliest(self)) {

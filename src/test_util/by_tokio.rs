@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
-use crate::core::alarm::own::OwnAlarm;
+use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::test_util::held;
 use crate::test_util::idle::{Time, Want, Wanted, Watch};
@@ -82,12 +82,12 @@ impl Approach {
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
     /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
-    pub(crate) fn begin(&mut self, alarm: &mut OwnAlarm, timer: TimerLease, at: Tick) -> bool {
+    pub(crate) fn begin(&mut self, alarm: &mut DriverSleep, timer: TimerLease, at: Tick) -> bool {
         if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
             return false;
         }
         let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
-        alarm.set_tokio(match next {
+        alarm.set(match next {
             _ if Watch::existing().is_some_and(|watch| watch.any(Want::NoAlarm)) => None,
             Some(Next::Jump(to)) => Some(before(to)),
             // A test may move the clock first.

@@ -42,7 +42,8 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
         .map(|(_, owner)| owner.timer().schedule.id)
         .collect();
     let may_be_here = |schedule: &Schedule| {
-        !elsewhere.contains(&schedule.id) && schedule.runtime().is_none_or(|on| on.id() == runtime.id())
+        !elsewhere.contains(&schedule.id)
+            && schedule.parker.lock().runtime.as_ref().is_none_or(|on| on.id() == runtime.id())
     };
     let all = schedules().lock().unwrap_or_else(PoisonError::into_inner).clone();
     all.values().filter(|schedule| may_be_here(schedule)).for_each(|schedule| schedule.wake_driver());
@@ -65,17 +66,17 @@ impl Schedule {
     /// From now on a test controls the time. Returns `false` if the timer has ended.
     pub(crate) fn show(&self, now: Tick) -> bool {
         let mut plan = self.parker.lock();
-        if plan.is_open {
+        if !plan.is_closed() {
             self.clock.shown.store(now.0, SeqCst);
             self.stop(&mut plan);
         }
-        plan.is_open
+        !plan.is_closed()
     }
 
     /// From now on the clock runs. Let the driver [turn](Self::turn_again) then: this wakes nobody.
     pub(crate) fn run(&self, course: Course) {
         let plan = self.parker.lock();
-        if plan.is_open {
+        if !plan.is_closed() {
             self.clock.course.store(course.0.0, SeqCst);
             self.clock.shown.store(RUNS, SeqCst);
         }
@@ -83,12 +84,9 @@ impl Schedule {
 
     pub(crate) fn turn_again(&self) {
         let mut plan = self.parker.lock();
-        if !plan.is_open || self.clock.is_shown() {
-            // It has ended, or a test has paused the clock again.
-        } else if plan.scan_again() {
-            plan.driver_is_wanted = true;
-        } else {
-            self.call(plan, false);
+        // Not if it has ended, or a test has paused the clock again.
+        if !plan.is_closed() && !self.clock.is_shown() && !plan.call_after_scan() {
+            self.call(plan);
         }
     }
 }

@@ -1,14 +1,19 @@
-//! [`Alarm`]: the mechanism that wakes a driver on time.
+//! [`Alarm`]: the mechanism that wakes a driver on time, as the user chooses it. [`TurnAlarm`]: the one that is in use.
 
-pub(crate) mod find_io;
-pub(crate) mod own;
+pub(crate) mod driver_sleep;
+pub(crate) mod io_probe;
+#[cfg(not(target_os = "linux"))]
+mod no_timerfd;
 pub(crate) mod thread;
 #[cfg(target_os = "linux")]
 mod timerfd;
 
-use std::io;
-use std::task::Waker;
-use std::time::Instant;
+use std::sync::Arc;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use self::no_timerfd::TimerfdAlarm;
+#[cfg(target_os = "linux")]
+pub(crate) use self::timerfd::TimerfdAlarm;
 
 /// Whether there can be an alarm thread. WebAssembly systems count as having no threads.
 pub(crate) fn has_threads() -> bool {
@@ -70,11 +75,21 @@ pub enum Alarm {
     Tokio,
 }
 
-/// A driver's own alarm, which any thread can set.
-pub(crate) trait SharedAlarm: Send + Sync {
-    /// Sets the alarm, replacing its last time.
-    fn set(&self, at: Instant) -> io::Result<()>;
+/// The alarm that starts a timer's next turn. Its driver chooses it when it first runs, and when its clock changes.
+pub(crate) enum TurnAlarm {
+    /// The alarm thread, which wakes the driver.
+    Thread,
+    /// A file in the driver's runtime, which any thread can set. The runtime's I/O driver runs the turn, and the alarm
+    /// thread checks that it does.
+    Timerfd(Arc<TimerfdAlarm>),
+    /// A tokio sleep, which only the driver can set. If it is `watched`, the alarm thread wakes the driver, too: the
+    /// sleep is there because a test may pause the clock.
+    DriverSleep { watched: bool },
+}
 
-    /// Clears a past alarm. The next one calls `waker`.
-    fn forget(&self, waker: &Waker) -> io::Result<()>;
+impl TurnAlarm {
+    /// Whether only the driver can set it.
+    pub(crate) fn is_the_drivers(&self) -> bool {
+        matches!(self, TurnAlarm::DriverSleep { watched: false })
+    }
 }

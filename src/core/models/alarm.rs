@@ -152,8 +152,8 @@ fn an_interrupted_turn_against_the_alarm() {
         let due = world.register(near(1));
         let schedule = world.timer.schedule;
         let begin_and_interrupt = move || {
-            if schedule.begin_turn(None) {
-                schedule.interrupt_turn(false);
+            if schedule.begin_turn(None, false).is_some() {
+                schedule.interrupt_turn();
             }
         };
         race(begin_and_interrupt, call);

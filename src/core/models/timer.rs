@@ -6,7 +6,9 @@ use std::task::{Poll, Waker};
 use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
 #[cfg(hairspring_loom)]
 use crate::clock::source;
-use crate::core::schedule::{DriverWaker, WakesBy};
+use crate::core::alarm::TurnAlarm;
+use crate::core::lease::Turn;
+use crate::core::schedule::DriverWaker;
 use crate::core::shards::Shards;
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
@@ -129,11 +131,13 @@ fn two_register_in_one_shard_against_going_to_sleep() {
 
 /// A turn on a paused clock, until it goes to sleep. Returns the count of what the schedule wakes for the next turn.
 fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
-    let (woken, schedule) = (Woken::new(), world.timer.schedule);
+    let woken = Woken::new();
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
-    assert!(schedule.begin_turn(Some(driver)));
-    schedule.wake_by(WakesBy::Tokio);
-    assert!(world.timer.turn(Shards::earliest, false).is_some());
+    let next = world.timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
+        world.timer.schedule.replace(|state| &mut state.alarm, TurnAlarm::DriverSleep { watched: false });
+        Shards::earliest
+    });
+    assert!(next.is_some());
     woken
 }
 

@@ -62,7 +62,7 @@ impl ShardLease {
 
     #[cold]
     pub(crate) fn name(self) -> Option<&'static str> {
-        let name = self.schedule.name();
+        let name = self.schedule.parker.lock().name;
         // Checked last: shards are opened before the name is set.
         if self.serves() { name } else { None }
     }
@@ -94,7 +94,7 @@ impl ShardLease {
 
     /// How late the timer may fire an entry on purpose.
     pub(crate) fn delays(self) -> Ticks {
-        let delays = Ticks(self.resolution().0 + self.schedule.longest_wait.load(Ordering::Acquire));
+        let delays = Ticks(self.resolution().0 + self.schedule.parker.lock().coalesce.longest.0);
         // Checked last: shards are opened before the longest wait is set.
         if self.serves() { delays } else { Ticks(0) }
     }

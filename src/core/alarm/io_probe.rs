@@ -1,4 +1,4 @@
-//! [`FindIo`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
+//! [`IoProbe`]: detects whether a runtime has an I/O driver. A call that needs one would panic if it is missing.
 //!
 //! tokio does not say. But one idle worker of a runtime waits in the runtime's driver: in `epoll_wait` if that driver
 //! does I/O, and otherwise on a futex like all other idle workers. Linux reports where a thread waits. The worker of a
@@ -34,9 +34,8 @@ const REST: Duration = Duration::from_millis(2);
 /// Whether the search is possible. The caught panic of a wrong answer would end a program that aborts.
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
-pub(crate) struct FindIo {
+pub(crate) struct IoProbe {
     id: BookerId,
-    searches: AtomicBool,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
@@ -52,11 +51,10 @@ struct Search {
     turns_left: u32,
 }
 
-impl FindIo {
+impl IoProbe {
     /// For the timer with this number.
-    pub(crate) fn new(number: u64) -> FindIo {
-        let (searches, found, search) = (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(None));
-        FindIo { id: BookerId::FindIo(number), searches, found, search }
+    pub(crate) fn new(number: u64) -> IoProbe {
+        IoProbe { id: BookerId::FindIo(number), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
@@ -106,7 +104,6 @@ impl FindIo {
     }
 
     fn set(&self, mut search: MutexGuard<'_, Option<Search>>, next: Option<Search>, found: bool) {
-        self.searches.store(next.is_some(), Relaxed);
         self.found.store(found, Relaxed);
         let before = std::mem::replace(&mut *search, next);
         drop(search);
@@ -115,9 +112,6 @@ impl FindIo {
 
     /// `None` if there is no search, and while the alarm thread checks, because nothing may wait for its read.
     fn with_search<T>(&self, code: impl FnOnce(&mut Search) -> T) -> Option<T> {
-        if !self.searches.load(Relaxed) {
-            return None;
-        }
         self.search.try_lock().ok()?.as_mut().map(code)
     }
 
@@ -126,7 +120,7 @@ impl FindIo {
     }
 }
 
-impl Booker for FindIo {
+impl Booker for IoProbe {
     fn alarm(&'static self, _: &'static Helpers) {
         self.check();
     }
@@ -166,7 +160,7 @@ mod tests {
 
     /// Checks the workers of a runtime repeatedly, each time after one has run a task.
     fn finds_io(runtime: &Runtime, tries: u32) -> bool {
-        let search = Arc::new(FindIo::new(0));
+        let search = Arc::new(IoProbe::new(0));
         search.begin(runtime.handle());
         (0..tries).any(|_| {
             let of_task = search.clone();
@@ -223,15 +217,15 @@ mod tests {
         assert!(!finds_io_on_one_thread(Builder::new_current_thread().enable_time(), 20));
     }
 
-    fn idle() -> (Runtime, Arc<FindIo>) {
+    fn idle() -> (Runtime, Arc<IoProbe>) {
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let search = Arc::new(FindIo::new(0));
+        let search = Arc::new(IoProbe::new(0));
         search.begin(runtime.handle());
         note_a_worker(&runtime, &search);
         (runtime, search)
     }
 
-    fn note_a_worker(runtime: &Runtime, search: &Arc<FindIo>) {
+    fn note_a_worker(runtime: &Runtime, search: &Arc<IoProbe>) {
         let search = search.clone();
         runtime.block_on(runtime.spawn(async move { search.note_worker() })).unwrap();
     }
@@ -254,7 +248,7 @@ mod tests {
     fn the_search_ends_after_32_checks() {
         let (_runtime, search) = idle();
         let (mut checks, mut turns) = (0, 0);
-        while search.searches.load(Relaxed) {
+        while search.lock().is_some() {
             turns += 1;
             if search.with_search(Search::is_due) == Some(true) {
                 search.check();
