@@ -77,7 +77,6 @@ mod nothing {
     use crate::core::alarm::driver_sleep::DriverSleep;
     use crate::core::lease::TimerLease;
     use crate::core::shard::Key;
-    use crate::core::shards::Shards;
     use crate::wheel::Tick;
 
     #[inline]
@@ -91,7 +90,7 @@ mod nothing {
     }
 
     #[inline]
-    pub(crate) fn opens(_: &Shards) {}
+    pub(crate) fn opens(_: TimerLease) {}
 
     #[inline]
     pub(crate) fn timer_made(_: runtime::Id, _: TimerLease) {}

@@ -20,7 +20,6 @@ use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::lease::{TimerHold, TimerLease, Turn};
 use crate::core::schedule::DriverWaker;
 use crate::core::settings::Settings;
-use crate::core::shards::Shards;
 use crate::seam::{self, Approach};
 use crate::util::panics;
 use crate::wheel::{Tick, Ticks};
@@ -31,7 +30,7 @@ const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
 /// How often the driver reads a paused clock for which it has no sleep: nothing else reveals that it moves.
 const NOW_AND_THEN: Ticks = Ticks(10_000_000);
 
-fn now_and_then(timer: &Shards) -> Tick {
+fn now_and_then(timer: TimerLease) -> Tick {
     if timer.first_deadline() < Tick::MAX { source::system_now() + NOW_AND_THEN } else { Tick::MAX }
 }
 
@@ -215,8 +214,8 @@ impl Future for Driver {
         let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
             let read = *clock.insert(this.prepare());
             match (read, &this.sleep) {
-                (Clock::Runs { .. }, _) => Shards::earliest,
-                (Clock::Paused, Some(_)) => Shards::first_deadline,
+                (Clock::Runs { .. }, _) => TimerLease::earliest,
+                (Clock::Paused, Some(_)) => TimerLease::first_deadline,
                 (Clock::Paused, None) => now_and_then,
             }
         });
@@ -260,6 +259,6 @@ impl Wake for FireInline {
         let (now, next_wake) = (schedule.clock.now(), schedule.next_wake());
         let deadline = if now - next_wake <= TOKIO_ROUNDS { now.min(next_wake) } else { now };
         let turn = Turn { at: (!runs).then_some(deadline), calls_driver: !runs || !is_set, ..Turn::default() };
-        timer.run_turn(turn, || Shards::earliest);
+        timer.run_turn(turn, || TimerLease::earliest);
     }
 }

@@ -15,5 +15,4 @@ pub(crate) mod registry;
 pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod shard;
-pub(crate) mod shards;
 pub(crate) mod statistics;

@@ -85,7 +85,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
     assert!(has_threads(), "this platform has no threads: timers need a tokio runtime");
     OWN.get(|_| {
         let shards = thread::available_parallelism().map_or(1, usize::from);
-        Owner::implicit(TimerLease::open(true, &Settings::with_shards(shards)))
+        Owner::new(TimerLease::open(true, &Settings::with_shards(shards)), true)
     })
 }
 
@@ -108,8 +108,7 @@ pub(crate) fn own_shard() -> ShardLease {
 }
 
 pub(crate) fn is_own(shard: ShardLease) -> bool {
-    let own = own().timer();
-    shard.is_of(own.schedule, own.epoch())
+    own().timer().owns(shard)
 }
 
 /// This thread's shard of the current runtime's timer. Fails outside a runtime, and in one that has ended.
@@ -144,7 +143,7 @@ fn ask() -> Result<ShardLease, Error> {
 
 pub(crate) fn shard_of(timer: TimerLease) -> ShardLease {
     match remembered() {
-        Some(known) if known.lease.is_of(timer.schedule, timer.epoch()) => known.lease,
+        Some(known) if timer.owns(known.lease) => known.lease,
         _ => shard_here(timer),
     }
 }
@@ -249,7 +248,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
             return Ok(owner.clone());
         }
         let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
-        let owner = Owner::implicit(timer);
+        let owner = Owner::new(timer, true);
         seam::timer_made(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
         if timer.serves() {
@@ -280,8 +279,6 @@ fn list(mut timers: MutexGuard<'_, Timers>, runtime: &Handle, owner: Arc<Owner>,
     let replaced = timers.insert(id, owner);
     if let Some(replaced) = &replaced {
         replaced.timer().replace();
-        // Its driver has to notice when its last entry is cancelled.
-        replaced.timer().publish_removals();
     }
     // Unlock first: a runtime that is shutting down drops the task immediately, which locks the list, and dropping the
     // last owner of a timer ends it, which wakes tasks.
@@ -355,7 +352,7 @@ mod tests {
         runtime.spawn(async move {
             started.send(()).unwrap();
             while asked.recv().is_ok() {
-                let shards = [find(), find()].map(|shard| shard.address());
+                let shards = [find(), find()].map(ShardLease::address);
                 assert_eq!(shards[0], shards[1], "a worker keeps to its shard");
                 answer.send(shards[0]).unwrap();
             }

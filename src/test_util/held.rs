@@ -10,11 +10,10 @@ use tokio::runtime::{self, Handle};
 
 use crate::clock::source::{BEGIN, Course, RUNS, system_now};
 use crate::core::alarm::thread::BookerId;
-use crate::core::lease::TimerHold;
+use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
-use crate::core::shards::Shards;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
@@ -23,7 +22,7 @@ per_process! {
     fn schedules() -> &'static Mutex<BTreeMap<BookerId, &'static Schedule>> = |_| Mutex::default();
 }
 
-pub(crate) fn opens(timer: &Shards) {
+pub(crate) fn opens(timer: TimerLease) {
     timer.leave_nothing_to_chance();
     schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
 }

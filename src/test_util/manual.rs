@@ -17,7 +17,6 @@ use crate::clock::{
 };
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
-use crate::core::shards::Shards;
 use crate::seam::ShowsTime;
 use crate::test_util::idle::{Want, Watch};
 use crate::test_util::pending::{self, Pending};
@@ -358,17 +357,17 @@ impl ManualClock {
 
     /// When a timer of this clock next has work, which may be before the next deadline. `None` if never.
     pub(crate) fn next(&self) -> Option<Tick> {
-        self.first(Shards::earliest).filter(|&next| next <= LAST)
+        self.first(TimerLease::earliest).filter(|&next| next <= LAST)
     }
 
     fn next_deadline(&self, limit: Tick) -> Option<Tick> {
         // Check the cheap bound first. The exact search then visits entries only once, as time passes them.
-        self.first(Shards::earliest).filter(|&next| next <= limit)?;
-        self.first(Shards::first_deadline).filter(|&next| next <= limit)
+        self.first(TimerLease::earliest).filter(|&next| next <= limit)?;
+        self.first(TimerLease::first_deadline).filter(|&next| next <= limit)
     }
 
-    fn first(&self, of: fn(&Shards) -> Tick) -> Option<Tick> {
-        State::timers(self.inner.lock()).iter().map(|held| of(&held.lease())).min()
+    fn first(&self, of: fn(TimerLease) -> Tick) -> Option<Tick> {
+        State::timers(self.inner.lock()).iter().map(|held| of(held.lease())).min()
     }
 }
 

@@ -7,9 +7,8 @@ use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race
 #[cfg(hairspring_loom)]
 use crate::clock::source;
 use crate::core::alarm::TurnAlarm;
-use crate::core::lease::Turn;
+use crate::core::lease::{TimerLease, Turn};
 use crate::core::schedule::DriverWaker;
-use crate::core::shards::Shards;
 use crate::future::Sleep;
 #[cfg(hairspring_loom)]
 use crate::util::sync::atomic::Ordering::SeqCst;
@@ -135,7 +134,7 @@ fn turn_on_a_paused_clock(world: World) -> Arc<Woken> {
     let driver = DriverWaker { waker: Waker::from(woken.clone()), is_foreign: false };
     let next = world.timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
         world.timer.schedule.replace(|state| &mut state.alarm, TurnAlarm::DriverSleep { watched: false });
-        Shards::earliest
+        TimerLease::earliest
     });
     assert!(next.is_some());
     woken
