@@ -24,7 +24,7 @@ const REMEMBERED: u64 = 64;
 /// How many turns without company end the wait for it.
 const ALONE: u32 = 2;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Coalesce {
     /// The longest wait, and what each timer takes from the allowance. Zero turns coalescing off.
     pub(crate) longest: Ticks,
@@ -38,7 +38,7 @@ pub(crate) struct Coalesce {
 
 impl Coalesce {
     pub(crate) fn new(longest: Ticks) -> Self {
-        Coalesce { longest, paid: Tick::ZERO, fired: Tick::ZERO, alone: 0 }
+        Coalesce { longest, ..Coalesce::default() }
     }
 
     /// The earliest start of a turn that fires `deadline`.

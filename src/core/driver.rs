@@ -19,7 +19,6 @@ use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
 use crate::core::lease::{TimerHold, TimerLease, Turn};
 use crate::core::schedule::DriverWaker;
-use crate::core::settings::Settings;
 use crate::seam::{self, Approach};
 use crate::util::panics;
 use crate::wheel::{Tick, Ticks};
@@ -69,34 +68,27 @@ pub struct Driver {
     is_a_task: bool,
 }
 
-/// The state of the runtime's clock.
+/// The runtime's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
-    /// It is the system's. A test may pause it while the driver sleeps.
-    Runs {
-        may_be_paused: bool,
-    },
+    /// The system's.
+    Runs,
+    /// The system's, but a test may pause it while the driver sleeps. A tokio sleep reveals that.
+    MayBePaused,
     Paused,
 }
 
 /// Fires due timers inside tokio's drivers, and calls the timer's driver only for the rest. A worker that fires there
 /// wakes another worker once per batch; a task would do so once per timer.
-struct FireInline {
-    timer: TimerHold,
-}
+struct FireInline(TimerHold);
 
 impl Driver {
-    pub(crate) fn with_timer(settings: &Settings) -> (TimerLease, Driver) {
-        let timer = TimerLease::open(false, settings);
-        (timer, Driver::new(timer, settings.alarm))
-    }
-
     pub(crate) fn new(timer: TimerLease, alarm: Alarm) -> Self {
         let alarm = match alarm {
             Alarm::Auto | Alarm::Thread if !has_threads() => Alarm::Tokio,
             alarm => alarm,
         };
-        let inline = Waker::from(Arc::new(FireInline { timer: timer.hold() }));
+        let inline = Waker::from(Arc::new(FireInline(timer.hold())));
         let (sleep, timerfd, approach) = (None, None, Approach::new());
         Driver { timer, alarm, may_have_time: true, clock: None, sleep, timerfd, inline, approach, is_a_task: false }
     }
@@ -114,13 +106,24 @@ impl Driver {
     /// Creates what the configured alarm needs on the current runtime. Otherwise the first poll does.
     pub(crate) fn make_alarm(&mut self) -> io::Result<()> {
         match self.alarm {
-            Alarm::Tokio if self.sleep.is_none() => self.sleep = Some(DriverSleep::new(self.inline.clone())?),
-            Alarm::Timerfd if self.timerfd.is_none() => {
-                self.timerfd = Some(Arc::new(TimerfdAlarm::new(&self.inline)?));
-            }
-            _ => {}
+            Alarm::Auto | Alarm::Thread => Ok(()),
+            Alarm::Tokio => self.make_sleep(),
+            Alarm::Timerfd => self.timerfd().map(drop),
+        }
+    }
+
+    fn make_sleep(&mut self) -> io::Result<()> {
+        if self.sleep.is_none() {
+            self.sleep = Some(DriverSleep::new(self.inline.clone())?);
         }
         Ok(())
+    }
+
+    fn timerfd(&mut self) -> io::Result<Arc<TimerfdAlarm>> {
+        if self.timerfd.is_none() {
+            self.timerfd = Some(Arc::new(TimerfdAlarm::new(&self.inline)?));
+        }
+        Ok(self.timerfd.clone().expect("it was just made"))
     }
 
     /// Reads the clock, and chooses the alarm if that has changed.
@@ -129,17 +132,18 @@ impl Driver {
         if !self.is_a_task {
             schedule.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
         }
-        let may_be_paused = || self.may_have_time && instant::may_be_paused() && panics::may_catch();
-        let runs = instant::clock_is_the_systems();
-        let clock = if runs { Clock::Runs { may_be_paused: may_be_paused() } } else { Clock::Paused };
-        let found_io = self.alarm == Alarm::Auto && schedule.io.found();
-        if found_io {
-            self.alarm = Alarm::Timerfd;
-        }
-        if clock != (Clock::Runs { may_be_paused: false }) {
+        let clock = match instant::clock_is_the_systems() {
+            true if self.may_have_time && instant::may_be_paused() && panics::may_catch() => Clock::MayBePaused,
+            true => Clock::Runs,
+            false => Clock::Paused,
+        };
+        if clock != Clock::Runs {
+            // Before the turn: its scan must not find cancelled entries.
             self.timer.publish_removals();
         }
+        let found_io = self.alarm == Alarm::Auto && schedule.io.found();
         if found_io || self.clock != Some(clock) {
+            self.alarm = if found_io { Alarm::Timerfd } else { self.alarm };
             self.clock = Some(clock);
             let alarm = self.choose(clock);
             schedule.replace(|state| &mut state.alarm, alarm);
@@ -147,43 +151,26 @@ impl Driver {
         clock
     }
 
+    /// Panics if the runtime lacks what the alarm needs, and there can be no alarm thread.
     fn choose(&mut self, clock: Clock) -> TurnAlarm {
         if clock == Clock::Paused {
             source::one_is_held();
         }
-        if self.alarm == Alarm::Tokio || self.may_have_time && clock != (Clock::Runs { may_be_paused: false }) {
-            if self.sleep.is_none() {
-                self.sleep = DriverSleep::new(self.inline.clone()).ok();
+        if self.may_have_time && (self.alarm == Alarm::Tokio || clock != Clock::Runs) {
+            self.may_have_time = self.make_sleep().is_ok();
+            if self.may_have_time {
+                return TurnAlarm::DriverSleep { watched: self.alarm != Alarm::Tokio && clock == Clock::MayBePaused };
             }
-            if self.sleep.is_some() {
-                let watched = self.alarm != Alarm::Tokio && clock != Clock::Paused;
-                return TurnAlarm::DriverSleep { watched };
-            }
-            self.give_up(Alarm::Tokio);
-            self.may_have_time = false;
         }
-        self.sleep = None;
-        if clock == Clock::Paused {
-            return TurnAlarm::DriverSleep { watched: true };
-        }
-        if self.alarm == Alarm::Timerfd && self.make_alarm().is_err() {
-            self.give_up(Alarm::Timerfd);
-        }
-        match &self.timerfd {
-            Some(timerfd) if self.alarm == Alarm::Timerfd => TurnAlarm::Timerfd(timerfd.clone()),
-            _ => TurnAlarm::Thread,
-        }
-    }
-
-    /// Replaces an alarm that the runtime does not support with the alarm thread. Panics if there can be no such
-    /// thread.
-    fn give_up(&mut self, alarm: Alarm) {
         assert!(
             has_threads(),
             "this platform has no threads: a timer's driver needs a tokio runtime with `enable_time`"
         );
-        if self.alarm == alarm {
-            self.alarm = Alarm::Thread;
+        self.sleep = None;
+        match self.alarm {
+            _ if clock == Clock::Paused => TurnAlarm::DriverSleep { watched: true },
+            Alarm::Timerfd => self.timerfd().map_or(TurnAlarm::Thread, TurnAlarm::Timerfd),
+            _ => TurnAlarm::Thread,
         }
     }
 
@@ -191,7 +178,7 @@ impl Driver {
     fn set_sleep(&mut self, clock: Clock, next: Tick) {
         let Some(sleep) = &mut self.sleep else { return };
         let at = (next < Tick::MAX).then(|| self.timer.schedule.clock.instant_of(next));
-        if self.alarm != Alarm::Tokio && clock != Clock::Paused {
+        if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
             sleep.set(at.map(seam::ahead_of));
         } else if !self.approach.begin(sleep, self.timer, next) {
             sleep.set(at);
@@ -213,10 +200,10 @@ impl Future for Driver {
         let mut clock = None;
         let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
             let read = *clock.insert(this.prepare());
-            match (read, &this.sleep) {
-                (Clock::Runs { .. }, _) => TimerLease::earliest,
-                (Clock::Paused, Some(_)) => TimerLease::first_deadline,
-                (Clock::Paused, None) => now_and_then,
+            match &this.sleep {
+                _ if read != Clock::Paused => TimerLease::earliest,
+                Some(_) => TimerLease::first_deadline,
+                None => now_and_then,
             }
         });
         match (clock, next) {
@@ -246,7 +233,7 @@ impl std::fmt::Debug for Driver {
 
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
-        let timer = self.timer.lease();
+        let timer = self.0.lease();
         let schedule = timer.schedule;
         let runs = instant::clock_is_the_systems();
         if !runs && seam::rang_early(timer) {

@@ -109,13 +109,13 @@ impl Memory {
     }
 
     /// Begins a use of memory to which the caller has exclusive access.
-    fn begin(&'static self, settings: &Settings) -> TimerLease {
+    fn begin(&'static self, settings: &Settings, wheels_begin: Tick) -> TimerLease {
         let timer = self.lease(self.holders.epoch().next());
         self.holders.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
         self.turns.store(0, Relaxed);
         seam::opens(timer);
-        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution));
+        timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
         // Last: sleeps of an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
         self.schedule.parker.lock().name = settings.name;
@@ -155,11 +155,6 @@ impl TimerLease {
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings);
-        // In models the wheels start far behind, which gives helper threads more to do in a turn.
-        if !MODELLED {
-            let begin = source::wheels_begin();
-            timer.all().iter().for_each(|shard| shard.skip_to(begin));
-        }
         timer.schedule.open(is_driverless, settings.coalesce);
         Ok(timer)
     }
@@ -169,7 +164,9 @@ impl TimerLease {
         // Powers of two, to let timers of similar sizes share memory.
         let room = settings.shards.next_power_of_two();
         let free = free().get_mut(&room).and_then(Vec::pop);
-        let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings);
+        // In models the wheels start far behind, which gives helper threads more to do in a turn.
+        let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
+        let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
         timer.schedule.set_booker(timer.memory);
         timer
     }
@@ -178,7 +175,7 @@ impl TimerLease {
     #[cfg(test)]
     pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
-        let timer = Memory::new(2).begin(&settings);
+        let timer = Memory::new(2).begin(&settings, Tick::ZERO);
         std::mem::forget(timer.hold());
         timer.schedule.set_booker(booker.unwrap_or(timer.memory));
         timer.schedule.open(false, Ticks(0));
@@ -250,7 +247,7 @@ impl TimerLease {
     }
 
     pub(crate) fn snapshot(self) -> Snapshot {
-        let mut sum = Snapshot::empty();
+        let mut sum = Snapshot::default();
         (sum.refused, sum.capacity) = (self.memory.capacity.refused(), self.capacity());
         self.all().iter().for_each(|shard| shard.add_to(&mut sum));
         sum

@@ -90,7 +90,8 @@ impl<P> Locked<'_, P> {
         self.state.phase
     }
 
-    fn publish(&self, next_wake: Tick) {
+    /// Moves the next scan. Move the alarm, too.
+    pub(crate) fn publish(&self, next_wake: Tick) {
         self.next_wake.store(next_wake.0, SeqCst);
     }
 
@@ -136,11 +137,6 @@ impl<P> Locked<'_, P> {
         self.publish(earliest);
         self.state.phase = Phase::Idle;
         true
-    }
-
-    /// Moves the next scan forward, along with the alarm.
-    pub(crate) fn wake_earlier(&mut self, deadline: Tick) {
-        self.publish(deadline);
     }
 
     /// Called when no thread scans or waits any more, or the waiter was woken to scan.

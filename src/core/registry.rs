@@ -94,13 +94,7 @@ pub(crate) fn own() -> &'static Arc<Owner> {
 // place, which would then be moved twice.
 #[inline(never)]
 pub(crate) fn shard_if_held() -> Option<ShardLease> {
-    if source::any_is_held() { Some(shard()) } else { None }
-}
-
-/// The shard for this thread's sleeps: of the current runtime's timer, or without one, of the process's own.
-#[cold]
-fn shard() -> ShardLease {
-    shard_of_runtime().unwrap_or_else(|_| own_shard())
+    if source::any_is_held() { Some(shard_of_runtime().unwrap_or_else(|_| own_shard())) } else { None }
 }
 
 pub(crate) fn own_shard() -> ShardLease {
@@ -126,17 +120,15 @@ fn ask() -> Result<ShardLease, Error> {
     let runtime = Handle::try_current().map_err(|_| Error::no_runtime())?;
     let id = runtime.id();
     let task = task::try_id().map_or(RightFor::Unknown, RightFor::Task);
-    if let Some(known) = remembered().filter(|known| known.runtime == id) {
-        if let RightFor::Task(_) = task {
-            remember(known.lease, id, task);
+    let lease = if let Some(known) = remembered().filter(|known| known.runtime == id) {
+        known.lease
+    } else {
+        let timer = owner_of(&runtime)?.timer();
+        if last_remembered().is_none_or(|last| last.runtime != id) {
+            probe(&runtime, timer);
         }
-        return Ok(known.lease);
-    }
-    let timer = owner_of(&runtime)?.timer();
-    if last_remembered().is_none_or(|last| last.runtime != id) {
-        probe(&runtime, timer);
-    }
-    let lease = shard_here(timer);
+        shard_here(timer)
+    };
     remember(lease, id, task);
     Ok(lease)
 }
@@ -247,7 +239,9 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         if let Some(owner) = live(&timers, id) {
             return Ok(owner.clone());
         }
-        let (timer, driver) = Driver::with_timer(&Settings::of(runtime));
+        let settings = Settings::of(runtime);
+        let timer = TimerLease::open(false, &settings);
+        let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
         seam::timer_made(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
@@ -364,7 +358,7 @@ mod tests {
     /// tokio 6504, kafka 6431: one lock for all threads.
     #[test]
     fn no_two_workers_register_under_one_lock() {
-        shards_of_workers(shard);
+        shards_of_workers(|| shard_of_runtime().unwrap());
     }
 
     /// By the numbers of their threads they would share one, because other threads are numbered in between.
@@ -378,8 +372,8 @@ mod tests {
     #[test]
     fn a_thread_that_is_no_worker_spawns_no_probes() {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (_go, _shard) = worker(&runtime, shard);
-        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard()) });
+        let (_go, _shard) = worker(&runtime, || shard_of_runtime().unwrap());
+        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard_of_runtime()) });
         assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 

@@ -59,6 +59,7 @@ pub(crate) struct Schedule {
     booker: OnceLock<&'static dyn Booker>,
 }
 
+#[derive(Default)]
 pub(crate) struct TurnState {
     pub(crate) name: Option<&'static str>,
     /// Whether the timer has no driver and helpers run all turns.
@@ -115,16 +116,7 @@ impl Schedule {
         static NEXT: Counter = Counter::new(0);
         let number = NEXT.fetch_add(1, SeqCst);
         Schedule {
-            parker: Parker::new(TurnState {
-                name: None,
-                is_driverless: false,
-                driver: None,
-                alarm: TurnAlarm::Thread,
-                checks_at: None,
-                was_late: None,
-                runtime: None,
-                coalesce: Coalesce::new(Ticks(0)),
-            }),
+            parker: Parker::new(TurnState::default()),
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
             io: IoProbe::new(number),
@@ -158,9 +150,8 @@ impl Schedule {
     pub(crate) fn begin(&self, is_driverless: bool, coalesce: Ticks) -> Locked<'_, TurnState> {
         let mut state = self.parker.lock();
         state.leave();
-        state.is_driverless = is_driverless;
-        (state.checks_at, state.was_late) = (None, None);
-        state.coalesce = Coalesce::new(coalesce);
+        let coalesce = Coalesce::new(coalesce);
+        *state = TurnState { name: state.name, is_driverless, coalesce, ..TurnState::default() };
         state
     }
 
@@ -169,7 +160,7 @@ impl Schedule {
         let mut state = self.parker.lock();
         self.stop(&mut state);
         state.close();
-        let gone = (state.runtime.take(), std::mem::replace(&mut state.alarm, TurnAlarm::Thread));
+        let gone = (state.runtime.take(), std::mem::take(&mut state.alarm));
         wake(state);
         drop(gone);
     }
@@ -291,7 +282,7 @@ impl Schedule {
         }
         // Unless a test has paused the clock, the driver sleeps on and only its alarm moves.
         if runs && !matches!(state.alarm, TurnAlarm::DriverSleep { .. }) {
-            state.wake_earlier(deadline);
+            state.publish(deadline);
             self.set_alarm(&mut state, deadline);
         } else {
             self.call(state);

@@ -76,8 +76,10 @@ pub enum Alarm {
 }
 
 /// The alarm that starts a timer's next turn. Its driver chooses it when it first runs, and when its clock changes.
+#[derive(Default)]
 pub(crate) enum TurnAlarm {
     /// The alarm thread, which wakes the driver.
+    #[default]
     Thread,
     /// A file in the driver's runtime, which any thread can set. The runtime's I/O driver runs the turn, and the alarm
     /// thread checks that it does.

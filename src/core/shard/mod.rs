@@ -88,7 +88,7 @@ impl Shard {
         Shard {
             state: FairMutex::new(ShardState {
                 wheel: Wheel::new(),
-                lateness: Lateness::new(),
+                lateness: Lateness::default(),
                 inserted_before: 0,
                 cascaded_before: 0,
             }),
@@ -226,12 +226,13 @@ impl Shard {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks) {
+    pub(crate) fn open(&self, epoch: Epoch, resolution: Ticks, begin: Tick) {
         let mut state = self.lock();
         self.resolution.store(resolution.0, Ordering::Relaxed);
         self.publishes_removals.store(false, Ordering::Relaxed);
         state.wheel.restart();
-        state.lateness = Lateness::new();
+        state.wheel.skip_to(begin);
+        state.lateness = Lateness::default();
         (state.inserted_before, state.cascaded_before) = (state.wheel.inserted(), state.wheel.cascaded());
         self.next.publish(None);
         self.fired_through.store(0, Ordering::Release);
@@ -259,11 +260,6 @@ impl Shard {
         for (sum, slots) in sum.occupancy.iter_mut().zip(state.wheel.occupancy()) {
             *sum |= slots;
         }
-    }
-
-    /// Advances an empty wheel to a time that has long passed.
-    pub(crate) fn skip_to(&self, tick: Tick) {
-        self.lock().wheel.skip_to(tick);
     }
 
     /// Refuses further entries, wakes the remaining ones, and returns their number.

@@ -19,7 +19,7 @@ impl Wake for Woken {
 fn shard() -> ShardLease {
     let schedule: &Schedule = Box::leak(Box::new(Schedule::new()));
     let shard: &Shard = Box::leak(Box::new(Shard::new(schedule, Box::leak(Box::new(Capacity::new())))));
-    shard.open(EPOCH, Ticks::ONE);
+    shard.open(EPOCH, Ticks::ONE, Tick::ZERO);
     ShardLease::new(shard, EPOCH)
 }
 
@@ -94,7 +94,7 @@ fn a_turn_during_a_shutdown_fires_nothing_early() {
     }
     assert_eq!(shard.shard().close(), 2 + 3 * WAKES, "each is shut down");
     assert!(!shard.has_fired(Tick(900)), "it was not due");
-    let mut sum = Snapshot::empty();
+    let mut sum = Snapshot::default();
     shard.shard().add_to(&mut sum);
     assert_eq!((sum.lateness.count(), sum.pending), (0, 0));
 }
@@ -112,7 +112,7 @@ fn unordered_entries_after_a_long_rest_cascade_once() {
     while shard.shard().next() <= Tick(first) {
         shard.shard().fire(Tick(first), &mut list);
     }
-    let mut sum = Snapshot::empty();
+    let mut sum = Snapshot::default();
     shard.shard().add_to(&mut sum);
     assert_eq!((sum.lateness.count(), sum.pending, sum.cascaded), (1, COUNT - 1, COUNT));
 }
