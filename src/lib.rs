@@ -87,7 +87,6 @@ mod integration {
     pub mod tower;
 }
 pub mod io;
-mod seam;
 pub mod stream;
 #[cfg(feature = "test-util")]
 pub mod test_util;

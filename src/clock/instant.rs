@@ -11,11 +11,22 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use super::hooks::{Hooks, TESTS_MAY_PAUSE};
 use super::source::any_is_held;
-use crate::seam;
 
 /// The longest duration, 500 years. Longer ones are shortened to this.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 86_400);
+
+pub(crate) trait ClockHooks {
+    /// The time of the current runtime's clock, if that is not tokio's.
+    #[inline]
+    fn now() -> Option<std::time::Instant> {
+        None
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl ClockHooks for Hooks {}
 
 /// A point in time on the monotonic clock, like [`tokio::time::Instant`].
 ///
@@ -57,7 +68,7 @@ impl Instant {
         // Read before asking: if another thread pauses the clock in between, that shows no earlier time.
         let runs = Instant(tokio::time::Instant::now().into_std());
         if any_is_held() {
-            if let Some(now) = seam::now() {
+            if let Some(now) = Hooks::now() {
                 return Instant(now);
             }
         }
@@ -180,7 +191,7 @@ pub(crate) fn clock_is_the_systems() -> bool {
     let before = tokio::time::Instant::now().into_std();
     let system = std::time::Instant::now();
     let after = tokio::time::Instant::now().into_std();
-    before <= system && system <= after && !(seam::IS_ON && before == after && is_paused())
+    before <= system && system <= after && !(TESTS_MAY_PAUSE && before == after && is_paused())
 }
 
 /// Whether tokio's clock stands still while the system's advances.
@@ -200,7 +211,7 @@ pub(crate) fn runtime_that_may_pause() -> Option<Handle> {
 /// Whether a test may pause the current runtime's clock at any moment. Without the feature `test-util`, a waiting timer
 /// notices such a pause only at the next registration.
 pub(crate) fn may_be_paused() -> bool {
-    seam::IS_ON && runtime_that_may_pause().is_some()
+    TESTS_MAY_PAUSE && runtime_that_may_pause().is_some()
 }
 
 /// As far from `from` as `step` can go, found bit by bit.
@@ -318,7 +329,7 @@ mod tests {
     /// the paused one, that was taken for the system's, and a deadline was a millisecond late.
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_recognised_while_the_systems_comes_by() {
-        if !seam::IS_ON {
+        if !TESTS_MAY_PAUSE {
             return;
         }
         let system = std::time::Instant::now;

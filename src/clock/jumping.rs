@@ -12,9 +12,9 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::hooks::Hooks;
 use super::instant::saturate;
 use super::source::system_now;
-use crate::seam;
 use crate::wheel::Tick;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub enum Jumping {
     /// The time of day, which may be set.
     Wall,
 }
+
+pub(crate) trait JumpHooks {
+    /// How far a test has moved a clock ahead, in nanoseconds.
+    #[inline]
+    fn ahead(_: Jumping) -> i128 {
+        0
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl JumpHooks for Hooks {}
 
 impl Jumping {
     const ALL: [Jumping; 2] = [Jumping::Boot, Jumping::Wall];
@@ -39,7 +50,7 @@ impl Jumping {
         let system = self.system();
         let is_the_systems = before <= tick && tick <= system_now();
         let reading = if is_the_systems { system } else { HELD.of(self) + i128::from(tick.0) };
-        (tick, Reading(reading.saturating_add(seam::ahead(self))))
+        (tick, Reading(reading.saturating_add(Hooks::ahead(self))))
     }
 
     fn system(self) -> i128 {

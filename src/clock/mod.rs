@@ -11,6 +11,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+pub(crate) mod hooks;
 pub(crate) mod instant;
 pub(crate) mod jumping;
 pub(crate) mod source;
@@ -31,6 +32,12 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(std::time:
 #[inline]
 pub(crate) fn now() -> Tick {
     tick_of(Instant::now())
+}
+
+/// The time of tokio's clock, even if the current runtime has another.
+#[cfg(feature = "test-util")]
+pub(crate) fn tokios_now() -> Tick {
+    tick_of(tokio::time::Instant::now().into())
 }
 
 // Not inlined into programs: see `registry::shard_if_held`.

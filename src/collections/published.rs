@@ -4,9 +4,10 @@
 // 1. After the end, the counters are those last published, with no entries left.
 // 2. Only reporters wait for the lock, and no user code runs under it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Metrics;
+use crate::util::sync::lock;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Published {
@@ -36,8 +37,4 @@ impl Drop for Publisher {
         last.counts.pending = 0;
         last.is_over = true;
     }
-}
-
-fn lock(published: &Mutex<Published>) -> MutexGuard<'_, Published> {
-    published.lock().unwrap_or_else(PoisonError::into_inner)
 }

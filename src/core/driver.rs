@@ -14,14 +14,39 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 
-use crate::clock::{instant, source};
+use crate::clock::hooks::Hooks;
+use crate::clock::{Instant, instant, source};
 use crate::core::alarm::driver_sleep::DriverSleep;
 use crate::core::alarm::{Alarm, TimerfdAlarm, TurnAlarm, has_threads};
-use crate::core::lease::{TimerHold, TimerLease, Turn};
+use crate::core::lease::{TimerHold, TimerHooks, TimerLease, Turn};
 use crate::core::schedule::DriverWaker;
-use crate::seam::{self, Approach};
 use crate::util::panics;
 use crate::wheel::{Tick, Ticks};
+
+pub(crate) trait DriverHooks {
+    /// Moves a clock that tokio has paused to the deadlines of one timer.
+    type Approach: Default + Send + Sync;
+
+    /// When to set an alarm that a test may overtake by pausing the clock.
+    fn ahead_of(at: Instant) -> Instant {
+        at
+    }
+
+    /// tokio's alarm went off for a timer whose clock is paused. Returns `true` if that was before its deadline.
+    fn rang_early(_: TimerLease) -> bool {
+        false
+    }
+
+    /// The timer begins to wait for a tick. Returns `false` if tokio's alarm alone moves the clock there.
+    fn approach(_: &mut Self::Approach, _: &mut DriverSleep, _: TimerLease, _: Tick) -> bool {
+        false
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl DriverHooks for Hooks {
+    type Approach = ();
+}
 
 /// How far beyond a deadline tokio advances a paused clock: it rounds up to whole milliseconds.
 const TOKIO_ROUNDS: Ticks = Ticks(1_000_000);
@@ -63,7 +88,7 @@ pub struct Driver {
     timerfd: Option<Arc<TimerfdAlarm>>,
     /// Runs a turn inside the runtime's own drivers, which call it when a sleep or a `timerfd` goes off.
     inline: Waker,
-    approach: Approach,
+    approach: <Hooks as DriverHooks>::Approach,
     /// Whether this crate spawned it, so its waker is tokio's.
     is_a_task: bool,
 }
@@ -89,7 +114,7 @@ impl Driver {
             alarm => alarm,
         };
         let inline = Waker::from(Arc::new(FireInline(timer.hold())));
-        let (sleep, timerfd, approach) = (None, None, Approach::new());
+        let (sleep, timerfd, approach) = (None, None, <Hooks as DriverHooks>::Approach::default());
         Driver { timer, alarm, may_have_time: true, clock: None, sleep, timerfd, inline, approach, is_a_task: false }
     }
 
@@ -179,8 +204,8 @@ impl Driver {
         let Some(sleep) = &mut self.sleep else { return };
         let at = (next < Tick::MAX).then(|| self.timer.schedule.clock.instant_of(next));
         if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
-            sleep.set(at.map(seam::ahead_of));
-        } else if !self.approach.begin(sleep, self.timer, next) {
+            sleep.set(at.map(Hooks::ahead_of));
+        } else if !Hooks::approach(&mut self.approach, sleep, self.timer, next) {
             sleep.set(at);
         }
     }
@@ -192,8 +217,8 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let timer = this.timer;
-        if source::any_is_held() {
-            seam::timer_here(timer);
+        if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
+            Hooks::is_on(runtime.id(), timer);
         }
         timer.schedule.io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
@@ -236,7 +261,7 @@ impl Wake for FireInline {
         let timer = self.0.lease();
         let schedule = timer.schedule;
         let runs = instant::clock_is_the_systems();
-        if !runs && seam::rang_early(timer) {
+        if !runs && Hooks::rang_early(timer) {
             return;
         }
         // Before the turn sets it again. If that fails, only the driver can set it.

@@ -1,32 +1,34 @@
 //! [`Helpers`]: threads for work that may block or is user code, which the alarm thread must not run.
 //!
-//! They make turns for timers whose driver is late or missing, and wake drivers on other executors.
+//! They run turns for timers whose driver is late or missing, wake drivers on other executors, and wake tasks after a
+//! jump of a clock.
 //
 // Invariants
 // 1. Work begins as soon as it is sent, on an idle thread or a new one: work that blocks delays no other work, unless
-//    `MOST` threads block.
+//    `MAX_THREADS` threads block.
 // 2. If the system refuses a thread, the sender does the work.
 // 3. An idle thread ends after a while. A program that needs no helper thread has none.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::util::panics::catch_panic;
-use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard};
+use crate::util::sync::{Condvar, MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
 
-const IDLE: Duration = Duration::from_secs(10);
+/// How long a thread stays idle before it ends.
+const MAX_IDLE: Duration = Duration::from_secs(10);
 
-/// The maximum number of threads. Each that blocks is in a waker that blocks, or waits for a CPU.
-const MOST: usize = 256;
+/// Each thread that blocks is in a waker that blocks, or waits for a CPU.
+const MAX_THREADS: usize = 256;
 
-pub(crate) type Work = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Helpers {
-    state: Mutex<Queue>,
+    queue: Mutex<Queue>,
     sent: Condvar,
 }
 
+#[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
     /// How many threads wait. A thread that was notified but has not run yet is counted, and its work is still queued.
@@ -34,42 +36,48 @@ struct Queue {
     threads: usize,
 }
 
+per_process! {
+    fn helpers() -> &'static Helpers = |_| Helpers::new();
+}
+
+/// Lets a helper thread do `work`.
+pub(crate) fn send(work: impl FnOnce() + Send + 'static) {
+    helpers().send(Box::new(work));
+}
+
 impl Helpers {
     pub(crate) fn new() -> Self {
-        Helpers { state: Mutex::new(Queue { work: VecDeque::new(), idle: 0, threads: 0 }), sent: Condvar::new() }
+        Helpers { queue: Mutex::new(Queue::default()), sent: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.queue.lock())
     }
 
     pub(crate) fn send(&'static self, work: Work) {
-        if self.queue(work) && !self.spawn() {
+        if !self.enqueue(work) {
+            return;
+        }
+        let thread = std::thread::Builder::new().name("hairspring-helper".into());
+        // In a model, and if the system refuses the thread, the caller does the work.
+        if MODELLED || thread.spawn(|| self.serve(|| false)).is_err() {
+            self.lock().threads -= 1;
             self.work_off();
         }
     }
 
     /// Queues `work`. Returns whether it needs another thread, which then counts as started.
-    fn queue(&self, work: Work) -> bool {
-        let mut state = self.lock();
-        state.work.push_back(work);
-        let needs_another = state.idle < state.work.len() && state.threads < MOST;
-        state.threads += usize::from(needs_another);
-        drop(state);
+    fn enqueue(&self, work: Work) -> bool {
+        let mut queue = self.lock();
+        queue.work.push_back(work);
+        let needs_another = queue.idle < queue.work.len() && queue.threads < MAX_THREADS;
+        queue.threads += usize::from(needs_another);
+        drop(queue);
         if !needs_another {
             self.sent.notify_one();
         }
         needs_another
-    }
-
-    /// Starts a thread. Returns `false` if the system refuses it.
-    fn spawn(&'static self) -> bool {
-        let thread = std::thread::Builder::new().name("hairspring-helper".into());
-        // In a model the caller does the work.
-        let is_started = !MODELLED && thread.spawn(|| self.serve(|| false)).is_ok();
-        self.lock().threads -= usize::from(!is_started);
-        is_started
     }
 
     fn work_off(&self) {
@@ -84,20 +92,20 @@ impl Helpers {
     pub(crate) fn serve(&self, is_done: impl Fn() -> bool) {
         loop {
             self.work_off();
-            let state = self.lock();
-            if is_done() || state.work.is_empty() && !self.wait(state) {
+            let queue = self.lock();
+            if is_done() || queue.work.is_empty() && !self.wait(queue) {
                 return;
             }
         }
     }
 
     /// Waits for work. Returns `false` if none arrives for a while.
-    fn wait(&self, mut state: MutexGuard<'_, Queue>) -> bool {
-        state.idle += 1;
-        let (mut state, waited) = self.sent.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-        state.idle -= 1;
-        let goes_on = !state.work.is_empty() || !waited.timed_out();
-        state.threads -= usize::from(!goes_on);
+    fn wait(&self, mut queue: MutexGuard<'_, Queue>) -> bool {
+        queue.idle += 1;
+        let (mut queue, waited) = unpoisoned(self.sent.wait_timeout(queue, MAX_IDLE));
+        queue.idle -= 1;
+        let goes_on = !queue.work.is_empty() || !waited.timed_out();
+        queue.threads -= usize::from(!goes_on);
         goes_on
     }
 }
@@ -143,13 +151,13 @@ mod tests {
     #[test]
     fn the_number_of_threads_is_bounded_and_no_work_is_lost() {
         let helpers = Helpers::new();
-        helpers.lock().threads = MOST - 1;
+        helpers.lock().threads = MAX_THREADS - 1;
         let (done, all) = mpsc::channel();
         let takes_a_thread = [(); 3].map(|()| {
             let done = done.clone();
-            helpers.queue(Box::new(move || done.send(()).unwrap()))
+            helpers.enqueue(Box::new(move || done.send(()).unwrap()))
         });
-        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MOST));
+        assert_eq!((takes_a_thread, helpers.lock().threads), ([true, false, false], MAX_THREADS));
         helpers.work_off();
         assert_eq!(all.try_iter().count(), 3);
     }
@@ -159,7 +167,7 @@ mod tests {
     fn an_idle_thread_is_counted_on_for_one_piece_of_work() {
         let helpers = Helpers::new();
         helpers.lock().idle = 1;
-        let takes_a_thread = [(), ()].map(|()| helpers.queue(Box::new(|| ())));
+        let takes_a_thread = [(), ()].map(|()| helpers.enqueue(Box::new(|| ())));
         assert_eq!(takes_a_thread, [false, true]);
     }
 }

@@ -1,32 +1,50 @@
-//! [`Waiter`]: a task that waits on a clock that may jump. After a jump, all such tasks check their clocks again.
+//! [`JumpListener`]: a task that waits on a clock that may jump. After a jump, all such tasks check their clocks again.
 //!
 //! The tasks wait on ordinary sleeps; this file knows neither deadlines nor time.
+//!
+//! While tasks wait, a thread watches the clocks. On Linux it sleeps on a `timerfd` that reports jumps. Where none does,
+//! or once the program has closed it, the thread compares the clocks once a second.
 //
 // Invariants
-// 1. A task that checks its clock after it began to wait is woken if a clock jumps after that check.
-// 2. Nothing is booked while no task waits, except for one booking that may be left over.
-// 3. A waker is never woken, cloned or dropped under the lock.
+// 1. A task that checks its clock after it began to listen is woken if a clock jumps after that check, unless `listen`
+//    said that the system refuses the thread.
+// 2. The thread ends soon after no task waits any more, if its file is not closed, or else at the next jump.
+// 3. A waker is never woken, cloned or dropped under the lock, nor on the thread that watches, unless the system refuses
+//    a helper thread.
+// 4. If jumps are reported, the file is armed before the thread starts and before it wakes tasks, and keeps a report
+//    until it is armed again: no jump is missed in between.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 
 use crate::clock::jumping::Offsets;
-use crate::core::alarm::thread::{self, Booker};
-use crate::core::helpers::Helpers;
+use crate::core::alarm::has_threads;
+use crate::core::alarm::thread::copy_the_main_threads_priority;
+use crate::core::alarm::timerfd::Timerfd;
+use crate::core::helpers;
 use crate::util::panics::catch_panic;
-use crate::util::sync::{Counter, Mutex, MutexGuard, per_process};
+use crate::util::sync::{Counter, MODELLED, Mutex, MutexGuard, per_process, unpoisoned};
+
+/// How often clocks are compared if the system does not report jumps.
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the thread stays after the last task has left: one that sleeps repeatedly starts few threads.
+const MAX_IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Jumps {
     waiting: BTreeMap<u64, WaitingTask>,
-    /// How far the clocks were ahead of the monotonic clock at the last check; `None` if no check is booked.
+    /// Whether the thread runs.
+    is_watched: bool,
+    /// Reports jumps to the thread. If there is none, the thread compares the clocks with `offsets`.
+    file: Option<&'static Timerfd>,
+    /// Whether the file ends the thread's sleep without a jump, because no task waited at some time.
+    ends_soon: bool,
     offsets: Option<Offsets>,
-    /// Whether the booked check follows only after a jump.
-    is_told: bool,
 }
 
 struct WaitingTask {
@@ -42,7 +60,7 @@ per_process! {
 
 fn lock() -> MutexGuard<'static, Jumps> {
     // Nothing that can panic runs under this lock.
-    jumps().lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(jumps().lock())
 }
 
 /// Wakes the tasks that wait on the selected runtimes, one per lock hold.
@@ -61,27 +79,44 @@ pub(crate) fn wake(is_meant: impl Fn(Option<runtime::Id>) -> bool) {
 }
 
 impl Jumps {
-    /// Books the next check, and makes this one. Returns whether a clock may have jumped since the last.
-    fn check(&mut self) -> bool {
-        // Book first, to miss no jump from here on.
-        let was_told = std::mem::replace(&mut self.is_told, thread::book_jump(jumps()));
-        let now = Offsets::now();
-        let may_have_jumped = was_told || self.offsets.is_none_or(|before| now.differ_from(before));
-        if may_have_jumped {
-            self.offsets = Some(now); // Otherwise keep them: small adjustments add up to a jump.
+    /// Starts the thread unless it runs. Returns `false` if the system refuses it.
+    fn start(&mut self) -> bool {
+        // Without threads nothing notices jumps.
+        if self.is_watched || MODELLED || !has_threads() {
+            return true;
         }
-        may_have_jumped
+        self.file = self.file.or_else(|| Some(Box::leak(Box::new(Timerfd::on_the_wall_clock().ok()?))));
+        self.arm();
+        self.is_watched = std::thread::Builder::new().name("hairspring-jumps".into()).spawn(watch).is_ok();
+        self.is_watched
+    }
+
+    /// Lets the thread notice every jump from here on.
+    fn arm(&mut self) {
+        self.file = self.file.filter(|file| file.watch_for_jumps(None));
+        (self.ends_soon, self.offsets) = (false, Some(Offsets::now()));
     }
 }
 
-impl Booker for Mutex<Jumps> {
-    fn alarm(&'static self, helpers: &'static Helpers) {
-        let mut jumps = lock();
-        if jumps.waiting.is_empty() {
-            (jumps.offsets, jumps.is_told) = (None, false);
-        } else if jumps.check() {
+/// The thread's work, until it finds that no task waits.
+fn watch() {
+    copy_the_main_threads_priority();
+    let mut jumps = lock();
+    while jumps.is_watched {
+        let (file, offsets) = (jumps.file, jumps.offsets);
+        drop(jumps);
+        let may_have_jumped = file.is_some_and(|file| file.wait(None)) || {
+            std::thread::sleep(CHECK_INTERVAL);
+            // If not, `offsets` stays: small adjustments add up to a jump.
+            offsets.is_none_or(|before| Offsets::now().differ_from(before))
+        };
+        jumps = lock();
+        jumps.is_watched = !jumps.waiting.is_empty();
+        if jumps.is_watched && may_have_jumped {
+            jumps.arm();
             drop(jumps);
-            helpers.send(Box::new(|| wake(|_| true)));
+            helpers::send(|| wake(|_| true));
+            jumps = lock();
         }
     }
 }
@@ -92,37 +127,96 @@ pub(crate) fn here() -> Option<runtime::Id> {
 
 /// A task that waits. It stops waiting when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Waiter {
+pub(crate) struct JumpListener {
     number: Option<u64>,
 }
 
-impl Waiter {
-    /// Waits with the waker of the current poll. Check the clock after this.
-    pub(crate) fn wait(&mut self, waker: &Waker) {
-        // A forked process continues its parent's numbers: an inherited waiter is not mistaken for a new one.
+impl JumpListener {
+    /// Waits with the waker of the current poll. Check the clock after this. Returns `false` if jumps go unnoticed,
+    /// because the system refuses a thread.
+    pub(crate) fn listen(&mut self, waker: &Waker) -> bool {
+        // A forked process continues its parent's numbers: an inherited listener is not mistaken for a new one.
         static NEXT: Counter = Counter::new(0);
         let number = *self.number.get_or_insert_with(|| NEXT.fetch_add(1, Relaxed));
         let task = WaitingTask { runtime: here(), waker: Some(waker.clone()) };
         let mut jumps = lock();
         let before = jumps.waiting.insert(number, task);
-        if jumps.offsets.is_none() {
-            jumps.check();
-        }
+        let is_watched = jumps.start();
         drop(jumps);
         drop(before);
+        is_watched
     }
 
     pub(crate) fn leave(&mut self) {
-        if let Some(number) = self.number.take() {
-            // Drops the waker after unlocking.
-            let left = lock().waiting.remove(&number);
-            drop(left);
+        let Some(number) = self.number.take() else { return };
+        let mut jumps = lock();
+        let left = jumps.waiting.remove(&number);
+        if jumps.waiting.is_empty() && !jumps.ends_soon {
+            jumps.ends_soon = jumps.file.is_some_and(|file| file.watch_for_jumps(Some(MAX_IDLE)));
         }
+        drop(jumps);
+        // Drops the waker after unlocking.
+        drop(left);
     }
 }
 
-impl Drop for Waiter {
+impl Drop for JumpListener {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(hairspring_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::Wake;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn wait_until(what: &str, seen: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !seen() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Ends the wait of the thread, as a jump does.
+    fn jump() {
+        let now = Instant::now();
+        lock().file.expect("the system has one").set(Some(now), now).unwrap();
+    }
+
+    // This is one test, because all tests of this program share the thread.
+    #[test]
+    fn each_jump_wakes_a_listener_once_and_the_thread_ends_if_there_is_none() {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut listener = JumpListener::default();
+        for jumps in 1..=3 {
+            assert!(listener.listen(&waker));
+            jump();
+            wait_until("a jump wakes it", || woken.0.load(SeqCst) == jumps);
+        }
+        listener.leave();
+        assert!(lock().ends_soon, "the thread ends after a while");
+        assert!(listener.listen(&waker));
+        assert!(lock().ends_soon, "a new listener makes no system call");
+        drop(listener);
+        jump();
+        wait_until("the thread ends", || !lock().is_watched);
+        assert_eq!(woken.0.load(SeqCst), 3);
+        assert_eq!(Arc::strong_count(&woken), 2, "only the test has its waker");
     }
 }

@@ -12,26 +12,38 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 
+use crate::clock::hooks::Hooks;
 use crate::clock::{instant, source};
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self, Booker};
+use crate::core::alarm::thread::{self, AlarmHandler};
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
-use crate::core::helpers::Helpers;
+use crate::core::helpers;
 use crate::core::schedule::{DriverWaker, Due, Schedule};
 use crate::core::settings::Settings;
-use crate::core::shard::{Shard, ShardLease, WAKES, WakeList};
+use crate::core::shard::{Shard, ShardLease, WAKES};
 use crate::core::statistics::Snapshot;
-use crate::seam;
+use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
-use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process};
+use crate::util::sync::{MODELLED, Mutex, MutexGuard, keep, per_process, unpoisoned};
 use crate::wheel::Tick;
 #[cfg(test)]
 use crate::wheel::Ticks;
+
+pub(crate) trait TimerHooks {
+    /// A timer opens in memory that timers reuse.
+    fn opens(_: TimerLease) {}
+
+    /// A timer was created on a runtime, or its driver runs there.
+    fn is_on(_: runtime::Id, _: TimerLease) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl TimerHooks for Hooks {}
 
 /// The maximum number of scans in a turn. A turn repeats its scan if earlier deadlines are registered during it.
 const SCANS: usize = 8;
@@ -92,7 +104,7 @@ per_process! {
 }
 
 fn free() -> MutexGuard<'static, Free> {
-    free_memory().lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(free_memory().lock())
 }
 
 impl Memory {
@@ -114,7 +126,7 @@ impl Memory {
         self.holders.begin(timer.epoch);
         self.used.store(settings.shards, SeqCst);
         self.turns.store(0, Relaxed);
-        seam::opens(timer);
+        Hooks::opens(timer);
         timer.all().iter().for_each(|shard| shard.open(timer.epoch, settings.resolution, wheels_begin));
         // Last: sleeps of an earlier timer check the shards afterwards.
         self.capacity.open(settings.capacity);
@@ -167,17 +179,17 @@ impl TimerLease {
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
         let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
-        timer.schedule.set_booker(timer.memory);
+        timer.schedule.set_handler(timer.memory);
         timer
     }
 
-    /// A timer for a model; its memory is not reused. The alarm thread calls `booker`, or else the memory itself.
+    /// A timer for a model; its memory is not reused. The alarm thread calls `handler`, or else the memory itself.
     #[cfg(test)]
-    pub(crate) fn of_a_model(booker: Option<&'static dyn Booker>) -> TimerLease {
+    pub(crate) fn of_a_model(handler: Option<&'static dyn AlarmHandler>) -> TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
         let timer = Memory::new(2).begin(&settings, Tick::ZERO);
         std::mem::forget(timer.hold());
-        timer.schedule.set_booker(booker.unwrap_or(timer.memory));
+        timer.schedule.set_handler(handler.unwrap_or(timer.memory));
         timer.schedule.open(false, Ticks(0));
         timer
     }
@@ -388,22 +400,22 @@ impl TimerHold {
     }
 }
 
-impl Booker for Memory {
+impl AlarmHandler for Memory {
     fn unused(&'static self, epoch: Epoch) {
         self.lease(epoch).close_if_unneeded();
     }
 
-    fn alarm(&'static self, helpers: &'static Helpers) {
+    fn alarm(&'static self) {
         match self.schedule.alarm() {
             Due::Nothing => {}
-            Due::Wake(driver) if driver.is_foreign => helpers.send(Box::new(|| driver.wake())),
+            Due::Wake(driver) if driver.is_foreign => helpers::send(|| driver.wake()),
             Due::Wake(driver) => {
                 driver.wake();
                 self.schedule.io.check_if_due();
             }
             Due::Helper => {
                 if let Some(timer) = self.lease(self.holders.epoch()).try_hold() {
-                    helpers.send(Box::new(move || timer.help_the_driver()));
+                    helpers::send(move || timer.help_the_driver());
                 }
             }
         }

@@ -16,3 +16,4 @@ pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod shard;
 pub(crate) mod statistics;
+pub(crate) mod wake_list;

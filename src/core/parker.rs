@@ -17,10 +17,9 @@
 // 5. No task is woken, and no waker is cloned or dropped, under the lock.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
 
 use crate::util::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::{Mutex, MutexGuard, unpoisoned};
 use crate::wheel::Tick;
 
 pub(crate) struct Parker<P> {
@@ -73,7 +72,7 @@ impl<P> Parker<P> {
 
     pub(crate) fn lock(&self) -> Locked<'_, P> {
         // Nothing that can panic runs under this lock.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = unpoisoned(self.state.lock());
         Locked { next_wake: &self.next_wake, state }
     }
 

@@ -23,24 +23,34 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::task::{self, JoinHandle};
 
+use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::alarm::has_threads;
 use crate::core::driver::Driver;
-use crate::core::lease::{Owner, TimerLease};
+use crate::core::lease::{Owner, TimerHooks, TimerLease};
 use crate::core::settings::Settings;
 use crate::core::shard::ShardLease;
-use crate::seam;
 use crate::util::error::Error;
-use crate::util::sync::{PerProcess, generation};
+use crate::util::sync::{PerProcess, generation, lock};
 
 pub(crate) const DRIVER: &str = "hairspring driver";
+
+pub(crate) trait TaskHooks {
+    /// Wraps a task of this crate.
+    fn own_task(_: runtime::Id, task: impl Future<Output = ()> + Send) -> impl Future<Output = ()> + Send {
+        task
+    }
+}
+
+#[cfg(not(feature = "test-util"))]
+impl TaskHooks for Hooks {}
 
 thread_local! {
     static REMEMBERED: Cell<Option<Remembered>> = const { Cell::new(None) };
@@ -206,7 +216,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
 }
 
 pub(crate) fn timers() -> MutexGuard<'static, Timers> {
-    TIMERS.get(|_| Mutex::default()).lock().unwrap_or_else(PoisonError::into_inner)
+    lock(TIMERS.get(|_| Mutex::default()))
 }
 
 pub(crate) fn live(timers: &Timers, runtime: runtime::Id) -> Option<&Arc<Owner>> {
@@ -220,7 +230,7 @@ pub(crate) fn spawn(
     name: &'static str,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let task = seam::task(runtime.id(), task);
+    let task = Hooks::own_task(runtime.id(), task);
     #[cfg(all(tokio_unstable, feature = "tracing"))]
     return task::Builder::new().name(name).spawn_on(task, runtime).expect("only threads are refused");
     #[cfg(not(all(tokio_unstable, feature = "tracing")))]
@@ -243,7 +253,7 @@ fn owner_of(runtime: &Handle) -> Result<Arc<Owner>, Error> {
         let timer = TimerLease::open(false, &settings);
         let driver = Driver::new(timer, settings.alarm);
         let owner = Owner::new(timer, true);
-        seam::timer_made(id, timer);
+        Hooks::is_on(id, timer);
         let driver = list(timers, runtime, owner.clone(), driver);
         if timer.serves() {
             return Ok(owner);

@@ -22,12 +22,12 @@ use tokio::runtime::Handle;
 use crate::clock::instant;
 use crate::clock::source::{self, Source};
 use crate::core::alarm::io_probe::IoProbe;
-use crate::core::alarm::thread::{self, Booker, BookerId};
+use crate::core::alarm::thread::{self, AlarmHandler, BookingId};
 use crate::core::alarm::{TimerfdAlarm, TurnAlarm};
 use crate::core::coalesce::Coalesce;
 use crate::core::epoch::Epoch;
 use crate::core::parker::{Locked, Parker, Phase, Then};
-use crate::core::shard::WakeList;
+use crate::core::wake_list::WakeList;
 use crate::util::panics::catch_panic;
 use crate::util::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::util::sync::{self, Counter};
@@ -55,8 +55,8 @@ pub(crate) struct Schedule {
     certain: AtomicU64,
     pub(crate) clock: Source,
     pub(crate) io: IoProbe,
-    pub(crate) id: BookerId,
-    booker: OnceLock<&'static dyn Booker>,
+    pub(crate) id: BookingId,
+    handler: OnceLock<&'static dyn AlarmHandler>,
 }
 
 #[derive(Default)]
@@ -120,14 +120,14 @@ impl Schedule {
             certain: AtomicU64::new(u64::MAX),
             clock: Source::runtime(),
             io: IoProbe::new(number),
-            id: BookerId::Timer(number),
-            booker: OnceLock::new(),
+            id: BookingId::Timer(number),
+            handler: OnceLock::new(),
         }
     }
 
-    /// Makes the alarm thread call `booker`. Only the first call has an effect.
-    pub(crate) fn set_booker(&self, booker: &'static dyn Booker) {
-        self.booker.get_or_init(|| booker);
+    /// Makes the alarm thread call `handler`. Only the first call has an effect.
+    pub(crate) fn set_handler(&self, handler: &'static dyn AlarmHandler) {
+        self.handler.get_or_init(|| handler);
     }
 
     /// Opens a timer whose driver is about to be spawned, or one without a driver.
@@ -180,8 +180,8 @@ impl Schedule {
     }
 
     pub(crate) fn unused(&self, epoch: Epoch) {
-        if let Some(booker) = self.booker.get() {
-            booker.unused(epoch);
+        if let Some(handler) = self.handler.get() {
+            handler.unused(epoch);
         }
     }
 
@@ -399,8 +399,8 @@ impl Schedule {
     }
 
     fn book(&self, at: Instant) {
-        if let Some(booker) = self.booker.get() {
-            thread::book(self.id, at, *booker);
+        if let Some(handler) = self.handler.get() {
+            thread::book(self.id, at, *handler);
         }
     }
 
@@ -435,7 +435,6 @@ impl std::panic::RefUnwindSafe for Schedule {}
 mod tests {
     use super::*;
     use crate::clock;
-    use crate::core::helpers::Helpers;
     use crate::util::sync::atomic::AtomicBool;
 
     fn comes(schedule: &Schedule) -> bool {
@@ -529,7 +528,7 @@ mod tests {
     fn a_timerfd_is_moved_to_an_earlier_deadline_and_replaced_if_it_fails() {
         const HOUR: Ticks = Ticks(3_600_000_000_000);
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
         let at = [3, 2, 1].map(|hours| clock::now() + Ticks(hours * HOUR.0));
         let instant = |tick| clock::instant_of(tick).into_std();
@@ -548,7 +547,7 @@ mod tests {
     #[test]
     fn while_a_timerfd_is_in_time_turns_put_the_alarm_threads_check_off() {
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
         set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
         let turn = || {
@@ -564,7 +563,7 @@ mod tests {
     #[test]
     fn without_a_driver_each_turn_that_ends_early_is_followed_up_soon() {
         let schedule = Schedule::new();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         schedule.open(true, Ticks(0));
         let mut last = None;
         for _ in 0..3 {
@@ -582,7 +581,7 @@ mod tests {
     #[test]
     fn a_timerfd_that_was_late_is_checked_after_a_millisecond() {
         let schedule = parked();
-        schedule.set_booker(Notes::new());
+        schedule.set_handler(Notes::new());
         let (_runtime, alarm) = timerfd();
         set_alarm(&schedule, TurnAlarm::Timerfd(alarm));
         let checks_after = || {
@@ -607,8 +606,8 @@ mod tests {
         }
     }
 
-    impl Booker for Notes {
-        fn alarm(&'static self, _: &'static Helpers) {
+    impl AlarmHandler for Notes {
+        fn alarm(&'static self) {
             self.0.store(true, SeqCst);
         }
     }
@@ -617,13 +616,13 @@ mod tests {
     #[test]
     fn a_driver_that_is_woken_though_nothing_waits_is_watched() {
         thread::start().unwrap();
-        let booker = Notes::new();
+        let handler = Notes::new();
         let schedule = parked();
-        schedule.set_booker(booker);
+        schedule.set_handler(handler);
         assert_eq!(schedule.booked(), None);
         schedule.wake_driver();
         let start = Instant::now();
-        while !booker.0.load(SeqCst) {
+        while !handler.0.load(SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(60), "nobody sees whether it comes");
             std::thread::yield_now();
         }

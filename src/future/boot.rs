@@ -60,7 +60,7 @@ use tokio::task::coop;
 use crate::clock;
 pub use crate::clock::jumping::Instant;
 use crate::clock::jumping::{ClockTime, Reading};
-use crate::core::jumps::Waiter;
+use crate::core::jumps::{CHECK_INTERVAL, JumpListener};
 use crate::future;
 use crate::future::delay::Delay;
 use crate::util::error::Error;
@@ -260,7 +260,7 @@ pub struct Sleep<T = Instant> {
     deadline: T,
     /// The ordinary sleep that this waits on.
     delay: future::Sleep,
-    waiter: Waiter,
+    listener: JumpListener,
     has_completed: bool,
 }
 
@@ -268,7 +268,7 @@ impl<T: ClockTime> Sleep<T> {
     #[track_caller]
     pub(super) fn new(deadline: T) -> Sleep<T> {
         let end = due(T::CLOCK.read(clock::now), deadline);
-        Sleep { deadline, delay: future::Sleep::new(end), waiter: Waiter::default(), has_completed: false }
+        Sleep { deadline, delay: future::Sleep::new(end), listener: JumpListener::default(), has_completed: false }
     }
 
     /// Returns the time at which this completes.
@@ -349,10 +349,10 @@ impl<T: ClockTime> Sleep<T> {
         let slept = if self.has_completed || self.has_come() {
             Ok(())
         } else {
-            self.waiter.wait(cx.waker());
-            ready!(self.poll_sleep(cx))
+            let hears_of_jumps = self.listener.listen(cx.waker());
+            ready!(self.poll_sleep(cx, hears_of_jumps))
         };
-        self.waiter.leave();
+        self.listener.leave();
         // As in a sleep, this has fired even if the budget is spent, unless this is its first poll.
         self.has_completed |= self.delay.is_registered();
         self.delay.reset_idle(self.delay.tick());
@@ -364,13 +364,16 @@ impl<T: ClockTime> Sleep<T> {
         Poll::Ready(slept)
     }
 
-    fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_sleep(&mut self, cx: &mut Context<'_>, hears_of_jumps: bool) -> Poll<Result<(), Error>> {
         loop {
             let read = self.read();
             if read.1 >= self.deadline.reading() {
                 return Poll::Ready(Ok(()));
             }
-            let (end, before) = (due(read, self.deadline), self.delay.tick());
+            let (mut end, before) = (due(read, self.deadline), self.delay.tick());
+            if !hears_of_jumps {
+                end = end.min(clock::later(read.0, CHECK_INTERVAL));
+            }
             // It may also have ended too early, after a clock was set back.
             if end.0.abs_diff(before.0) > SLACK.0 || before <= read.0 {
                 self.delay.reset_at_tick(end);

@@ -16,9 +16,9 @@ use crate::clock::instant::FAR;
 use crate::clock::jumping::duration_of_nanos;
 use crate::clock::{self, Instant};
 use crate::future::delay::Delay;
+use crate::future::hooks::TimerKind;
 use crate::future::spans::Spans;
 use crate::future::{Sleep, sleep_until};
-use crate::seam::TimerKind;
 use crate::timer::Timer;
 use crate::wheel::Tick;
 

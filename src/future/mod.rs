@@ -3,6 +3,7 @@
 
 pub mod boot;
 mod delay;
+pub(crate) mod hooks;
 mod interval;
 mod lazy_sleep;
 mod sleep;
@@ -21,8 +22,24 @@ pub use timeout::{FutureExt, Timeout, timeout, timeout_at};
 
 use crate::clock::{self, Instant};
 use crate::core::registry;
-use crate::seam::TimerKind;
+use crate::future::hooks::TimerKind;
 use crate::timer::Timer;
+use crate::wheel::Tick;
+
+/// A sleep on the given timer, or without one on the timer of the runtime that polls it.
+#[track_caller]
+pub(crate) fn sleep_on(timer: Option<&Timer>, deadline: Tick) -> Sleep {
+    match timer {
+        Some(timer) => Sleep::on(registry::shard_of(timer.lease), deadline),
+        None => Sleep::new(deadline),
+    }
+}
+
+/// The time on the clock of the given timer, or without one on that of the current runtime.
+#[inline]
+pub(crate) fn now_on(timer: Option<&Timer>) -> Tick {
+    timer.map_or_else(clock::now, Timer::now_tick)
+}
 
 impl Timer {
     /// Waits on this timer until `duration` has passed since this call, whatever runtime polls the future. See
@@ -44,7 +61,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::on(registry::shard_of(self.lease), clock::later(self.now_tick(), duration))
+        sleep_on(Some(self), clock::later(self.now_tick(), duration))
     }
 
     /// Waits on this timer until `deadline`, whatever runtime polls the future. See
@@ -62,7 +79,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::on(registry::shard_of(self.lease), clock::tick_of(deadline))
+        sleep_on(Some(self), clock::tick_of(deadline))
     }
 
     /// Waits as [`sleep`](Timer::sleep) does, but returns an error instead of panicking. See [`Try`].

@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use tokio::task::coop;
 
+use crate::clock::hooks::Hooks;
 use crate::clock::{self, Instant};
 use crate::core::epoch::Epoch;
 use crate::core::registry;
 use crate::core::shard::{InsertError, Key, Shard, ShardLease};
+use crate::future::hooks::{TimerKind, WaitHooks};
 use crate::future::spans::Spans;
-use crate::seam::{self, TimerKind};
 use crate::util::error::Error;
 use crate::wheel::Tick;
 
@@ -387,7 +388,7 @@ impl Sleep {
             if !lease.has_fired(self.deadline) {
                 lease.remove(key);
             }
-            seam::waits_no_more(lease.address(), key);
+            Hooks::waits_no_more(lease.address(), key);
         }
     }
 
@@ -499,7 +500,7 @@ impl Sleep {
 
     #[inline]
     fn wait_on(&mut self, timer: ShardLease, key: Key) -> Poll<Result<(), Error>> {
-        seam::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
+        Hooks::begins_to_wait(timer.address(), key, self.made, self.marks.kind());
         self.shard = Some(timer.shard());
         self.key = key;
         self.marks = self.marks.with(Marks::EPOCH | Marks::STAGE, timer.epoch().0 | Marks::WAITING | Marks::BEGUN);

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Instant;
 use crate::future::delay::Delay;
+use crate::future::hooks::TimerKind;
 use crate::future::{Sleep, sleep, sleep_until};
-use crate::seam::TimerKind;
 use crate::util::error::Elapsed;
 
 /// Awaits `future` for at most `duration` from now.

@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use ::hyper::rt;
 
-use crate::clock::Instant;
-use crate::future::{Sleep, sleep, sleep_until};
+use crate::clock;
+use crate::future::{Sleep, now_on, sleep_on};
 use crate::timer::Timer;
+use crate::wheel::Tick;
 
 /// A timer for hyper, like hyper-util's `TokioTimer`.
 ///
@@ -31,10 +32,10 @@ use crate::timer::Timer;
 ///
 /// # Panics
 ///
-/// Polling a connection panics in the same cases as [`sleep`], and if it has to wait on a [`Timer`] that was shut down:
-/// hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install) a timer with a
-/// [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics if the current
-/// time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
+/// Polling a connection panics in the same cases as [`sleep`](crate::sleep()), and if it has to wait on a [`Timer`]
+/// that was shut down: hyper takes no errors from its timer. Therefore do not [install](crate::timer::Builder::install)
+/// a timer with a [capacity](crate::timer::Builder::capacity) on a runtime that polls connections. hyper itself panics
+/// if the current time plus a limit overflows `std::time::Instant`, as with `Duration::MAX`.
 ///
 /// # Examples
 ///
@@ -97,6 +98,12 @@ impl HyperTimer {
     }
 }
 
+impl HyperTimer {
+    fn sleep_until_tick(&self, deadline: Tick) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(sleep_on(self.timer.as_ref(), deadline).made_at(self.made))
+    }
+}
+
 impl Default for HyperTimer {
     #[track_caller]
     fn default() -> HyperTimer {
@@ -114,18 +121,15 @@ impl From<Timer> for HyperTimer {
 
 impl rt::Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        let sleep = self.timer.as_ref().map_or_else(|| sleep(duration), |timer| timer.sleep(duration));
-        Box::pin(sleep.made_at(self.made))
+        self.sleep_until_tick(clock::later(now_on(self.timer.as_ref()), duration))
     }
 
     fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
-        let deadline = deadline.into();
-        let sleep = self.timer.as_ref().map_or_else(|| sleep_until(deadline), |timer| timer.sleep_until(deadline));
-        Box::pin(sleep.made_at(self.made))
+        self.sleep_until_tick(clock::tick_of(deadline.into()))
     }
 
     fn now(&self) -> std::time::Instant {
-        self.timer.as_ref().map_or_else(Instant::now, Timer::now).into_std()
+        clock::instant_of(now_on(self.timer.as_ref())).into_std()
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: std::time::Instant) {

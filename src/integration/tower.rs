@@ -30,11 +30,14 @@ use pin_project::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::clock;
 use crate::deadline::{Deadline, DeadlineExceeded};
-use crate::future::{self, Sleep, Try, TrySleep, sleep, sleep_until};
-use crate::seam::TimerKind;
+use crate::future::hooks::TimerKind;
+use crate::future::{self, Try, TrySleep, now_on, sleep_on};
 use crate::timer::Timer;
 use crate::util::error::Elapsed;
+
+use limit::{Limit, RequestLimit};
 
 /// tower's type of this name.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -173,10 +176,25 @@ impl<L> TimeoutLayer<L> {
     }
 }
 
-impl<A> TimeoutLayer<Duration, A> {
-    fn sleep(&self) -> Sleep {
-        let sleep = self.timer.as_ref().map_or_else(|| sleep(self.limit), |timer| timer.sleep(self.limit));
-        sleep.made_at(self.made)
+impl<L, A: Clone> TimeoutLayer<L, A> {
+    /// Limits the response of a request whose limit was asked for before the service got it.
+    fn limit<F, Late>(&self, response: F, limit: RequestLimit) -> ResponseFuture<F, Late, A>
+    where
+        Late: From<DeadlineExceeded>,
+    {
+        let timer = self.timer.as_ref();
+        let deadline = match limit {
+            RequestLimit::Duration(duration) => {
+                let mut deadline = Deadline::at(clock::instant_of(clock::later(now_on(timer), duration)));
+                deadline.set_at = self.made;
+                deadline
+            }
+            RequestLimit::Deadline(deadline) => deadline,
+        };
+        let sleep = sleep_on(timer, clock::tick_of(deadline.into())).made_at(self.made).of(TimerKind::Timeout);
+        let late = deadline.instant().map(|_| DeadlineExceeded::new(deadline).into());
+        let response = future::Timeout::over(response, Try::from(sleep));
+        ResponseFuture { response, late, answer: self.answer.clone() }
     }
 }
 
@@ -185,6 +203,42 @@ impl<S, L: Clone, A: Clone> Layer<S> for TimeoutLayer<L, A> {
 
     fn layer(&self, inner: S) -> Timeout<S, L, A> {
         Timeout { inner, layer: self.clone() }
+    }
+}
+
+/// The two kinds of limits. The trait is public for the bounds of the services, and users cannot name it.
+mod limit {
+    use super::{BoxError, Deadline, DeadlineExceeded, Duration, Elapsed};
+
+    pub trait Limit<Request> {
+        /// What a request that takes too long fails with, unless the layer answers it.
+        type Late: From<DeadlineExceeded> + Into<BoxError> + Clone;
+
+        fn of(&self, request: &Request) -> RequestLimit;
+    }
+
+    /// The limit of one request.
+    #[derive(Debug, Clone, Copy)]
+    pub enum RequestLimit {
+        /// Counts from when the service has taken the request.
+        Duration(Duration),
+        Deadline(Deadline),
+    }
+
+    impl<Request> Limit<Request> for Duration {
+        type Late = Elapsed;
+
+        fn of(&self, _: &Request) -> RequestLimit {
+            RequestLimit::Duration(*self)
+        }
+    }
+
+    impl<Request, F: Fn(&Request) -> Option<Deadline>> Limit<Request> for F {
+        type Late = DeadlineExceeded;
+
+        fn of(&self, request: &Request) -> RequestLimit {
+            RequestLimit::Deadline(self(request).unwrap_or(Deadline::NEVER))
+        }
     }
 }
 
@@ -308,45 +362,29 @@ impl<S, L, A> Timeout<S, L, A> {
     }
 }
 
-impl<S, Request> Service<Request> for Timeout<S>
+impl<S, L, Request> Service<Request> for Timeout<S, L>
 where
     S: Service<Request, Error: Into<BoxError>>,
+    L: Limit<Request>,
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future = ResponseFuture<S::Future>;
+    type Future = ResponseFuture<S::Future, L::Late>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture::new(self.inner.call(request), self.layer.sleep(), Some(Elapsed::new()), ())
+        let limit = self.layer.limit.of(&request);
+        self.layer.limit(self.inner.call(request), limit)
     }
 }
 
-impl<S, F, Request> Service<Request> for Timeout<S, F>
-where
-    S: Service<Request, Error: Into<BoxError>>,
-    F: Fn(&Request) -> Option<Deadline>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = ResponseFuture<S::Future, DeadlineExceeded>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
-        ResponseFuture::by(deadline, self.inner.call(request), self.layer.made, ())
-    }
-}
-
-impl<S, A, Request> Service<Request> for Timeout<S, Duration, A>
+impl<S, L, A, Request> Service<Request> for Timeout<S, L, A>
 where
     S: Service<Request>,
+    L: Limit<Request>,
     A: Fn(DeadlineExceeded) -> S::Response + Clone,
 {
     type Response = S::Response;
@@ -358,30 +396,8 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let (response, sleep) = (self.inner.call(request), self.layer.sleep());
-        let mut deadline = Deadline::at(sleep.deadline());
-        deadline.set_at = self.layer.made;
-        ResponseFuture::new(response, sleep, Some(DeadlineExceeded::new(deadline)), self.layer.answer.clone())
-    }
-}
-
-impl<S, F, A, Request> Service<Request> for Timeout<S, F, A>
-where
-    S: Service<Request>,
-    F: Fn(&Request) -> Option<Deadline>,
-    A: Fn(DeadlineExceeded) -> S::Response + Clone,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = ResponseFuture<S::Future, DeadlineExceeded, A>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let deadline = (self.layer.limit)(&request).unwrap_or(Deadline::NEVER);
-        ResponseFuture::by(deadline, self.inner.call(request), self.layer.made, self.layer.answer.clone())
+        let limit = self.layer.limit.of(&request);
+        self.layer.limit(self.inner.call(request), limit)
     }
 }
 
@@ -410,20 +426,6 @@ pub struct ResponseFuture<F, L = Elapsed, A = ()> {
     /// `None` if there is no limit.
     late: Option<L>,
     answer: A,
-}
-
-impl<F, L, A> ResponseFuture<F, L, A> {
-    fn new(response: F, sleep: Sleep, late: Option<L>, answer: A) -> Self {
-        let sleep = Try::from(sleep.of(TimerKind::Timeout));
-        ResponseFuture { response: future::Timeout::over(response, sleep), late, answer }
-    }
-}
-
-impl<F, A> ResponseFuture<F, DeadlineExceeded, A> {
-    fn by(deadline: Deadline, response: F, made: &'static Location<'static>, answer: A) -> Self {
-        let late = deadline.instant().map(|_| DeadlineExceeded::new(deadline));
-        ResponseFuture::new(response, sleep_until(deadline.into()).made_at(made), late, answer)
-    }
 }
 
 impl<F, T, E, L> Future for ResponseFuture<F, L>

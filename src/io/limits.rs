@@ -12,7 +12,8 @@ use std::time::Duration;
 use std::{error, fmt, io};
 
 use crate::clock::{self, Instant};
-use crate::future::{LazySleep, Sleep};
+use crate::future::{LazySleep, Sleep, sleep_on};
+use crate::timer::Timer;
 use crate::wheel::Tick;
 
 /// The lower bound of idle limits: while a write is in progress, the limit restarts whenever it ends.
@@ -45,10 +46,11 @@ pub(super) enum Side {
 }
 
 impl Limits {
-    /// No limits yet. The two sleeps have no deadline.
-    pub(super) fn over(sleeps: [Sleep; 2]) -> Limits {
+    /// No limits yet, on the given timer or that of the runtime that polls.
+    #[track_caller]
+    pub(super) fn on(timer: Option<&Timer>) -> Limits {
         Limits {
-            directions: sleeps.map(Direction::new),
+            directions: [Direction::new(sleep_on(timer, Tick::MAX)), Direction::new(sleep_on(timer, Tick::MAX))],
             idle: None,
             last_activity: Tick::ZERO,
             deadline: None,

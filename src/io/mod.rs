@@ -29,10 +29,8 @@ use std::time::Duration;
 use pin_project::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::clock::{self, Instant};
-use crate::future::Sleep;
+use crate::clock::Instant;
 use crate::timer::Timer;
-use crate::wheel::Tick;
 use limits::{Limits, Side};
 
 pub use limits::{Limit, LimitExceeded};
@@ -120,7 +118,7 @@ impl<S> TimeoutStream<S> {
     /// ```
     #[track_caller]
     pub fn new(stream: S) -> TimeoutStream<S> {
-        TimeoutStream { stream, limits: Limits::over([Sleep::new(Tick::MAX), Sleep::new(Tick::MAX)]) }
+        TimeoutStream { stream, limits: Limits::on(None) }
     }
 
     /// Wraps a stream, without limits, on a timer of your choice. The stream keeps the timer alive.
@@ -145,8 +143,7 @@ impl<S> TimeoutStream<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, timer: &Timer) -> TimeoutStream<S> {
-        let never = clock::instant_of(Tick::MAX);
-        TimeoutStream { stream, limits: Limits::over([timer.sleep_until(never), timer.sleep_until(never)]) }
+        TimeoutStream { stream, limits: Limits::on(Some(timer)) }
     }
 
     /// Limits how long each read may wait, from the first poll that has to wait. `None` means no limit; zero fails each

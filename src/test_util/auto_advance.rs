@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
 use crate::clock::source::LAST;
-use crate::test_util::idle::{Wanted, Watch};
+use crate::test_util::idle::{NoAlarm, Watch};
 use crate::test_util::manual::{By, ManualClock, WeakClock};
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
 
@@ -44,7 +44,7 @@ impl ManualClock {
     #[track_caller]
     pub fn auto_advance(&self) {
         let watch = Watch::of(&Handle::current());
-        assert!(!self.auto_advances(), "this clock already advances by itself");
+        assert!(!self.state().auto_advances, "this clock already advances by itself");
         Watch::note_this_thread(Some(&watch));
         start(self, watch, Duration::ZERO);
     }
@@ -55,7 +55,7 @@ impl ManualClock {
     /// deadline. Give the nodes of a cluster in one process the rates 1.0 and 1.01, and their clocks drift apart.
     ///
     /// A [`hold`](Self::hold) stops the clock, and you can still advance it. A hold or a new rate is in force when its
-    /// call returns: only timers that are already due may still fire. Dropping the last handle stops the clock.
+    /// call returns: only timers that are already due may still fire. The step in which a hold ends does not count. Dropping the last handle stops the clock.
     ///
     /// # Panics
     ///
@@ -82,16 +82,27 @@ impl ManualClock {
         const STEP: Duration = Duration::from_millis(1);
 
         assert!(rate.is_finite() && rate >= 0.0, "the rate of a clock must be finite and at least 0, not {rate}");
-        let number = self.next_rate();
+        let mut state = self.state();
+        state.rate += 1;
+        let (number, mut released, mut since) = (state.rate, state.released, Instant::now());
+        drop(state);
         if rate == 0.0 {
             return;
         }
         let weak = self.downgrade();
         let run = move || {
-            while let Some(clock) = weak.upgrade() {
-                let Some(passed) = clock.passed(number) else { break };
-                let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
-                clock.advance_by(passed, By::Rate(number));
+            while let Some(clock) = weak.upgrade().filter(|clock| clock.state().rate == number) {
+                let (before, passed) = (released, since.elapsed());
+                since += passed;
+                let is_held = {
+                    let state = clock.state();
+                    released = state.released;
+                    released != before || !state.holds.is_empty()
+                };
+                if !is_held {
+                    let passed = Duration::try_from_secs_f64(passed.as_secs_f64() * rate).unwrap_or(Duration::MAX);
+                    clock.advance_by(passed, By::Rate(number));
+                }
                 drop(clock);
                 thread::sleep(STEP);
             }
@@ -116,35 +127,38 @@ struct Advance {
 
 impl Advance {
     fn new(clock: &ManualClock) -> Advance {
-        clock.set_auto_advance(true);
+        clock.state().auto_advances = true;
         Advance { clock: clock.downgrade(), released: 0 }
     }
 }
 
 impl Action for Advance {
     fn state(&mut self, _: &Watch) -> State {
-        let clock = self.clock.upgrade().filter(ManualClock::auto_advances);
-        self.released = clock.as_ref().map_or(0, ManualClock::released);
-        match clock {
-            None => State::Over,
-            Some(clock) if clock.next().is_none() || !clock.holds().is_empty() => State::Waits,
-            Some(_) => State::Ready,
+        let Some(clock) = self.clock.upgrade() else { return State::Over };
+        let has_work = clock.next().is_some();
+        let state = clock.state();
+        self.released = state.released;
+        match () {
+            () if !state.auto_advances => State::Over,
+            () if !has_work || !state.holds.is_empty() => State::Waits,
+            () => State::Ready,
         }
     }
 
-    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<NoAlarm>) -> bool {
         self.clock.upgrade().is_some_and(|clock| clock.move_to_next(LAST, By::Itself(watch, self.released)))
     }
 
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         let clock = self.clock.upgrade()?;
-        Some(when_idle::report(patience, watch, &clock.holds(), &clock.waiting()))
+        let holds = clock.state().holds.clone();
+        Some(when_idle::report(patience, watch, &holds, &clock.waiting()))
     }
 }
 
 impl Drop for Advance {
     fn drop(&mut self) {
-        self.clock.upgrade().inspect(|clock| clock.set_auto_advance(false));
+        self.clock.upgrade().inspect(|clock| clock.state().auto_advances = false);
     }
 }
 
@@ -173,7 +187,7 @@ mod tests {
         let advancer = WhenIdle { grace, patience: SOON, print, ..WhenIdle::new(watch, Advance::new(clock)) }.start();
         let report = reports.recv().unwrap();
         thread::sleep(2 * SOON);
-        clock.set_auto_advance(false);
+        clock.state().auto_advances = false;
         advancer.join().unwrap();
         assert!(reports.try_recv().is_err(), "it reports once");
         assert_eq!(clock.now(), before);

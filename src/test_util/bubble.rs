@@ -17,8 +17,7 @@ use tokio::sync::oneshot;
 use crate::core::registry;
 use crate::test_util::chance::Random;
 use crate::test_util::deadlock;
-use crate::test_util::idle::{OwnRuntime, OwnThreads, Want, Watch};
-use crate::test_util::lock;
+use crate::test_util::idle::{Claim, OwnRuntime, OwnThreads, Watch};
 use crate::test_util::pause::{self, pause_with_grace};
 use crate::test_util::settle::settle_for_a_while;
 
@@ -332,8 +331,7 @@ impl Bubble {
         let watch = Watch::of(&runtime);
         let default = if threads.is_some() { PATIENCE } else { PATIENCE_IN_THE_DARK };
         let own = poll_fn(|cx| Poll::Ready(OwnRuntime::new(cx.waker().clone(), threads.clone()))).await;
-        let own = Arc::new(own);
-        *lock(&watch.own) = Some(own.clone());
+        let own = watch.own.get_or_init(|| Arc::new(own));
         if !pause::is_paused() {
             pause_with_grace(Duration::ZERO);
         }
@@ -341,16 +339,16 @@ impl Bubble {
             owner.timer().leave_order_to_chance(seed);
         }
         let (looks, given_up) = deadlock::give_up_after(self.patience.unwrap_or(default));
-        let output = unless_given_up(&own, code(), given_up).await;
+        let output = unless_given_up(own, code(), given_up).await;
         // No clock has moved since the future ended, and from now on none will.
-        let _still = watch.want(Want::Settle);
+        let _still = watch.claim(Claim::Settle);
         looks.thread().unpark();
         let _ = looks.join();
         let output = output.map_err(|waiting| format!("deadlock: nothing is left to wake the bubble\n{waiting}"))?;
-        let mut left = deadlock::waiting(&own);
+        let mut left = deadlock::waiting(own);
         if left.0 > 0 {
             settle_for_a_while().await;
-            left = deadlock::waiting(&own);
+            left = deadlock::waiting(own);
         }
         match left {
             (0, _) => Ok(output),

@@ -5,8 +5,6 @@
 //! therefore reach a deadline that is whole milliseconds away. For any other deadline that is far enough ahead, the
 //! alarm stops the clock a little more than a millisecond early, and there the fraction is corrected. The rest is a
 //! step of less than a millisecond, which tokio cannot take. One of our threads takes it when the runtime is idle.
-//!
-//! With a grace, tokio does not move the clock at all: one of our threads moves it from deadline to deadline.
 //
 // Invariants
 // 1. The clock moves only while the runtime is idle, and by tokio's alarm wherever that can do it.
@@ -23,14 +21,14 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::clock::source::LAST;
+use crate::clock::hooks::Hooks;
 use crate::clock::{self, Instant, duration_of, instant, instant_of};
 use crate::core::alarm::driver_sleep::DriverSleep;
+use crate::core::driver::DriverHooks;
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::test_util::held;
-use crate::test_util::idle::{Time, Want, Wanted, Watch};
-use crate::test_util::pending::pending;
-use crate::test_util::when_idle::{self, Action, State, WhenIdle};
+use crate::test_util::idle::{Claim, NoAlarm, Watch};
+use crate::test_util::when_idle::{Action, State, WhenIdle};
 use crate::util::sync::Counter;
 use crate::util::waits;
 use crate::wheel::{Tick, Ticks};
@@ -75,68 +73,72 @@ pub(crate) struct Approach {
     left: Arc<Counter>,
 }
 
-impl Approach {
-    pub(crate) fn new() -> Self {
+impl Default for Approach {
+    fn default() -> Self {
         Approach { step: Weak::new(), left: Arc::new(Counter::new(u64::MAX)) }
+    }
+}
+
+impl Approach {
+    fn begin_step(&mut self, timer: TimerLease) {
+        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
+        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
+        let watch = Watch::of(&Handle::current());
+        let is_needed = Arc::new(());
+        self.step = Arc::downgrade(&is_needed);
+        let (is_needed, left) = (Some(is_needed), self.left.clone());
+        let step =
+            TakeStep { timer, is_needed, at: Tick::ZERO, ended: 0, failed: 0, since: std::time::Instant::now(), left };
+        let held = Some(watch.claim(Claim::Move));
+        WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
+    }
+}
+
+impl DriverHooks for Hooks {
+    type Approach = Approach;
+
+    /// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
+    fn ahead_of(at: Instant) -> Instant {
+        let early = at - AHEAD;
+        if early > Instant::now() { early } else { at }
+    }
+
+    /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
+    /// the clock and returns `true`.
+    fn rang_early(timer: TimerLease) -> bool {
+        let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
+        let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
+        if is_early {
+            let left = (timer.first_deadline() - now).0;
+            // tokio has parked the runtime's thread because it is idle, and calls this from there.
+            let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
+            if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
+                move_by(Ticks(left % STEP));
+            }
+            timer.schedule.wake_driver();
+        }
+        is_early
     }
 
     /// Begins to wait for a tick, on a clock that tokio has paused. Returns `false` if it is not paused, or if idleness
     /// cannot be detected: then only tokio's alarm moves the clock, and rounds up.
-    pub(crate) fn begin(&mut self, alarm: &mut DriverSleep, timer: TimerLease, at: Tick) -> bool {
+    fn approach(approach: &mut Approach, alarm: &mut DriverSleep, timer: TimerLease, at: Tick) -> bool {
         if !waits::PARKS_ARE_COUNTED || !instant::is_paused() {
             return false;
         }
         let next = if at < Tick::MAX { Some(next(clock::now(), at)) } else { None };
         alarm.set(match next {
-            _ if Watch::existing().is_some_and(|watch| watch.any(Want::NoAlarm)) => None,
+            _ if Watch::existing().is_some_and(|watch| !watch.may_alarm()) => None,
             Some(Next::Jump(to)) => Some(before(to)),
             // A test may move the clock first.
             Some(Next::Step(_)) => Some(instant_of(at)),
             None => None,
         });
         if let Some(Next::Step(_)) = next {
-            self.begin_step(timer);
+            approach.begin_step(timer);
         }
         true
     }
-
-    fn begin_step(&mut self, timer: TimerLease) {
-        let is_tried = self.step.strong_count() > 0 || self.left.load(SeqCst) == clock::now().0;
-        let Some(timer) = timer.try_hold().filter(|_| !is_tried) else { return };
-        let watch = Watch::of(&Handle::current());
-        if matches!(*watch.time(), Some(Time::Tokios { .. })) {
-            return; // The thread that waits for the grace moves the clock.
-        }
-        let is_needed = Arc::new(());
-        self.step = Arc::downgrade(&is_needed);
-        let (is_needed, left) = (Some(is_needed), self.left.clone());
-        let step = TakeStep { timer, is_needed, at: Tick::ZERO, failed: 0, since: std::time::Instant::now(), left };
-        let held = Some(watch.want(Want::Move));
-        WhenIdle { held, ..WhenIdle::new(watch, step) }.start();
-    }
-}
-
-/// When to set tokio's alarm on a running clock, if a test may pause it before `at`: early enough to correct the rest.
-pub(crate) fn ahead_of(at: Instant) -> Instant {
-    let early = at - AHEAD;
-    if early > Instant::now() { early } else { at }
-}
-
-/// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
-/// the clock and returns `true`.
-pub(crate) fn rang_early(timer: TimerLease) -> bool {
-    let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
-    let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
-    if is_early {
-        let left = (timer.first_deadline() - now).0;
-        // tokio has parked the runtime's thread because it is idle, and calls this from there.
-        let is_idle = waits::while_parked(&Handle::current().metrics(), 0).is_some();
-        if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
-            move_by(Ticks(left % STEP));
-        }
-        timer.schedule.wake_driver();
-    }
-    is_early
 }
 
 /// Takes one step to the next deadline of a timer, when the runtime is idle.
@@ -145,6 +147,8 @@ struct TakeStep {
     is_needed: Option<Arc<()>>,
     /// The time before the last check. If it differs afterwards, the clock may have run: then a task may run, too.
     at: Tick,
+    /// How many claims had ended before it.
+    ended: u64,
     /// How many checks have failed although the runtime did nothing visible, and since when.
     failed: u32,
     since: std::time::Instant,
@@ -154,10 +158,10 @@ struct TakeStep {
 impl Action for TakeStep {
     fn state(&mut self, watch: &Watch) -> State {
         let _entered = watch.runtime.enter();
-        self.at = clock::now();
+        (self.at, self.ended) = (clock::now(), watch.ended_claims());
         match () {
             () if self.is_needed.is_none() => State::Over,
-            () if watch.any(Want::Hold) => State::Waits,
+            () if watch.any(Claim::Hold) => State::Waits,
             () => State::Ready,
         }
     }
@@ -177,10 +181,10 @@ impl Action for TakeStep {
         }
     }
 
-    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Wanted>) -> bool {
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool {
         let _entered = watch.runtime.enter();
         let timer = self.timer.lease();
-        let acted = watch.unless_held(|| {
+        let acted = watch.unless_held(self.ended, || {
             let now = clock::now();
             if let Next::Step(to) = next(now, timer.first_deadline()) {
                 if now == self.at && instant::is_paused() {
@@ -191,7 +195,7 @@ impl Action for TakeStep {
         });
         if acted.is_some() {
             *no_alarm = None;
-            if watch.any(Want::NoAlarm) {
+            if !watch.may_alarm() {
                 timer.schedule.wake_driver();
             }
         }
@@ -199,62 +203,11 @@ impl Action for TakeStep {
     }
 }
 
-/// Pauses the clock of the current runtime. A thread moves it after nothing has run for the `grace`.
-#[track_caller]
-pub(super) fn pause(grace: Duration) {
-    let watch = Watch::of(&Handle::current());
-    let held = Some(watch.want(Want::Move));
-    tokio::time::pause();
-    let pause = Arc::new(());
-    let action = MoveOn { pause: Arc::downgrade(&pause), _no_alarm: watch.want(Want::NoAlarm) };
-    *watch.time_to_change() = Some(Time::Tokios { _pause: pause });
-    WhenIdle { grace, held, ..WhenIdle::new(watch, action) }.start();
-}
-
-/// Moves the clock to the next deadline when the runtime is idle.
-struct MoveOn {
-    /// Alive while the clock is paused.
-    pause: Weak<()>,
-    _no_alarm: Wanted,
-}
-
-impl Action for MoveOn {
-    const IS_PATIENT: bool = false;
-
-    fn state(&mut self, watch: &Watch) -> State {
-        let _entered = watch.runtime.enter();
-        match () {
-            () if self.pause.strong_count() == 0 => State::Over,
-            () if watch.any(Want::Hold) || next_deadline(LAST).is_none() => State::Waits,
-            () => State::Ready,
-        }
-    }
-
-    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
-        let _entered = watch.runtime.enter();
-        let may_move = || self.pause.strong_count() > 0 && instant::is_paused();
-        fire_next(LAST, |by| watch.unless_held(|| may_move().then(|| move_by(by))).flatten().is_some())
-    }
-
-    fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
-        let _entered = watch.runtime.enter();
-        let report = when_idle::report(patience, watch, &watch.places(Want::Hold), &pending());
-        Some(report + "  with a grace, the clock moves only to timers of this crate, not to tokio's own\n")
-    }
-}
-
 /// Moves the clock to the next deadline of this crate's timers up to `target`, and fires the timers due there. Returns
 /// `false` if there is none.
 pub(super) fn move_to_next(target: Tick) -> bool {
-    fire_next(target, |by| {
-        move_by(by);
-        true
-    })
-}
-
-/// The same, if `moves` moves the clock.
-fn fire_next(target: Tick, moves: impl Fn(Ticks) -> bool) -> bool {
-    while let Some((held, next)) = next_deadline(target).filter(|(_, next)| moves(*next - clock::now())) {
+    while let Some((held, next)) = next_deadline(target) {
+        move_by(next - clock::now());
         if held.lease().fire_at(next) > 0 {
             held.lease().schedule.wake_driver();
             return true;
@@ -296,6 +249,7 @@ fn timer() -> Option<TimerHold> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_util::hold::Hold;
 
     /// A bug that this crate had: the runtime was idle while its clock ran, and before the step a task paused the clock
     /// and began blocking work.
@@ -309,11 +263,15 @@ mod tests {
                 timer: timer().unwrap(),
                 is_needed: Some(Arc::new(())),
                 at: Tick::ZERO,
+                ended: 0,
                 failed: 0,
                 since: std::time::Instant::now(),
                 left: Arc::new(Counter::new(u64::MAX)),
             };
             let watch = Watch::of(&Handle::current());
+            assert_eq!(step.state(&watch), State::Ready);
+            drop(Hold::of_tokio(&watch.runtime));
+            assert!(!step.act(&watch, &mut None), "what came during the hold may run by now");
             assert_eq!(step.state(&watch), State::Ready);
             tokio::time::pause();
             let paused = clock::now();

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 
+use crate::clock::hooks::Hooks;
 use crate::core::lease::TimerLease;
+use crate::core::shard::FireHooks;
 use crate::test_util::lock;
 use crate::wheel::Tick;
 
@@ -40,18 +42,19 @@ fn leave_to_chance(shard: usize, seed: u64) {
     ANY.store(true, Relaxed);
 }
 
-#[inline]
-pub(crate) fn fires(shard: usize, deadline: Tick) {
-    if ANY.load(Relaxed) {
-        lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.deadlines.push(deadline));
+impl FireHooks for Hooks {
+    #[inline]
+    fn fires(shard: usize, deadline: Tick) {
+        if ANY.load(Relaxed) {
+            lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.deadlines.push(deadline));
+        }
     }
-}
 
-/// Orders the wakers of the timers that fired.
-#[inline]
-pub(crate) fn arrange<T>(shard: usize, wakers: &mut [T]) {
-    if ANY.load(Relaxed) {
-        lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.shuffle(wakers));
+    #[inline]
+    fn arrange<T>(shard: usize, wakers: &mut [T]) {
+        if ANY.load(Relaxed) {
+            lock(&CHANCES).get_mut(&shard).into_iter().for_each(|chance| chance.shuffle(wakers));
+        }
     }
 }
 
@@ -127,9 +130,9 @@ mod tests {
         for _ in 0..100 {
             let mut fired: Vec<u64> = (0..30).collect();
             for n in &fired {
-                fires(1, Tick(n / 10));
+                Hooks::fires(1, Tick(n / 10));
             }
-            arrange(1, &mut fired);
+            Hooks::arrange(1, &mut fired);
             assert!(fired.is_sorted_by_key(|n| n / 10), "{fired:?}");
             changed += usize::from(!fired.is_sorted());
         }

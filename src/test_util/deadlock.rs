@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 use tokio::task;
 
 use crate::clock;
-use crate::test_util::idle::{OwnRuntime, Time, Want, Wanted, Watch};
+use crate::clock::hooks::Hooks;
+use crate::core::registry::TaskHooks;
+use crate::test_util::idle::{Claim, NoAlarm, OwnRuntime, Watch};
 use crate::test_util::lock;
 use crate::test_util::pending;
 use crate::test_util::when_idle::{self, Action, State, WhenIdle};
@@ -27,14 +29,14 @@ use crate::wheel::Tick;
 pub(super) fn give_up_after(patience: Duration) -> (JoinHandle<()>, oneshot::Receiver<()>) {
     let watch = Watch::of(&Handle::current());
     let (sender, given_up) = oneshot::channel();
-    let action = GiveUp { given_up: Some(sender), now: None };
+    let action = GiveUp { given_up: Some(sender), now: now(&watch) };
     let looks = WhenIdle { grace: patience, ..WhenIdle::new(watch, action) };
     (looks.start(), given_up)
 }
 
 struct GiveUp {
     given_up: Option<oneshot::Sender<()>>,
-    now: Option<Tick>,
+    now: Tick,
 }
 
 impl Action for GiveUp {
@@ -46,12 +48,13 @@ impl Action for GiveUp {
             None => State::Over,
             Some(given_up) if given_up.is_closed() => State::Over,
             _ if self.now != before => State::Moves,
-            _ if self.now.is_none() || is_held(watch) || steps(watch) => State::Waits,
+            // One of our threads may be about to move tokio's clock.
+            _ if is_held(watch) || watch.any(Claim::Move) => State::Waits,
             _ => State::Ready,
         }
     }
 
-    fn act(&mut self, watch: &Watch, _: &mut Option<Wanted>) -> bool {
+    fn act(&mut self, watch: &Watch, _: &mut Option<NoAlarm>) -> bool {
         // If timers on tokio's clock were left, tokio has moved it by now.
         let has_timers = watch.clock().is_some_and(|clock| clock.next().is_some());
         let is_stuck = !has_timers && !is_held(watch) && now(watch) == self.now;
@@ -61,26 +64,17 @@ impl Action for GiveUp {
     fn report(&self, patience: Duration, watch: &Watch) -> Option<String> {
         // Our own clock reports itself.
         let _entered = watch.runtime.enter();
-        watch.is_one_thread().then(|| when_idle::report(patience, watch, &watch.places(Want::Hold), &pending()))
+        watch.clock().is_none().then(|| when_idle::report(patience, watch, &watch.places(Claim::Hold), &pending()))
     }
 }
 
 fn is_held(watch: &Watch) -> bool {
-    watch.any(Want::Hold) || watch.clock().is_some_and(|clock| !clock.holds().is_empty())
+    watch.any(Claim::Hold) || watch.clock().is_some_and(|clock| !clock.state().holds.is_empty())
 }
 
-/// Whether one of our threads is about to move tokio's clock by a fraction of a millisecond.
-fn steps(watch: &Watch) -> bool {
-    watch.any(Want::Move) && !matches!(*watch.time(), Some(Time::Tokios { .. }))
-}
-
-/// `None` if a test has resumed the clock.
-fn now(watch: &Watch) -> Option<Tick> {
-    if watch.is_one_thread() {
-        let _entered = watch.runtime.enter();
-        return Some(clock::now());
-    }
-    watch.clock().map(|clock| clock.tick())
+fn now(watch: &Watch) -> Tick {
+    let _entered = watch.runtime.enter();
+    clock::now()
 }
 
 /// The number of tasks of a bubble, without this crate's own, and a description of everything that waits in it:
@@ -103,15 +97,17 @@ pub(super) fn waiting(own: &OwnRuntime) -> (usize, String) {
 /// This crate's own live tasks, each with its runtime.
 static OURS: LazyLock<Mutex<HashSet<(runtime::Id, task::Id)>>> = LazyLock::new(Mutex::default);
 
-/// Wraps a task of this crate, to tell it from a test's.
-pub(crate) async fn task(runtime: runtime::Id, task: impl Future<Output = ()>) {
-    struct Listed(runtime::Id, task::Id);
-    impl Drop for Listed {
-        fn drop(&mut self) {
-            lock(&OURS).remove(&(self.0, self.1));
+impl TaskHooks for Hooks {
+    /// Lists the task, to tell it from a test's.
+    async fn own_task(runtime: runtime::Id, task: impl Future<Output = ()> + Send) {
+        struct Listed(runtime::Id, task::Id);
+        impl Drop for Listed {
+            fn drop(&mut self) {
+                lock(&OURS).remove(&(self.0, self.1));
+            }
         }
+        let listed = Listed(runtime, task::id());
+        lock(&OURS).insert((listed.0, listed.1));
+        task.await;
     }
-    let listed = Listed(runtime, task::id());
-    lock(&OURS).insert((listed.0, listed.1));
-    task.await;
 }

@@ -8,23 +8,36 @@ use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
 
-use crate::clock::source::{BEGIN, Course, RUNS, system_now};
-use crate::core::alarm::thread::BookerId;
-use crate::core::lease::{TimerHold, TimerLease};
+use crate::clock::hooks::Hooks;
+use crate::clock::source::{BEGIN, Course, RUNS, any_is_held, system_now};
+use crate::core::alarm::thread::BookingId;
+use crate::core::lease::{TimerHold, TimerHooks, TimerLease};
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::core::shard::Shard;
+use crate::test_util::idle::{Time, Watch};
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::util::sync::per_process;
 use crate::wheel::{Tick, Ticks, Wheel};
 
 per_process! {
-    fn schedules() -> &'static Mutex<BTreeMap<BookerId, &'static Schedule>> = |_| Mutex::default();
+    fn schedules() -> &'static Mutex<BTreeMap<BookingId, &'static Schedule>> = |_| Mutex::default();
 }
 
-pub(crate) fn opens(timer: TimerLease) {
-    timer.leave_nothing_to_chance();
-    schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
+impl TimerHooks for Hooks {
+    /// If the runtime's clock is paused, the timer follows it.
+    fn is_on(runtime: runtime::Id, timer: TimerLease) {
+        if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
+            if let Some(Time::Paused(clock)) = &*watch.time() {
+                clock.adopt(timer);
+            }
+        }
+    }
+
+    fn opens(timer: TimerLease) {
+        timer.leave_nothing_to_chance();
+        schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
+    }
 }
 
 /// A runtime's timer, if it already has one. Held, because the runtime may end while one of our threads uses it.
@@ -35,7 +48,7 @@ pub(super) fn existing(runtime: runtime::Id) -> Option<TimerHold> {
 /// Wakes the drivers that may run on a runtime, to check their clocks. It skips the timers of other runtimes: waking
 /// those would change the order of tasks in other tests.
 pub(super) fn wake_drivers_on(runtime: &Handle) {
-    let elsewhere: HashSet<BookerId> = registry::timers()
+    let elsewhere: HashSet<BookingId> = registry::timers()
         .iter()
         .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
         .map(|(_, owner)| owner.timer().schedule.id)

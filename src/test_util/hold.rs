@@ -4,8 +4,9 @@ use std::panic::Location;
 
 use tokio::runtime::Handle;
 
-use crate::test_util::idle::{Want, Wanted, Watch};
+use crate::test_util::idle::{Claim, Claimed, Watch};
 use crate::test_util::manual::ManualClock;
+use crate::test_util::remove;
 
 /// Keeps a clock from advancing by itself while it lives. Returned by [`ManualClock::hold`] and
 /// [`test_util::hold`](crate::test_util::hold()).
@@ -37,7 +38,7 @@ pub struct Hold(Holds);
 #[allow(dead_code)] // The latter holds as long as it exists.
 enum Holds {
     Manual(ManualClock, &'static Location<'static>),
-    Tokios(Wanted),
+    Tokios(Claimed),
 }
 
 impl ManualClock {
@@ -60,7 +61,7 @@ impl ManualClock {
     /// ```
     #[track_caller]
     pub fn hold(&self) -> Hold {
-        self.begin_hold(Location::caller());
+        self.state().holds.push(Location::caller());
         Hold(Holds::Manual(self.clone(), Location::caller()))
     }
 }
@@ -69,14 +70,16 @@ impl Hold {
     /// Holds the clock of a current-thread runtime, which is tokio's.
     #[track_caller]
     pub(crate) fn of_tokio(runtime: &Handle) -> Hold {
-        Hold(Holds::Tokios(Watch::of(runtime).want(Want::Hold)))
+        Hold(Holds::Tokios(Watch::of(runtime).claim(Claim::Hold)))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Holds::Manual(clock, place) = &self.0 {
-            clock.end_hold(place);
+            let mut state = clock.state();
+            remove(&mut state.holds, place);
+            state.released += 1;
         }
     }
 }

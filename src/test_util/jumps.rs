@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 
-use crate::clock::jumping::{ClockTime, Jumping, nanos_in};
+use crate::clock::hooks::Hooks;
+use crate::clock::jumping::{ClockTime, JumpHooks, Jumping, nanos_in};
 use crate::core::jumps;
 use crate::test_util::idle::Watch;
 use crate::test_util::lock;
@@ -84,9 +85,11 @@ fn shift(clocks: &[Jumping], by: i128) {
     jumps::wake(|runtime| runtime == id);
 }
 
-pub(crate) fn ahead(clock: Jumping) -> i128 {
-    match jumps::here() {
-        Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),
-        None => OUTSIDE.read().unwrap_or_else(PoisonError::into_inner)[clock as usize],
+impl JumpHooks for Hooks {
+    fn ahead(clock: Jumping) -> i128 {
+        match jumps::here() {
+            Some(runtime) => Watch::find(runtime).map_or(0, |watch| lock(&watch.ahead)[clock as usize]),
+            None => OUTSIDE.read().unwrap_or_else(PoisonError::into_inner)[clock as usize],
+        }
     }
 }

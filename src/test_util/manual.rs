@@ -17,11 +17,11 @@ use crate::clock::{
 };
 use crate::core::lease::{TimerHold, TimerLease};
 use crate::core::settings::Settings;
-use crate::seam::ShowsTime;
-use crate::test_util::idle::{Want, Watch};
+use crate::test_util::idle::{Claim, Watch};
+use crate::test_util::lock;
 use crate::test_util::pending::{self, Pending};
-use crate::test_util::{lock, remove};
 use crate::timer;
+use crate::timer::builder::TestClock;
 use crate::util::sync::atomic::Ordering::SeqCst;
 use crate::wheel::{Tick, Wheel};
 
@@ -76,19 +76,17 @@ impl Inner {
     }
 }
 
-struct State {
+pub(super) struct State {
     now: Tick,
     timers: Vec<TimerHold>,
     /// Where tests called `hold`.
-    holds: Vec<&'static Location<'static>>,
+    pub(super) holds: Vec<&'static Location<'static>>,
     /// How many holds have ended.
-    released: u64,
+    pub(super) released: u64,
     /// Whether a thread advances it when a runtime is idle.
-    auto_advances: bool,
+    pub(super) auto_advances: bool,
     /// How often its rate was set.
-    rate: u64,
-    /// The real time since which it moves at its rate.
-    runs_since: std::time::Instant,
+    pub(super) rate: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -106,7 +104,7 @@ impl State {
         match by {
             By::Test => true,
             By::Itself(watch, released) => {
-                self.holds.is_empty() && self.released == released && !watch.any(Want::Settle)
+                self.holds.is_empty() && self.released == released && !watch.any(Claim::Settle)
             }
             By::Rate(rate) => self.holds.is_empty() && self.rate == rate,
         }
@@ -151,7 +149,6 @@ impl ManualClock {
             released: 0,
             auto_advances: false,
             rate: 0,
-            runs_since: std::time::Instant::now(),
         };
         ManualClock { inner: Arc::new(Inner { state: Mutex::new(state) }) }
     }
@@ -169,7 +166,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        clock::instant_of(self.inner.lock().now)
+        clock::instant_of(self.state().now)
     }
 
     /// Advances the clock by exactly `duration`, and fires the timers due by then in deadline order, while the clock
@@ -229,51 +226,8 @@ impl ManualClock {
         self.inner.pending()
     }
 
-    pub(super) fn auto_advances(&self) -> bool {
-        self.inner.lock().auto_advances
-    }
-
-    pub(super) fn set_auto_advance(&self, auto_advances: bool) {
-        self.inner.lock().auto_advances = auto_advances;
-    }
-
-    pub(super) fn next_rate(&self) -> u64 {
-        let mut state = self.inner.lock();
-        state.rate += 1;
-        state.runs_since = std::time::Instant::now();
-        state.rate
-    }
-
-    /// The real time since the last call; `None` if a newer rate was set.
-    pub(super) fn passed(&self, rate: u64) -> Option<Duration> {
-        let mut state = self.inner.lock();
-        if state.rate != rate {
-            return None;
-        }
-        let passed = state.runs_since.elapsed();
-        state.runs_since += passed;
-        Some(if state.holds.is_empty() { passed } else { Duration::ZERO })
-    }
-
-    pub(super) fn begin_hold(&self, place: &'static Location<'static>) {
-        self.inner.lock().holds.push(place);
-    }
-
-    pub(super) fn end_hold(&self, place: &'static Location<'static>) {
-        let mut state = self.inner.lock();
-        remove(&mut state.holds, &place);
-        state.released += 1;
-        if state.holds.is_empty() {
-            state.runs_since = std::time::Instant::now();
-        }
-    }
-
-    pub(super) fn released(&self) -> u64 {
-        self.inner.lock().released
-    }
-
-    pub(crate) fn holds(&self) -> Vec<&'static Location<'static>> {
-        self.inner.lock().holds.clone()
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.lock()
     }
 
     /// A handle that does not keep the clock alive.
@@ -282,17 +236,17 @@ impl ManualClock {
     }
 
     /// Sets the time before the clock is used.
-    pub(crate) fn start_at(&self, now: Tick) {
-        self.inner.lock().show(now);
+    pub(super) fn start_at(&self, now: Tick) {
+        self.state().show(now);
     }
 
     pub(crate) fn tick(&self) -> Tick {
-        self.inner.lock().now
+        self.state().now
     }
 
     /// Takes over a timer from another clock.
     pub(crate) fn adopt(&self, timer: TimerLease) {
-        let mut state = self.inner.lock();
+        let mut state = self.state();
         if state.timers.iter().any(|held| held.lease() == timer) {
             return;
         }
@@ -305,7 +259,7 @@ impl ManualClock {
     }
 
     pub(crate) fn waiting(&self) -> Vec<Pending> {
-        pending::of(State::timers(self.inner.lock()).iter().map(TimerHold::lease), self.tick())
+        pending::of(State::timers(self.state()).iter().map(TimerHold::lease), self.tick())
     }
 
     pub(crate) fn after(&self, duration: Duration) -> Tick {
@@ -334,14 +288,14 @@ impl ManualClock {
 
     /// Hands over all timers to a clock that shows the same time, and stops auto-advance.
     pub(crate) fn release(&self) -> (Tick, Vec<TimerHold>) {
-        let mut state = self.inner.lock();
+        let mut state = self.state();
         state.auto_advances = false;
         (state.now, std::mem::take(&mut state.timers))
     }
 
     /// Moves the clock to a tick and fires the timers due there. Returns how many fired; `None` if it may not move.
     fn move_to(&self, tick: Tick, by: By) -> Option<usize> {
-        let mut state = self.inner.lock();
+        let mut state = self.state();
         if !state.may_move(by) {
             return None;
         }
@@ -367,11 +321,11 @@ impl ManualClock {
     }
 
     fn first(&self, of: fn(TimerLease) -> Tick) -> Option<Tick> {
-        State::timers(self.inner.lock()).iter().map(|held| of(held.lease())).min()
+        State::timers(self.state()).iter().map(|held| of(held.lease())).min()
     }
 }
 
-impl ShowsTime for Inner {
+impl TestClock for Inner {
     fn open(&self, settings: &Settings) -> TimerLease {
         let mut state = self.lock();
         let timer = TimerLease::make(settings);

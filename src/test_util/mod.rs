@@ -43,7 +43,9 @@
 //! | this crate's timers are | exact to the nanosecond | exact to the nanosecond |
 //! | tokio's timers | follow the clock, less than 3 ms late | take real time |
 //! | the runtime must have | `enable_time` | nothing |
-//! | if the clock is stuck for 5 s of real time | a message only in a bubble, or with a grace | a message on standard error |
+//! | if the clock is stuck for 5 s of real time | a message only in a bubble | a message on standard error |
+//!
+//! With [`pause_with_grace`], every runtime is like the multi-thread one.
 //!
 //! `#[tokio::test(flavor = "multi_thread", start_paused = true)]` does not compile, because tokio cannot pause such a
 //! runtime. Leave `start_paused` out and call [`pause`](crate::pause()) first, or use a bubble with
@@ -87,7 +89,8 @@
 //!
 //! - On Linux, time stands still while that thread computes, and for up to 100 ms while it blocks in a system call, on
 //!   a lock or on a channel.
-//! - Other systems do not report this. There, the clock moves once nothing visible has run for 2 ms.
+//! - Other systems do not report what threads do. There, the clock of a multi-thread runtime moves once nothing visible
+//!   has run for 2 ms.
 //! - tokio does not report that a thread has left `block_on`. If it then computes for long without using a timer, the
 //!   clock of its former runtime stands still. If it uses timers of another runtime, it counts as gone.
 //!
@@ -112,8 +115,8 @@
 //!
 //! If a clock has not moved for 5 seconds of real time, the message on standard error says why: which worker a task is
 //! running on or blocking, whether the thread in `block_on` or blocking work is running, where each hold was taken, and
-//! which timers wait. Nothing watches a current-thread runtime that you built, unless its clock has a grace. A bubble
-//! also detects deadlocks.
+//! which timers wait. Nothing watches a current-thread runtime that you built, unless it was paused with a grace. A
+//! bubble also detects deadlocks.
 //!
 //! A task that blocks its thread forever, for example in `futures::executor::block_on`, stops every clock, and a bubble
 //! with it.
@@ -127,12 +130,10 @@
 //! the clock before the first timer.
 
 use std::future::Future;
-use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 mod auto_advance;
 mod bubble;
@@ -151,15 +152,16 @@ mod when_idle;
 
 pub use bubble::{Bubble, bubble};
 pub use hold::Hold;
-use idle::{Want, Watch};
+use idle::{Claim, EndsOnThread, Watch};
 pub use jumps::{set_wall, suspend};
 pub use manual::ManualClock;
-use pause::IfPaused;
+use pause::if_paused;
 pub use pause::pause_with_grace;
 pub use pending::{Pending, assert_no_timers_left, pending};
 pub use settle::{advance_and_settle, settle};
 
-pub use crate::seam::TimerKind;
+pub use crate::future::hooks::TimerKind;
+use crate::util::sync::lock;
 
 /// Pauses the clock of the current runtime.
 ///
@@ -236,7 +238,7 @@ pub fn resume() {
 /// # Panics
 ///
 /// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-/// The panic reports the line that awaits this, or names the line that called it.
+/// The message names the line that called it.
 ///
 /// # Examples
 ///
@@ -252,7 +254,7 @@ pub fn resume() {
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> {
-    IfPaused::new("advance", async move {
+    if_paused("advance", async move {
         tokio::task::yield_now().await;
         settle::move_by(duration, None).await;
     })
@@ -293,7 +295,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> {
 pub fn hold() -> Hold {
     match Watch::clock_here() {
         Some(clock) => clock.hold(),
-        None if pause::here().is_some() => panic!("{}", pause::NOT_PAUSED),
+        None if !pause::is_tokios() => panic!("{}", pause::NOT_PAUSED),
         None => Hold::of_tokio(&Handle::current()),
     }
 }
@@ -302,7 +304,7 @@ pub fn hold() -> Hold {
 /// `code` returns.
 ///
 /// Work that is aborted before it begins never runs. Work that has begun continues and holds the clock until it ends,
-/// even if its handle is dropped or aborted; an aborted handle reports it as cancelled.
+/// even if its handle is dropped or aborted.
 ///
 /// The work must not wait for time to pass. In a [`bubble`](bubble()), tokio's own function does the same.
 ///
@@ -333,25 +335,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    struct Abort(AbortHandle);
-    impl Drop for Abort {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-
-    let work = Arc::new(Watch::of(&Handle::current()).want(Want::Work));
-    let until_it_ends = work.clone();
-    let blocking = tokio::task::spawn_blocking(move || {
-        let _work = until_it_ends;
+    let work = Watch::of(&Handle::current()).claim(Claim::Work);
+    tokio::task::spawn_blocking(move || {
+        let _ends = EndsOnThread(Some(work));
         code()
-    });
-    let abort = Abort(blocking.abort_handle());
-    // The work ends in a task, which stays visible until it has woken whatever waits for it.
-    tokio::spawn(async move {
-        let (_work, _abort) = (work, abort);
-        let ended = blocking.await.map_err(JoinError::into_panic);
-        ended.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
@@ -359,10 +346,6 @@ where
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn remove<T: PartialEq>(items: &mut Vec<T>, item: &T) {
     let at = items.iter().position(|known| known == item);

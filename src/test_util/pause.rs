@@ -1,6 +1,6 @@
-//! Pausing and resuming the clock of a runtime. [`IfPaused`] moves a clock only if it is paused.
+//! Pausing and resuming the clock of a runtime.
 //!
-//! tokio can pause only the clock of a current-thread runtime. On any other runtime, paused timers follow a manual
+//! tokio can pause only the clock of a current-thread runtime, without a grace. Otherwise, paused timers follow a manual
 //! clock that advances when the runtime is idle, and `Instant::now` shows its time. After a resume they follow the
 //! system's clock again, offset by the difference at that moment.
 //
@@ -10,16 +10,14 @@
 
 use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pin_project::pin_project;
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::clock::source::{Course, any_is_held, one_is_held, system_now};
+use crate::clock::hooks::Hooks;
+use crate::clock::instant::ClockHooks;
+use crate::clock::source::{Course, one_is_held};
 use crate::clock::{self, Instant, instant};
-use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::schedule::Schedule;
 use crate::test_util::idle::{Time, Watch};
@@ -33,14 +31,12 @@ use crate::test_util::{auto_advance, by_tokio, held};
 /// of the clock takes at least the grace, so use it in tests with few timers. Holding the clock while you wait, with
 /// [`hold`](crate::test_util::hold()), is faster and needs no guess.
 ///
-/// On a current-thread runtime, such a clock moves only to the deadlines of this crate, and tokio's own timers fire
-/// when it passes theirs. A pending tokio timer that is due within the grace stops the clock, because tokio keeps
-/// waking the runtime for it in real time.
+/// Such a clock is this crate's on every runtime: tokio's own timers take real time. A current-thread runtime keeps this
+/// clock, and later calls of [`pause`](crate::pause()) and the like apply to it.
 ///
 /// # Panics
 ///
-/// Panics in the same cases as [`pause`](crate::pause()), and on a current-thread runtime if the system refuses a
-/// thread.
+/// Panics if the clock is already paused, outside a runtime, or if the system refuses the thread that moves the clock.
 ///
 /// # Examples
 ///
@@ -61,47 +57,39 @@ use crate::test_util::{auto_advance, by_tokio, held};
 #[doc(alias = "grace period")]
 #[track_caller]
 pub fn pause_with_grace(grace: Duration) {
-    let Some(runtime) = here() else {
-        if grace.is_zero() {
-            tokio::time::pause();
-        } else {
-            by_tokio::pause(grace);
-        }
+    if grace.is_zero() && is_tokios() {
+        tokio::time::pause();
         // From now on no thread relies on its cached timer, which may belong to an outer runtime.
         one_is_held();
         by_tokio::look_at_the_clock();
         return;
-    };
+    }
     // Before taking the lock: this is slow, and others read the time.
-    let (clock, watch, owner) = (ManualClock::new(), Watch::of(&runtime), registry::owner());
+    let (clock, watch, owner) = (ManualClock::new(), Watch::of(&Handle::current()), registry::owner());
     auto_advance::start(&clock, watch.clone(), grace);
     let mut time = watch.time_to_change();
-    let was_paused = matches!(*time, Some(Time::Paused(_)));
+    let was_paused = matches!(*time, Some(Time::Paused(_))) || instant::is_paused();
     if !was_paused {
         // Its own timer follows first: a sleep that ends just before must not be early by what the clock then shows.
         // Others follow when their drivers next turn.
         if let Ok(owner) = owner {
             clock.adopt(owner.timer());
         }
-        clock.start_at(if let Some(Time::Runs(course)) = *time { course.now() } else { system_now() });
+        clock.start_at(if let Some(Time::Runs(course)) = *time { course.now() } else { clock::tokios_now() });
         *time = Some(Time::Paused(clock));
     }
     drop(time);
     assert!(!was_paused, "time is already frozen");
     // Registers this thread, if it blocks on the runtime.
     let _ = Instant::now();
-    held::wake_drivers_on(&runtime);
+    held::wake_drivers_on(&watch.runtime);
 }
 
 /// Resumes the clock of the current runtime. Returns `false` if tokio has to do that.
 pub(crate) fn resume() -> bool {
     let Some(watch) = Watch::existing() else { return false };
     let mut time = watch.time_to_change();
-    let Some(Time::Paused(clock)) = &*time else {
-        // Our thread no longer moves it.
-        time.take_if(|time| matches!(time, Time::Tokios { .. }));
-        return false;
-    };
+    let Some(Time::Paused(clock)) = &*time else { return false };
     let (now, timers) = clock.release();
     let course = Course::from(now);
     let schedules = || timers.iter().map(|held| held.lease().schedule);
@@ -114,42 +102,29 @@ pub(crate) fn resume() -> bool {
     true
 }
 
-/// The current runtime, unless tokio can pause its clock.
-pub(crate) fn here() -> Option<Handle> {
-    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
+/// Whether the current runtime's clock is tokio's, even if paused without a grace. Also outside a runtime.
+pub(super) fn is_tokios() -> bool {
+    let runtime = Handle::try_current().ok();
+    runtime.is_none_or(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
+        && Watch::existing().is_none_or(|watch| watch.time().is_none())
 }
 
-/// The time of the current runtime's clock, if it was ever paused.
-pub(crate) fn now() -> Option<std::time::Instant> {
-    let watch = Watch::existing();
-    Watch::note_this_thread(watch.as_ref());
-    let time = watch.as_deref().map(Watch::time);
-    let now = match time.as_deref() {
-        Some(Some(Time::Paused(clock))) => clock.tick(),
-        Some(Some(Time::Runs(course))) => course.now(),
-        _ => return None,
-    };
-    Some(clock::instant_of(now).into_std())
+impl ClockHooks for Hooks {
+    fn now() -> Option<std::time::Instant> {
+        let watch = Watch::existing();
+        Watch::note_this_thread(watch.as_ref());
+        let time = watch.as_deref().map(Watch::time);
+        let now = match time.as_deref() {
+            Some(Some(Time::Paused(clock))) => clock.tick(),
+            Some(Some(Time::Runs(course))) => course.now(),
+            _ => return None,
+        };
+        Some(clock::instant_of(now).into_std())
+    }
 }
 
 pub(crate) fn is_paused() -> bool {
-    if here().is_some() { Watch::clock_here().is_some() } else { instant::is_paused() }
-}
-
-/// Called for each timer created on a runtime: if the runtime's clock is paused, the timer follows it.
-pub(crate) fn timer_made(runtime: runtime::Id, timer: TimerLease) {
-    if let Some(watch) = any_is_held().then(|| Watch::find(runtime)).flatten() {
-        if let Some(Time::Paused(clock)) = &*watch.time() {
-            clock.adopt(timer);
-        }
-    }
-}
-
-/// Called for each timer whose driver runs on the current runtime.
-pub(crate) fn timer_here(timer: TimerLease) {
-    if let Ok(runtime) = Handle::try_current() {
-        timer_made(runtime.id(), timer);
-    }
+    Watch::clock_here().is_some() || instant::is_paused()
 }
 
 /// The panic message if a paused clock is needed. Begins with tokio's words.
@@ -170,43 +145,26 @@ pub(super) fn check() {
     }
 }
 
-/// A future that moves the clock of the current runtime. Its first poll panics, where it is awaited, if the clock is
-/// not paused.
-#[pin_project]
-pub(super) struct IfPaused<F> {
-    #[pin]
-    moves: F,
-    /// The function that created this and the place of its call, until the first poll.
-    made: Option<(&'static str, &'static Location<'static>)>,
-}
-
-impl<F> IfPaused<F> {
-    #[track_caller]
-    pub(super) fn new(name: &'static str, moves: F) -> IfPaused<F> {
-        IfPaused { moves, made: Some((name, Location::caller())) }
-    }
-}
-
-impl<F: Future<Output = ()>> Future for IfPaused<F> {
-    type Output = ();
-
-    #[track_caller]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.project();
-        if let Some(((name, called), why)) = this.made.take().and_then(|made| Some((made, refusal()?))) {
-            // Otherwise `block_on` or the like polls it.
-            assert!(called.file() == Location::caller().file(), "{why} (`{name}` was called at {called})");
-            panic!("{why}");
+/// Makes the first poll of a future that moves the clock panic if the clock is not paused.
+#[track_caller]
+pub(super) fn if_paused(name: &'static str, moves: impl Future<Output = ()>) -> impl Future<Output = ()> {
+    let called = Location::caller();
+    async move {
+        if let Some(why) = refusal() {
+            panic!("{why} (`{name}` was called at {called})");
         }
-        this.moves.poll(cx)
+        moves.await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-    use std::task::Waker;
+    use std::task::{Context, Waker};
     use std::thread;
+
+    use tokio::runtime;
 
     use super::*;
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::clock::hooks::Hooks;
 use crate::clock::source::any_is_held;
 use crate::clock::{self, Instant, source};
 use crate::core::lease::TimerLease;
 use crate::core::shard::Key;
-use crate::seam::TimerKind;
+use crate::future::hooks::{TimerKind, WaitHooks};
 use crate::test_util::idle::Watch;
 use crate::test_util::{held, lock};
 use crate::wheel::Tick;
@@ -254,17 +255,19 @@ static WAITING: LazyLock<Mutex<HashMap<(usize, Key), Place>>> = LazyLock::new(Mu
 /// For a timer that was registered before places were recorded.
 static UNKNOWN: &Location<'static> = Location::caller();
 
-#[inline]
-pub(crate) fn begins_to_wait(shard: usize, key: Key, location: &'static Location<'static>, kind: TimerKind) {
-    if any_is_held() {
-        record(shard, key, Some((location, kind)));
+impl WaitHooks for Hooks {
+    #[inline]
+    fn begins_to_wait(shard: usize, key: Key, made: &'static Location<'static>, kind: TimerKind) {
+        if any_is_held() {
+            record(shard, key, Some((made, kind)));
+        }
     }
-}
 
-#[inline]
-pub(crate) fn waits_no_more(shard: usize, key: Key) {
-    if any_is_held() {
-        record(shard, key, None);
+    #[inline]
+    fn waits_no_more(shard: usize, key: Key) {
+        if any_is_held() {
+            record(shard, key, None);
+        }
     }
 }
 

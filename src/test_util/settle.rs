@@ -15,10 +15,10 @@ use crate::clock::instant::{self, FAR};
 use crate::clock::source::LAST;
 use crate::clock::{self, Instant, duration_of};
 use crate::test_util::by_tokio;
-use crate::test_util::idle::{Want, Wanted, Watch};
+use crate::test_util::idle::{Claim, Claimed, NoAlarm, Watch};
 use crate::test_util::lock;
 use crate::test_util::manual::{By, ManualClock};
-use crate::test_util::pause::IfPaused;
+use crate::test_util::pause::if_paused;
 use crate::test_util::when_idle::{Action, State, WhenIdle};
 
 /// Waits until every other task of the current runtime waits and nothing is about to wake one. It moves no clock, and
@@ -90,7 +90,7 @@ pub(super) async fn settle_for_a_while() {
 /// # Panics
 ///
 /// The first poll panics if the clock is not paused ("time is not frozen: call `pause` first"), or outside a runtime.
-/// The panic reports the line that awaits this, or names the line that called it. A poll also panics if the system
+/// The message names the line that called it. A poll also panics if the system
 /// refuses a thread.
 ///
 /// # Examples
@@ -115,7 +115,7 @@ pub(super) async fn settle_for_a_while() {
 /// ```
 #[track_caller]
 pub fn advance_and_settle(duration: Duration) -> impl Future<Output = ()> {
-    IfPaused::new("advance_and_settle", async move {
+    if_paused("advance_and_settle", async move {
         let settle = Settle::begin();
         settle.wait().await;
         move_by(duration, Some(&settle)).await;
@@ -148,9 +148,9 @@ pub(super) async fn move_by(duration: Duration, settle: Option<&Settle>) {
 
 /// Keeps the clock of the current runtime still, except for its owner.
 pub(super) struct Settle {
-    settles: Wanted,
+    settles: Claimed,
     /// `Some` if tokio moves the clock.
-    held: Option<Wanted>,
+    held: Option<Claimed>,
     gives_up: bool,
 }
 
@@ -159,8 +159,8 @@ impl Settle {
         let watch = Watch::of(&Handle::current());
         Watch::note_this_thread(Some(&watch));
         let is_tokios = watch.is_one_thread() && !instant::clock_is_the_systems();
-        let held = is_tokios.then(|| watch.want(Want::Move));
-        let settle = Settle { settles: watch.want(Want::Settle), held, gives_up: false };
+        let held = is_tokios.then(|| watch.claim(Claim::Move));
+        let settle = Settle { settles: watch.claim(Claim::Settle), held, gives_up: false };
         // Takes the lock of our clock, if it has one: a move that was already decided is over.
         let _ = Instant::now();
         settle
@@ -169,7 +169,7 @@ impl Settle {
     async fn wait(&self) {
         let watch = self.settles.watch.clone();
         let (idle, is_idle) = oneshot::channel();
-        let held = self.held.as_ref().map(|_| watch.want(Want::Move));
+        let held = self.held.as_ref().map(|_| watch.claim(Claim::Move));
         WhenIdle { held, ..WhenIdle::new(watch, Tell { idle: Mutex::new(Some(idle)), gives_up: self.gives_up }) }
             .start();
         // Dropped by the task.
@@ -179,12 +179,12 @@ impl Settle {
 
 /// Tells a test that the runtime is idle or, if it gives up, that this takes long.
 struct Tell {
-    idle: Mutex<Option<oneshot::Sender<Option<Wanted>>>>,
+    idle: Mutex<Option<oneshot::Sender<Option<NoAlarm>>>>,
     gives_up: bool,
 }
 
 impl Tell {
-    fn tell(&self, no_alarm: Option<Wanted>) -> bool {
+    fn tell(&self, no_alarm: Option<NoAlarm>) -> bool {
         lock(&self.idle).take().is_some_and(|idle| idle.send(no_alarm).is_ok())
     }
 }
@@ -196,7 +196,7 @@ impl Action for Tell {
         if lock(&self.idle).as_ref().is_none_or(oneshot::Sender::is_closed) { State::Over } else { State::Ready }
     }
 
-    fn act(&mut self, _: &Watch, no_alarm: &mut Option<Wanted>) -> bool {
+    fn act(&mut self, _: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool {
         self.tell(no_alarm.take())
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::test_util::idle::{IsIdle, Nap, Want, Wanted, Watch};
+use crate::test_util::idle::{Claim, Claimed, IsIdle, Nap, NoAlarm, Watch};
 use crate::test_util::pending::{self, Pending};
 
 /// Nothing may happen for this long, in real time, before it is reported.
@@ -31,7 +31,7 @@ pub(super) trait Action: Send + 'static {
 
     /// The runtime is idle. Returns whether this acted. To let the alarms be set again wakes the drivers, so that is
     /// part of the action: a moment later, it would change the order in which a bubble runs its tasks.
-    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<Wanted>) -> bool;
+    fn act(&mut self, watch: &Watch, no_alarm: &mut Option<NoAlarm>) -> bool;
 
     /// The runtime had seemed idle, but was not.
     fn was_not_idle(&mut self, _: &Watch) {}
@@ -62,7 +62,7 @@ pub(super) struct WhenIdle<A> {
     /// How long it may fail to act before it reports.
     pub(super) patience: Duration,
     /// Keeps tokio from moving the runtime's clock, if tokio does.
-    pub(super) held: Option<Wanted>,
+    pub(super) held: Option<Claimed>,
     pub(super) print: Box<dyn Fn(&str) + Send>,
 }
 
@@ -129,16 +129,16 @@ impl<A: Action> WhenIdle<A> {
     }
 
     fn may_act(&self) -> bool {
-        A::SETTLES || !self.watch.any(Want::Settle)
+        A::SETTLES || !self.watch.any(Claim::Settle)
     }
 }
 
 /// Whether the runtime is idle. While we hold a clock that tokio has paused, tokio parks in real time until its next
 /// timer, so none of our alarms may be set.
-fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<Wanted>) -> Option<IsIdle<'watch>> {
+fn look<'watch>(watch: &'watch Arc<Watch>, is_held: bool, no_alarm: &mut Option<NoAlarm>) -> Option<IsIdle<'watch>> {
     if is_held && no_alarm.is_none() {
         // This wakes the drivers, and the runtime is idle again after that.
-        *no_alarm = Some(watch.want(Want::NoAlarm));
+        *no_alarm = Some(watch.no_alarm());
         return None;
     }
     let is_idle = watch.is_idle();

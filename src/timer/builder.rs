@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,16 @@ use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
 use crate::core::registry;
 use crate::core::settings::{MOST_SHARDS, Settings};
-use crate::seam::ShowsTime;
 use crate::wheel::Ticks;
 
 const FINEST: Duration = Duration::from_micros(1);
 const COARSEST: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A clock that a test moves.
+pub(crate) trait TestClock: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
+    fn open(&self, settings: &Settings) -> TimerLease;
+}
 
 /// Builds a [`Timer`] with custom settings. Created by [`Timer::builder`].
 ///
@@ -53,7 +58,7 @@ pub struct Builder {
     alarm: Alarm,
     name: Option<&'static str>,
     /// A clock controlled by a test.
-    pub(crate) clock: Option<Arc<dyn ShowsTime>>,
+    pub(crate) clock: Option<Arc<dyn TestClock>>,
 }
 
 /// The error of this [`Builder`] and of [`deadline_map::Builder`](crate::deadline_map::Builder).

@@ -15,7 +15,7 @@
 //! # }
 //! ```
 
-mod builder;
+pub(crate) mod builder;
 
 #[cfg(feature = "metrics")]
 pub use crate::integration::metrics::Reporter;

@@ -11,7 +11,7 @@
 // 3. Outside tests the flag has no effect: loom is a development dependency.
 // 4. `FairMutex::waiting` is not zero while any thread is in the slow path of `lock`. Only that path writes to it.
 
-use std::sync::{OnceLock, PoisonError, TryLockError};
+use std::sync::{LockResult, Mutex as StdMutex, MutexGuard as StdGuard, OnceLock, PoisonError, TryLockError};
 
 use forkguard::Guard;
 
@@ -171,6 +171,19 @@ mod modelled {
     }
 }
 
+/// The guard of a lock, even if a thread panicked while it held the lock: whatever may panic under a lock of this crate
+/// runs while the data is consistent.
+#[inline]
+pub(crate) fn unpoisoned<G>(locked: LockResult<G>) -> G {
+    locked.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks a mutex that loom never replaces.
+#[inline]
+pub(crate) fn lock<T>(mutex: &StdMutex<T>) -> StdGuard<'_, T> {
+    unpoisoned(mutex.lock())
+}
+
 /// The maximum number of yields in [`FairMutex::give_way`]. Waking a thread takes tens of microseconds.
 const YIELDS: u32 = 256;
 
@@ -203,7 +216,7 @@ impl<T> FairMutex<T> {
     #[cold]
     fn wait(&self) -> MutexGuard<'_, T> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = unpoisoned(self.mutex.lock());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.served.fetch_add(1, Ordering::Relaxed);
         guard

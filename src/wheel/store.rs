@@ -53,12 +53,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// A number that no other entry of the wheel has at the same time.
-    #[inline]
-    pub(crate) fn place(self) -> u32 {
-        self.index
-    }
-
     /// A key for a collection that is no wheel and numbers its entries itself.
     pub(crate) fn numbered(number: usize) -> Key {
         Key { generation: 0, index: u32::try_from(number).unwrap_or(NIL) }

@@ -8,11 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{HOUR, bare, current_thread, inside, ms, multi_thread, must_end, poll};
-use crate::with_few_files;
+use crate::{alone, with_few_files};
 use futures::executor::block_on;
 use hairspring::timer::{Alarm, BuildError};
 use hairspring::{Timer, sleep, wall};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use rustix::time::{timerfd_create, timerfd_gettime, timerfd_settime};
 use tokio::net::UdpSocket;
@@ -118,6 +119,25 @@ fn timers_fire_if_files_are_closed_just_before() {
                 soon.join().unwrap();
             }
             sleeps_end();
+        });
+    });
+}
+
+/// A bug that this crate had: in a process that may open no more files, as in some sandboxes, the alarm thread used a
+/// CPU, because the system refuses to poll files there.
+#[test]
+fn a_process_that_may_have_no_files_is_idle() {
+    alone(|| {
+        must_end(|| {
+            let far = thread::spawn(|| block_on(wall::sleep_until(wall::now() + HOUR)));
+            block_on(sleep(ms(5)));
+            setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+            block_on(sleep(ms(5)));
+            let before = cpu_time();
+            block_on(sleep(ms(1_000)));
+            let took = cpu_time().saturating_sub(before);
+            assert!(took < ms(100), "sleeping for a second took {took:?} of CPU time");
+            assert!(!far.is_finished());
         });
     });
 }

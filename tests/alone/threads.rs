@@ -1,13 +1,16 @@
 //! The threads of this crate have the main thread's niceness and CPU affinity. A timer can do without.
 
 use std::fs;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::thread;
 
 use crate::alone;
-use crate::common::{HUNG, current_thread, ms, must_end, panic_message, poll};
+use crate::common::{HOUR, HUNG, current_thread, ms, must_end, panic_message, poll};
 use futures::executor::block_on;
 use hairspring::timer::Alarm;
-use hairspring::{Instant, Timer, sleep};
+use hairspring::{Instant, Timer, boot, sleep, timeout, wall};
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -151,5 +154,51 @@ fn a_timer_that_gets_no_thread_is_an_error_or_does_without() {
             timer.sleep(ms(1)).await;
             timer.shutdown();
         });
+    });
+}
+
+/// How many threads watch for jumps of a clock. Linux truncates thread names to 15 characters.
+fn watchers() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    tasks
+        .filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "hairspring-jump"))
+        .count()
+}
+
+#[test]
+fn one_thread_watches_for_jumps_while_something_waits_for_them() {
+    alone(|| {
+        must_end(|| {
+            block_on(sleep(ms(1)));
+            assert_eq!(watchers(), 0);
+            let mut day = boot::sleep(24 * HOUR);
+            assert!(poll(&mut day).is_pending());
+            for _ in 0..20 {
+                block_on(wall::sleep_until(wall::now() + ms(1)));
+                assert_eq!(watchers(), 1);
+            }
+            drop(day);
+            // It stays for ten seconds, in case something waits again.
+            while watchers() > 0 {
+                thread::sleep(ms(10));
+            }
+        });
+    });
+}
+
+/// Nothing tells this sleep of jumps.
+#[test]
+fn without_a_thread_that_watches_for_jumps_a_sleep_reads_its_clock_once_a_second() {
+    alone(|| {
+        let runtime = current_thread();
+        runtime.block_on(sleep(ms(1)));
+        refuse_threads();
+        let (mut day, mut polls) = (boot::sleep(24 * HOUR), 0);
+        let polled_again = poll_fn(|cx| {
+            assert!(Pin::new(&mut day).poll(cx).is_pending());
+            polls += 1;
+            if polls == 3 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        runtime.block_on(timeout(HUNG, polled_again)).unwrap();
     });
 }

@@ -33,7 +33,7 @@ fn boot_and_wall_are_never_early_without_a_runtime() {
     });
 }
 
-/// The alarm thread waits differently if a timer waits on a clock that can jump.
+/// Another thread watches the clocks that can jump.
 #[test]
 fn ordinary_timers_run_beside_those_on_other_clocks() {
     must_end(|| {

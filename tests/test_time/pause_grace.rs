@@ -136,15 +136,31 @@ fn no_grace_is_left_after_a_resume() {
 }
 
 #[test]
-fn tokios_own_timers_fire_on_the_way() {
+fn tokios_own_timers_take_real_time() {
+    on_each_runtime(|| async {
+        pause_with_grace(Duration::from_secs(1));
+        let (start, real) = (Instant::now(), Real::now());
+        tokio::time::sleep(ms(5)).await;
+        assert!(real.elapsed() >= ms(5));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleep(HOUR).await;
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
+/// The clock of a current-thread runtime was tokio's, and is ahead of the system's.
+#[test]
+fn time_goes_on_from_where_tokios_clock_stands() {
     must_end(|| {
         current_thread().block_on(async {
-            pause_with_grace(ms(1));
+            pause();
             let start = Instant::now();
-            let theirs = tokio::spawn(tokio::time::sleep(HOUR / 2));
             sleep(HOUR).await;
-            theirs.await.unwrap();
-            assert_eq!(start.elapsed(), HOUR);
+            resume();
+            pause_with_grace(ms(1));
+            assert!((HOUR..2 * HOUR).contains(&start.elapsed()), "{:?}", start.elapsed());
+            sleep(HOUR).await;
+            assert!(start.elapsed() >= 2 * HOUR);
         });
     });
 }

@@ -53,7 +53,7 @@ const SLEEPS: &[&str] =
 const HELD: &[&str] = &["has not moved for 5s: ", "held", "a hold taken at ", FILE];
 const FILE: &str = "tests/test_time/stuck.rs:";
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 11] = [
     ("a task blocks a clock", || on_workers(blocks_and_sleeps), SLEEPS),
     (
         "a task blocks a clock without timers",
@@ -69,17 +69,6 @@ const CASES: [Case; 12] = [
         "every task waits",
         || on_workers(std::future::pending),
         &["5s: ", "every task waits or blocks", "no timer is left"],
-    ),
-    // tokio's timer keeps tokio from moving the clock, and wakes the runtime in real time.
-    (
-        "a timer of tokio's waits on a clock with a grace",
-        || {
-            with_a_grace(&current_thread(), || async {
-                tokio::time::sleep(Duration::from_secs(8)).await;
-                std::future::pending::<()>().await;
-            });
-        },
-        &["has not moved for 5s: ", "every task waits or blocks"],
     ),
     (
         "blocking work waits",

@@ -30,13 +30,13 @@ pub(super) const MOST_SHARDS: usize = 64;
 /// ```
 #[must_use = "a builder does nothing until it builds"]
 pub struct Builder<K, V, S = RandomState> {
-    wanted: Wanted,
+    config: Config,
     hasher: S,
     of: PhantomData<fn() -> (K, V)>,
 }
 
 #[derive(Clone)]
-pub(super) struct Wanted {
+pub(super) struct Config {
     /// Rounded up to a power of two by `build`.
     pub(super) shards: usize,
     pub(super) capacity: Option<usize>,
@@ -53,15 +53,15 @@ fn default_shards() -> usize {
     *SHARDS
 }
 
-impl Default for Wanted {
+impl Default for Config {
     fn default() -> Self {
-        Wanted { shards: default_shards(), capacity: None, max_lifetime: None, timer: None, name: None }
+        Config { shards: default_shards(), capacity: None, max_lifetime: None, timer: None, name: None }
     }
 }
 
 impl<K, V> Builder<K, V> {
     pub(super) fn new() -> Self {
-        Builder { wanted: Wanted::default(), hasher: RandomState::new(), of: PhantomData }
+        Builder { config: Config::default(), hasher: RandomState::new(), of: PhantomData }
     }
 }
 
@@ -86,7 +86,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert!(sessions.try_insert("bob", 2, Duration::from_secs(30)).is_err());
     /// ```
     pub fn capacity(mut self, entries: usize) -> Self {
-        self.wanted.capacity = Some(entries);
+        self.config.capacity = Some(entries);
         self
     }
 
@@ -110,7 +110,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(map.get("key"), Some(1));
     /// ```
     pub fn hasher<H>(self, hasher: H) -> Builder<K, V, H> {
-        Builder { wanted: self.wanted, hasher, of: PhantomData }
+        Builder { config: self.config, hasher, of: PhantomData }
     }
 
     /// Limits the lifetime of an entry, however often it is touched. The minimum is a nanosecond. By default there is
@@ -121,8 +121,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// [`touch`](DeadlineMap::touch) beyond the end of the lifetime succeeds, and sets the deadline to that end.
     /// [`remaining`](DeadlineMap::remaining) takes the limit into account.
     ///
-    /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes 8 to 16 bytes per
-    /// entry.
+    /// The limit is kept to the nanosecond, without rounding, and is capped at 500 years. It takes no extra memory.
     ///
     /// # Examples
     ///
@@ -145,7 +144,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// # }
     /// ```
     pub fn max_lifetime(mut self, lifetime: Duration) -> Self {
-        self.wanted.max_lifetime = Some(lifetime);
+        self.config.max_lifetime = Some(lifetime);
         self
     }
 
@@ -160,7 +159,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(format!("{sessions:?}"), r#"DeadlineMap { name: "sessions", len: 0, .. }"#);
     /// ```
     pub fn name(mut self, name: &'static str) -> Self {
-        self.wanted.name = Some(name);
+        self.config.name = Some(name);
         self
     }
 
@@ -178,7 +177,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert!(DeadlineMap::<u64, ()>::builder().shards(65).build().is_err());
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
-        self.wanted.shards = shards;
+        self.config.shards = shards;
         self
     }
 
@@ -199,7 +198,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// # }
     /// ```
     pub fn timer(mut self, timer: &Timer) -> Self {
-        self.wanted.timer = Some(timer.clone());
+        self.config.timer = Some(timer.clone());
         self
     }
 
@@ -226,30 +225,30 @@ impl<K, V, S> Builder<K, V, S> {
     #[track_caller]
     #[allow(clippy::type_complexity)] // The two halves, as in `new`.
     pub fn build(self) -> Result<(DeadlineMap<K, V, S>, Expirations<K, V>), BuildError> {
-        let Builder { mut wanted, hasher, .. } = self;
-        if !(1..=MOST_SHARDS).contains(&wanted.shards) {
+        let Builder { mut config, hasher, .. } = self;
+        if !(1..=MOST_SHARDS).contains(&config.shards) {
             let allowed = format!("must be from 1 to {MOST_SHARDS}");
-            return Err(BuildError::out_of_range("shards", wanted.shards, allowed));
+            return Err(BuildError::out_of_range("shards", config.shards, allowed));
         }
-        if wanted.capacity == Some(0) {
+        if config.capacity == Some(0) {
             return Err(BuildError::out_of_range("capacity", 0, "must be at least 1".to_owned()));
         }
-        if let Some(lifetime @ Duration::ZERO) = wanted.max_lifetime {
+        if let Some(lifetime @ Duration::ZERO) = config.max_lifetime {
             let allowed = "must be at least 1ns".to_owned();
             return Err(BuildError::out_of_range("max_lifetime", lifetime, allowed));
         }
-        if let Some(most) = wanted.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
+        if let Some(most) = config.timer.as_ref().and_then(|timer| timer.lease.capacity()) {
             let allowed = "must have none, because the stream cannot return an error".to_owned();
             return Err(BuildError::out_of_range("timer", format_args!("one with a capacity of {most}"), allowed));
         }
-        wanted.shards = wanted.shards.next_power_of_two();
-        Ok(DeadlineMap::of(wanted, hasher))
+        config.shards = config.shards.next_power_of_two();
+        Ok(DeadlineMap::of(config, hasher))
     }
 }
 
 impl<K, V, S> fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wanted { shards, capacity, max_lifetime, timer, name } = &self.wanted;
+        let Config { shards, capacity, max_lifetime, timer, name } = &self.config;
         f.debug_struct("Builder")
             .field("shards", shards)
             .field("capacity", capacity)
@@ -262,7 +261,7 @@ impl<K, V, S> fmt::Debug for Builder<K, V, S> {
 
 impl<K, V, S: Clone> Clone for Builder<K, V, S> {
     fn clone(&self) -> Self {
-        Builder { wanted: self.wanted.clone(), hasher: self.hasher.clone(), of: PhantomData }
+        Builder { config: self.config.clone(), hasher: self.hasher.clone(), of: PhantomData }
     }
 }
 

@@ -6,6 +6,7 @@
 // 3. Between polls the sleep is stored here. If a test has paused a clock, a thread that removes or postpones the entry
 //    that the sleep waits for can cancel it, even if the consumer is never polled again: the clock does not jump there.
 
+use std::mem;
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
 use std::task::Waker;
@@ -21,23 +22,23 @@ use crate::wheel::Tick;
 // Aligned to a cache line, because every insert reads it and it is rarely written.
 #[repr(align(128))]
 pub(super) struct Consumer {
-    parker: Parker<Left>,
+    parker: Parker<Parked>,
     is_gone: AtomicBool,
     /// Receives the last counters, if there is a reporter. It fits into the alignment's padding.
     #[cfg(feature = "metrics")]
     pub(super) publisher: OnceLock<Publisher>,
 }
 
-struct Left {
+#[derive(Default)]
+struct Parked {
     waker: Option<Waker>,
     sleep: Option<LazySleep>,
 }
 
 impl Consumer {
     pub(super) fn new() -> Self {
-        let parker = Parker::new(Left { waker: None, sleep: None });
         Consumer {
-            parker,
+            parker: Parker::new(Parked::default()),
             is_gone: AtomicBool::new(false),
             #[cfg(feature = "metrics")]
             publisher: OnceLock::new(),
@@ -47,9 +48,9 @@ impl Consumer {
     /// Called after a shard has published a new earliest deadline.
     pub(super) fn registered(&self, deadline: Tick) {
         if self.parker.is_too_late_for(deadline) {
-            let mut left = self.parker.lock();
-            if left.registered(deadline) {
-                wake(left, None);
+            let mut parked = self.parker.lock();
+            if parked.registered(deadline) {
+                wake(parked, None);
             }
         }
     }
@@ -57,53 +58,56 @@ impl Consumer {
     /// Called after entries were removed or postponed, with the earliest deadline that the shards have published. If
     /// the consumer waits for an earlier one, cancels its sleep and wakes it.
     #[cold]
-    pub(super) fn put_off(&self, earliest: Tick) {
-        let mut left = self.parker.lock();
-        if left.scan_again() {
+    pub(super) fn postponed(&self, earliest: Tick) {
+        let mut parked = self.parker.lock();
+        if parked.scan_again() {
             return;
         }
-        if let Some(sleep) = left.sleep.take_if(|sleep| sleep.end() < earliest) {
-            wake(left, Some(sleep));
+        if let Some(sleep) = parked.sleep.take_if(|sleep| sleep.end() < earliest) {
+            wake(parked, Some(sleep));
         }
     }
 
     /// The consumer is about to check the shards, and to wait if nothing is due. Returns the sleep, unless the consumer
     /// has it or it was cancelled.
-    pub(super) fn look(&self, waker: Waker) -> Option<LazySleep> {
-        let mut left = self.parker.lock();
-        let before = left.waker.replace(waker);
-        let sleep = left.sleep.take();
-        left.scan();
-        drop(left);
+    pub(super) fn scan(&self, waker: Waker) -> Option<LazySleep> {
+        let mut parked = self.parker.lock();
+        let before = parked.waker.replace(waker);
+        let sleep = parked.sleep.take();
+        parked.scan();
+        drop(parked);
         drop(before);
         sleep
     }
 
     /// The consumer has checked the shards and waits until `earliest`. Returns the sleep if it has to check again.
     pub(super) fn park(&self, earliest: Tick, sleep: LazySleep) -> Result<(), LazySleep> {
-        let mut left = self.parker.lock();
-        if !left.park(earliest) {
+        let mut parked = self.parker.lock();
+        if !parked.park(earliest) {
             return Err(sleep);
         }
-        left.sleep = Some(sleep);
+        parked.sleep = Some(sleep);
         Ok(())
     }
 
     /// The consumer no longer waits. It stores its sleep here, if it has one.
     pub(super) fn stop_waiting(&self, sleep: Option<LazySleep>) {
-        let mut left = self.parker.lock();
-        let waker = left.waker.take();
-        left.sleep = sleep.or(left.sleep.take());
-        left.leave();
-        drop(left);
+        let mut parked = self.parker.lock();
+        let waker = parked.waker.take();
+        parked.sleep = sleep.or(parked.sleep.take());
+        parked.leave();
+        drop(parked);
         drop(waker);
     }
 
     pub(super) fn leave(&self) {
         self.is_gone.store(true, SeqCst);
-        self.stop_waiting(None);
-        let sleep = self.parker.lock().sleep.take();
-        drop(sleep);
+        let left = {
+            let mut parked = self.parker.lock();
+            parked.leave();
+            mem::take(&mut *parked)
+        };
+        drop(left);
     }
 
     /// The tick at which the consumer wakes; tick 0 while it does not wait.
@@ -119,10 +123,10 @@ impl Consumer {
 }
 
 /// Unlocks, drops the sleep, and wakes the consumer if it waits.
-fn wake(mut left: Locked<'_, Left>, sleep: Option<LazySleep>) {
-    let waker = left.waker.take();
-    left.leave();
-    drop(left);
+fn wake(mut parked: Locked<'_, Parked>, sleep: Option<LazySleep>) {
+    let waker = parked.waker.take();
+    parked.leave();
+    drop(parked);
     drop(sleep);
     if let Some(waker) = waker {
         catch_panic(|| waker.wake());

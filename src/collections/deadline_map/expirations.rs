@@ -75,7 +75,7 @@ pub struct Expirations<K, V> {
     is_exact: bool,
 }
 
-enum Look<T> {
+enum Scan<T> {
     Due(T),
     /// Nothing is due before this tick; `Tick::MAX` if there are no entries.
     NothingUntil(Tick),
@@ -117,22 +117,22 @@ impl<K, V> Expirations<K, V> {
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, V)>> {
         // Try the time that was last read, without leaving a waker: if many entries are due, that is enough.
-        let mut look = self.look();
+        let mut scan = self.scan();
         let mut taken = None;
-        while let Look::NothingUntil(_) = look {
+        while let Scan::NothingUntil(_) = scan {
             self.waits = true;
-            let left = self.shared.consumer.look(cx.waker().clone());
+            let left = self.shared.consumer.scan(cx.waker().clone());
             let mut sleep = taken.or(left).unwrap_or_else(|| self.shared.endless_sleep());
             // Read before the shards, which then show everything that was ever inserted.
             let closed = self.shared.is_closed();
             self.now = self.now.max(self.shared.now());
-            look = self.look();
-            taken = match look {
-                Look::NothingUntil(Tick::MAX) if closed => {
+            scan = self.scan();
+            taken = match scan {
+                Scan::NothingUntil(Tick::MAX) if closed => {
                     self.stop_waiting(Some(sleep));
                     return Poll::Ready(None);
                 }
-                Look::NothingUntil(tick) if self.poll_sleep(&mut sleep, tick, cx).is_pending() => {
+                Scan::NothingUntil(tick) if self.poll_sleep(&mut sleep, tick, cx).is_pending() => {
                     match self.shared.consumer.park(tick, sleep) {
                         Ok(()) => return Poll::Pending,
                         Err(sleep) => Some(sleep),
@@ -142,7 +142,7 @@ impl<K, V> Expirations<K, V> {
             };
         }
         self.stop_waiting(taken);
-        if let Look::Due(entry) = look {
+        if let Scan::Due(entry) = scan {
             return Poll::Ready(Some(entry));
         }
         cx.waker().wake_by_ref();
@@ -150,7 +150,7 @@ impl<K, V> Expirations<K, V> {
     }
 
     /// Takes the entry that is due first, or returns the earliest tick at which one may be due.
-    fn look(&self) -> Look<(K, V)> {
+    fn scan(&self) -> Scan<(K, V)> {
         for _ in 0..HOLDS {
             let mut first = (Tick::MAX, None);
             let mut second = Tick::MAX;
@@ -163,15 +163,15 @@ impl<K, V> Expirations<K, V> {
                     second = second.min(next);
                 }
             }
-            let (next, Some(shard)) = first else { return Look::NothingUntil(Tick::MAX) };
+            let (next, Some(shard)) = first else { return Scan::NothingUntil(Tick::MAX) };
             if next > self.now {
-                return Look::NothingUntil(next);
+                return Scan::NothingUntil(next);
             }
             if let Some(entry) = shard.take_due(self.now.min(second)) {
-                return Look::Due(entry);
+                return Scan::Due(entry);
             }
         }
-        Look::Interrupted
+        Scan::Interrupted
     }
 
     /// Waits until a tick; `Tick::MAX` has no end.

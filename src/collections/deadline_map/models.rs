@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::shard::OURS;
+use super::state::{Insert, Lookup};
 use super::{DeadlineMap, Expirations};
 use crate::clock::source::one_is_held;
 use crate::core::driver::Driver;
 use crate::core::lease::TimerLease;
-use crate::core::models::{Woken, check, far, near, poll, race, race_three};
+use crate::core::models::{Woken, check, far, near, poll, race, race_three, using};
 use crate::timer::Timer;
 use crate::wheel::Tick;
 
@@ -50,19 +50,18 @@ impl Map {
     /// `insert` with a deadline that does not come from a clock.
     fn insert_until(&self, key: u64, deadline: Tick) {
         let hash = self.hash(&key);
-        let inserted = self.shared.of(hash).insert(hash, key, (), deadline, Tick::ZERO);
+        let inserted = self.shared.insert(Insert { hash, key, value: (), deadline, now: Tick::ZERO });
         assert!(inserted.is_ok());
     }
 
     fn touch_until(&self, key: u64, deadline: Tick) {
-        let hash = self.hash(&key);
-        assert!(self.shared.of(hash).visit::<OURS, _, _>(hash, &key, Tick::ZERO, Some(deadline), |_| ()).is_some());
+        let lookup = Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO };
+        assert!(self.shared.visit(lookup, Some(deadline), |_| ()).is_some());
     }
 
     /// `remove` by a thread that read the clock before any deadline. Returns whether it got the entry.
     fn remove_early(&self, key: u64) -> bool {
-        let hash = self.hash(&key);
-        self.shared.of(hash).remove(hash, &key, Tick::ZERO).is_some()
+        self.shared.remove(Lookup { hash: self.hash(&key), key: &key, now: Tick::ZERO }).is_some()
     }
 }
 
@@ -103,15 +102,24 @@ fn insert_against_waiting() {
     check("map: insert against waiting", || {
         let (map, task) = map();
         let key = map.key(0);
-        let (task, _map) = race(
-            move || task.run(),
-            move || {
-                map.insert_until(key, near(1));
-                map
-            },
-        );
+        let (task, _map) = race(move || task.run(), using(map, move |map| map.insert_until(key, near(1))));
         assert_eq!(task.go_on().taken, [key]);
     });
+}
+
+/// Two threads insert a key each, drop their handles, and the consumer goes to wait.
+fn insert_both_against_waiting(map: Map, task: Task, one: u64, other: u64) {
+    let second = map.clone();
+    let (task, (), ()) = race_three(
+        move || task.run(),
+        move || second.insert_until(other, near(2)),
+        move || map.insert_until(one, near(1)),
+    );
+    let mut taken = task.go_on().taken;
+    taken.sort_unstable();
+    let mut both = [one, other];
+    both.sort_unstable();
+    assert_eq!(taken, both);
 }
 
 #[test]
@@ -119,18 +127,7 @@ fn two_inserts_against_waiting() {
     check("map: two inserts against waiting", || {
         let (map, task) = map();
         let (one, other) = (map.key(0), map.key(1));
-        let second = map.clone();
-        let (task, (), ()) = race_three(
-            move || task.run(),
-            move || second.insert_until(other, near(2)),
-            move || map.insert_until(one, near(1)),
-        );
-        // All handles were dropped.
-        let mut taken = task.go_on().taken;
-        taken.sort_unstable();
-        let mut both = [one, other];
-        both.sort_unstable();
-        assert_eq!(taken, both);
+        insert_both_against_waiting(map, task, one, other);
     });
 }
 
@@ -139,16 +136,7 @@ fn two_first_inserts_in_one_shard_against_waiting() {
     check("map: two first inserts in one shard against waiting", || {
         let (map, task) = map();
         let both: Vec<u64> = map.keys(0).take(2).collect();
-        let (one, other) = (both[0], both[1]);
-        let second = map.clone();
-        let (task, (), ()) = race_three(
-            move || task.run(),
-            move || second.insert_until(other, near(2)),
-            move || map.insert_until(one, near(1)),
-        );
-        let mut taken = task.go_on().taken;
-        taken.sort_unstable();
-        assert_eq!(taken, both);
+        insert_both_against_waiting(map, task, both[0], both[1]);
     });
 }
 
@@ -159,11 +147,10 @@ fn one_insert_after_the_other_against_waiting() {
         let (one, other) = (map.key(0), map.key(1));
         let (task, _map) = race(
             move || task.run(),
-            move || {
+            using(map, move |map| {
                 map.insert_until(one, near(1));
                 map.insert_until(other, near(2));
-                map
-            },
+            }),
         );
         assert_eq!(task.go_on().taken.len(), 2);
     });
@@ -180,10 +167,7 @@ fn earlier_against_waiting() {
         let (task, (), map) = race_three(
             move || task.run(),
             move || toucher.touch_until(one, far(1)),
-            move || {
-                map.insert_until(other, far(3));
-                map
-            },
+            using(map, move |map| map.insert_until(other, far(3))),
         );
         let task = task.go_on();
         assert!(task.taken.is_empty() && !task.done);
@@ -200,13 +184,7 @@ fn remove_against_waiting_on_a_paused_clock() {
         let (one, other) = (map.key(0), map.key(1));
         map.insert_until(one, far(1));
         map.insert_until(other, far(2));
-        let (task, map) = race(
-            move || task.run(),
-            move || {
-                assert!(map.remove(&one).is_some());
-                map
-            },
-        );
+        let (task, map) = race(move || task.run(), using(map, move |map| assert!(map.remove(&one).is_some())));
         let _task = task.go_on();
         map.assert_waits_until(far(2));
     });
@@ -223,10 +201,7 @@ fn remove_against_insert_on_a_paused_clock() {
         let (task, (), map) = race_three(
             move || task.go_on(),
             move || inserter.insert_until(other, far(2)),
-            move || {
-                assert!(map.remove(&one).is_some());
-                map
-            },
+            using(map, move |map| assert!(map.remove(&one).is_some())),
         );
         let _task = task.go_on();
         map.assert_waits_until(far(2));
@@ -269,13 +244,7 @@ fn insert_against_the_drop_of_the_stream() {
         let key = map.key(0);
         let task = task.run();
         let woken = task.woken.clone();
-        let (_map, ()) = race(
-            move || {
-                map.insert_until(key, near(1));
-                map
-            },
-            move || drop(task),
-        );
+        let (_map, ()) = race(using(map, move |map| map.insert_until(key, near(1))), move || drop(task));
         assert!(woken.take() <= 1);
         assert!(!woken.is_held(), "no waker is left");
     });

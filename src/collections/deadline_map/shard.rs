@@ -26,12 +26,12 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr;
 #[cfg(feature = "metrics")]
 use std::sync::Arc;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::builder::{TryInsertError, Wanted};
+use super::builder::{Config, TryInsertError};
 use super::consumer::Consumer;
-use super::state::{Entry, MapState};
+use super::state::{Entry, Insert, Lookup, MapState};
 use crate::clock;
 use crate::clock::source::{LAST, any_is_held};
 use crate::collections::Metrics;
@@ -39,17 +39,20 @@ use crate::collections::Metrics;
 use crate::collections::published::{Published, Publisher};
 use crate::core::capacity::Capacity;
 use crate::core::parker::Next;
-use crate::future::{LazySleep, Sleep};
-use crate::seam::TimerKind;
+use crate::future::hooks::TimerKind;
+use crate::future::{LazySleep, now_on, sleep_on};
 use crate::timer::Timer;
 use crate::util::panics::drop_all;
 use crate::util::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use crate::util::sync::{Mutex, MutexGuard};
+use crate::util::sync::{Mutex, MutexGuard, unpoisoned};
 use crate::wheel::Tick;
 
 /// The lowest bit of a hash that selects the shard: above the bits that tables use as an index, below those they
 /// compare.
 const SHARD_BITS_FROM: u32 = 32;
+
+/// How many expired entries an insert drops if there is no consumer.
+const DISCARDED: usize = 2;
 
 /// Shared by the handles of a map and its stream. A shard that never had an entry takes 24 bytes.
 pub(super) struct Shared<K, V> {
@@ -84,8 +87,8 @@ struct LockedState<K, V>(Mutex<MapState<K, V>>);
 impl<K, V> Shared<K, V> {
     /// A map with one handle. The number of shards is a power of two.
     #[track_caller]
-    pub(super) fn new(wanted: Wanted) -> Self {
-        let Wanted { shards, capacity: most, max_lifetime, timer, name } = wanted;
+    pub(super) fn new(config: Config) -> Self {
+        let Config { shards, capacity: most, max_lifetime, timer, name } = config;
         let capacity = Capacity::new();
         capacity.open(most);
         let map = Shared {
@@ -106,16 +109,13 @@ impl<K, V> Shared<K, V> {
 
     #[track_caller]
     pub(super) fn endless_sleep(&self) -> LazySleep {
-        let sleep = match &self.timer {
-            Some(timer) => timer.sleep_until(clock::instant_of(Tick::MAX)),
-            None => Sleep::new(Tick::MAX),
-        };
+        let sleep = sleep_on(self.timer.as_ref(), Tick::MAX);
         LazySleep::new(sleep.of(TimerKind::DeadlineMap).made_at(self.made))
     }
 
     #[inline]
     pub(super) fn now(&self) -> Tick {
-        self.timer.as_ref().map_or_else(clock::now, Timer::now_tick)
+        now_on(self.timer.as_ref())
     }
 
     pub(super) fn metrics(&self) -> Metrics {
@@ -125,10 +125,9 @@ impl<K, V> Shared<K, V> {
         metrics
     }
 
-    /// Identifies this map: a multiple of 8.
+    /// Identifies this map: not zero.
     #[inline]
     fn id(&self) -> usize {
-        const { assert!(align_of::<Self>() >= 8) };
         ptr::from_ref(self).addr()
     }
 
@@ -137,7 +136,7 @@ impl<K, V> Shared<K, V> {
     }
 
     #[inline]
-    pub(super) fn of(&self, hash: u64) -> MapShard<'_, K, V> {
+    pub(super) fn shard_for(&self, hash: u64) -> MapShard<'_, K, V> {
         let number = self.number_of(hash);
         MapShard { map: self, next: &self.next[number], state: &self.states[number] }
     }
@@ -149,6 +148,88 @@ impl<K, V> Shared<K, V> {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = MapShard<'_, K, V>> {
         self.next.iter().zip(&self.states).map(|(next, state)| MapShard { map: self, next, state })
+    }
+
+    /// Inserts an entry, or returns its key and value in an error if the map is full.
+    #[inline]
+    pub(super) fn insert(&self, new: Insert<K, V>) -> Result<Option<V>, TryInsertError<K, V>>
+    where
+        K: Eq,
+    {
+        let (shard, now) = (self.shard_for(new.hash), new.now);
+        let mut inserted = shard.insert(new);
+        if self.consumer.is_gone() {
+            if let Err(refused) = inserted {
+                self.make_room(now);
+                inserted = shard.insert(refused);
+            }
+            // Nothing else takes them.
+            (0..DISCARDED).for_each(|_| drop(shard.take_due(now)));
+        }
+        inserted.map_err(|Insert { key, value, .. }| {
+            self.capacity.refuse();
+            TryInsertError { key, value, capacity: self.capacity.most().unwrap_or_default(), name: self.name }
+        })
+    }
+
+    pub(super) fn remove<Q>(&self, Lookup { hash, key, now }: Lookup<'_, Q>) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let shard = self.shard_for(hash);
+        let mut guard = shard.lock()?;
+        let MapState { table, timers, .. } = &mut *guard;
+        let found = table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
+        if found.get().has_expired(now) {
+            return None;
+        }
+        let (entry, _) = found.remove();
+        entry.remove_timer(timers);
+        shard.unlock_without(guard, 1);
+        Some(drop_key((entry.key, entry.value)))
+    }
+
+    /// Runs `code` on a live entry, then sets the deadline, if any.
+    #[inline]
+    pub(super) fn visit<Q, R>(
+        &self,
+        Lookup { hash, key, now }: Lookup<'_, Q>,
+        deadline: Option<Tick>,
+        code: impl FnOnce(&mut Entry<K, V>) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let shard = self.shard_for(hash);
+        let mut guard = shard.lock()?;
+        let MapState { table, timers, .. } = &mut *guard;
+        let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
+        if entry.has_expired(now) {
+            return None;
+        }
+        let result = {
+            let _inside = Inside::enter(self.id());
+            code(entry)
+        };
+        if let Some(deadline) = deadline {
+            let registered = entry.move_to(deadline, timers);
+            shard.unlock(guard, registered);
+        }
+        Some(result)
+    }
+
+    /// Drops one expired entry of a full map without a consumer.
+    #[cold]
+    fn make_room(&self, now: Tick) {
+        for shard in self.iter() {
+            while shard.next() <= now {
+                if shard.take_due(now).is_some() {
+                    return;
+                }
+            }
+        }
     }
 
     /// Lets all timers follow deadlines that were only written to their entries.
@@ -166,7 +247,7 @@ impl<K, V> Shared<K, V> {
     pub(super) fn clear(&self) {
         // Empty all shards before dropping anything, because that runs user code.
         let taken: Vec<_> = self.iter().filter_map(|shard| shard.clear()).collect();
-        self.put_off();
+        self.postponed();
         let entries = |state: MapState<K, V>| {
             state.table.into_iter().map(|entry| (entry.key, entry.value)).chain(state.displaced)
         };
@@ -174,9 +255,9 @@ impl<K, V> Shared<K, V> {
     }
 
     /// Entries were removed or postponed. A paused clock must not jump to their old deadlines.
-    pub(super) fn put_off(&self) {
+    pub(super) fn postponed(&self) {
         if any_is_held() {
-            self.consumer.put_off(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
+            self.consumer.postponed(self.iter().map(|shard| shard.next()).min().unwrap_or(Tick::MAX));
         }
     }
 }
@@ -206,7 +287,7 @@ impl<K, V> LockedState<K, V> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, MapState<K, V>> {
         // User code may have panicked, but only while the shard was consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.0.lock())
     }
 }
 
@@ -241,42 +322,33 @@ impl<'a, K, V> MapShard<'a, K, V> {
         metrics.pending += state.len() as u64;
     }
 
-    pub(super) fn insert(
-        &self,
-        hash: u64,
-        key: K,
-        value: V,
-        deadline: Tick,
-        now: Tick,
-    ) -> Result<Option<V>, TryInsertError<K, V>>
+    /// Returns the value that it replaced, or what was to be inserted if the map is full.
+    pub(super) fn insert(&self, new: Insert<K, V>) -> Result<Option<V>, Insert<K, V>>
     where
         K: Eq,
     {
         check(self.map.id());
         let mut guard = self.state.get().map_or_else(|| self.make(), |locked| &**locked).lock();
-        let MapState { table, timers, ends, displaced, inserted, .. } = &mut *guard;
-        let end = self.map.max_lifetime.map_or(Tick::MAX, |lifetime| clock::later(now, lifetime).min(LAST));
-        let deadline = deadline.min(LAST).min(end);
-        let (replaced, registered) = match table.find_mut(hash, |entry| entry.key == key) {
-            Some(entry) if !entry.has_expired(now) => {
-                let registered = entry.move_to(deadline, timers);
-                ends.set(entry, end);
-                (Some((key, mem::replace(&mut entry.value, value))), registered.then_some(deadline))
+        let MapState { table, timers, displaced, inserted, .. } = &mut *guard;
+        let end = self.map.max_lifetime.map_or(LAST, |lifetime| clock::later(new.now, lifetime).min(LAST));
+        let (replaced, registered) = match table.find_mut(new.hash, |entry| entry.key == new.key) {
+            Some(entry) if !entry.has_expired(new.now) => {
+                let registered = entry.restart(new.deadline, end, timers);
+                (Some((new.key, mem::replace(&mut entry.value, new.value))), registered)
             }
             found => {
-                if let Err(capacity) = self.map.capacity.take() {
-                    // The caller drops them outside the lock.
-                    return Err(TryInsertError { key, value, capacity, name: self.map.name });
+                if self.map.capacity.take().is_err() {
+                    // The caller drops it outside the lock.
+                    return Err(new);
                 }
                 *inserted += 1;
                 let due = if let Some(entry) = found {
-                    entry.move_to(deadline, timers);
-                    ends.set(entry, end);
-                    displaced.push_back((mem::replace(&mut entry.key, key), mem::replace(&mut entry.value, value)));
+                    entry.restart(new.deadline, end, timers);
+                    displaced
+                        .push_back((mem::replace(&mut entry.key, new.key), mem::replace(&mut entry.value, new.value)));
                     Tick::ZERO
                 } else {
-                    guard.insert(hash, key, value, deadline, end);
-                    deadline
+                    guard.insert(new, end)
                 };
                 (None, Some(due))
             }
@@ -285,60 +357,10 @@ impl<'a, K, V> MapShard<'a, K, V> {
         Ok(replaced.map(drop_key))
     }
 
-    pub(super) fn remove<Q>(&self, hash: u64, key: &Q, now: Tick) -> Option<V>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let mut guard = self.lock()?;
-        let MapState { table, timers, .. } = &mut *guard;
-        let found = table.find_entry(hash, |entry| entry.key.borrow() == key).ok()?;
-        if found.get().has_expired(now) {
-            return None;
-        }
-        let (entry, _) = found.remove();
-        entry.remove_timer(timers);
-        self.unlock_without(guard, 1);
-        Some(drop_key((entry.key, entry.value)))
-    }
-
-    /// Runs `code` on an entry that is live at `now`, then sets the deadline, if any. If `code` is the user's, `METHOD`
-    /// says for which method: see [`CODE_OF`].
-    // A constant, so the check is free.
-    #[inline]
-    pub(super) fn visit<const METHOD: usize, Q, R>(
-        &self,
-        hash: u64,
-        key: &Q,
-        now: Tick,
-        deadline: Option<Tick>,
-        code: impl FnOnce(&mut Entry<K, V>) -> R,
-    ) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let mut guard = self.lock()?;
-        let MapState { table, timers, ends, .. } = &mut *guard;
-        let entry = table.find_mut(hash, |entry| entry.key.borrow() == key)?;
-        if entry.has_expired(now) {
-            return None;
-        }
-        let result = {
-            let _inside = (METHOD != OURS).then(|| Inside::enter(self.map.id() + METHOD));
-            code(entry)
-        };
-        let Some(deadline) = deadline else { return Some(result) };
-        let deadline = ends.limit(entry, deadline.min(LAST));
-        let registered = entry.move_to(deadline, timers);
-        self.unlock(guard, registered.then_some(deadline));
-        Some(result)
-    }
-
     pub(super) fn visit_all(&self, now: Tick, code: impl FnMut(&Entry<K, V>)) {
         let Some(guard) = self.lock() else { return };
         let alive = guard.table.iter().filter(|entry| !entry.has_expired(now));
-        let _inside = Inside::enter(self.map.id() + FOR_EACH);
+        let _inside = Inside::enter(self.map.id());
         alive.for_each(code);
     }
 
@@ -349,7 +371,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         let mut taken = Vec::new();
         let goes = |entry: &mut Entry<K, V>| !entry.has_expired(now) && !keep(&entry.key, &mut entry.value);
         let kept = catch_unwind(AssertUnwindSafe(|| {
-            let _inside = Inside::enter(self.map.id() + RETAIN);
+            let _inside = Inside::enter(self.map.id());
             for entry in table.extract_if(goes) {
                 entry.remove_timer(timers);
                 taken.push(entry);
@@ -418,7 +440,7 @@ impl<'a, K, V> MapShard<'a, K, V> {
         if next < before {
             self.map.consumer.registered(next);
         } else if next > before {
-            self.map.put_off();
+            self.map.postponed();
         }
     }
 
@@ -433,32 +455,8 @@ fn drop_key<K, V>((key, value): (K, V)) -> V {
     value
 }
 
-/// No user code runs under the lock.
-pub(super) const OURS: usize = 0;
-// User code runs under the lock, for one of these methods.
-pub(super) const GET: usize = 1;
-pub(super) const GET_WITH: usize = 2;
-pub(super) const GET_WITH_REMAINING: usize = 3;
-pub(super) const UPDATE: usize = 4;
-pub(super) const TOUCH_WITH: usize = 5;
-const FOR_EACH: usize = 6;
-const RETAIN: usize = 7;
-
-/// Describes the code, by these numbers.
-const CODE_OF: [&str; 8] = [
-    "code of the map",
-    "`Clone` of a value in `DeadlineMap::get`",
-    "the closure given to `DeadlineMap::get_with`",
-    "the closure given to `DeadlineMap::get_with_remaining`",
-    "the closure given to `DeadlineMap::update`",
-    "the closure given to `DeadlineMap::touch_with`",
-    "the closure given to `DeadlineMap::for_each`",
-    "the closure given to `DeadlineMap::retain`",
-];
-
 thread_local! {
-    /// The map that runs a closure on this thread, the innermost if there are several; zero for none. The lowest three
-    /// bits say for which method: see [`CODE_OF`].
+    /// The map that runs a closure on this thread, the innermost if there are several; zero for none.
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
     /// The other maps: a closure may use another map.
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -479,18 +477,15 @@ fn check(map: usize) {
 
 #[cold]
 fn check_all(map: usize) {
-    let code_of = |inside: usize| CODE_OF.get(inside.wrapping_sub(map));
-    let outer = || OUTER.with_borrow(|others| others.iter().find_map(|&inside| code_of(inside)));
-    if let Some(code) = code_of(INNERMOST.get()).or_else(outer) {
-        panic!("{code} used the same map, which is locked while it runs");
-    }
+    let is_inside = INNERMOST.get() == map || OUTER.with_borrow(|others| others.contains(&map));
+    assert!(!is_inside, "a closure for a `DeadlineMap`, or `Clone` in its `get`, used the same map, which is locked");
 }
 
 impl Inside {
     /// Called under the lock of one of the map's shards.
     #[inline]
-    fn enter(map_and_method: usize) -> Inside {
-        let outer = INNERMOST.replace(map_and_method);
+    fn enter(map: usize) -> Inside {
+        let outer = INNERMOST.replace(map);
         if outer != 0 {
             OUTER.with_borrow_mut(|others| others.push(outer));
         }
@@ -515,11 +510,12 @@ mod tests {
     #[test]
     fn unordered_entries_after_a_long_rest_cascade_once() {
         const COUNT: u64 = 1_000;
-        let map = Shared::new(Wanted { shards: 1, ..Wanted::default() });
-        let shard = map.of(0);
+        let map = Shared::new(Config { shards: 1, ..Config::default() });
+        let shard = map.shard_for(0);
         let first = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
-            assert_eq!(shard.insert(n, n, (), Tick(first + n * 7_919 % COUNT), Tick::ZERO), Ok(None));
+            let deadline = Tick(first + n * 7_919 % COUNT);
+            assert_eq!(map.insert(Insert { hash: n, key: n, value: (), deadline, now: Tick::ZERO }), Ok(None));
         }
         while shard.next() <= Tick(first) {
             let due = shard.take_due(Tick(first));
@@ -535,21 +531,22 @@ mod tests {
         const COUNT: u64 = 1_000;
         const LIFETIME: u64 = 100_000;
         let max_lifetime = Some(Duration::from_nanos(LIFETIME));
-        let map = Shared::new(Wanted { shards: 1, max_lifetime, ..Wanted::default() });
-        let shard = map.of(0);
+        let map = Shared::new(Config { shards: 1, max_lifetime, ..Config::default() });
+        let shard = map.shard_for(0);
         let start = 1_576_800_000_123_456_789;
         for n in 0..COUNT {
-            let begin = Tick(start + n);
-            assert_eq!(shard.insert(n, n, (), Tick(start + 10_000), begin), Ok(None));
-            assert!(shard.visit::<OURS, _, _>(n, &n, begin, Some(Tick(start + 50_000)), |_| ()).is_some());
+            let (deadline, now) = (Tick(start + 10_000), Tick(start + n));
+            assert_eq!(map.insert(Insert { hash: n, key: n, value: (), deadline, now }), Ok(None));
+            let touched = map.visit(Lookup { hash: n, key: &n, now }, Some(Tick(start + 50_000)), |_| ());
+            assert!(touched.is_some());
         }
         let now = Tick(start + 20_000);
         while shard.next() <= now {
             assert_eq!(shard.take_due(now), None);
         }
         for n in 0..COUNT {
-            shard.visit::<OURS, _, _>(n, &n, now, Some(Tick::MAX), |_| ());
-            let deadline = shard.visit::<OURS, _, _>(n, &n, now, None, |entry| entry.deadline);
+            map.visit(Lookup { hash: n, key: &n, now }, Some(Tick::MAX), |_| ());
+            let deadline = map.visit(Lookup { hash: n, key: &n, now }, None, |entry| entry.deadline);
             assert_eq!(deadline, Some(Tick(start + n + LIFETIME)));
         }
     }

@@ -6,7 +6,6 @@
 // The invariants are those of `shard.rs`.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -30,7 +29,6 @@ pub(super) struct MapState<K, V> {
     pub(super) table: HashTable<Entry<K, V>>,
     /// `Some` once there were more than `FEW` entries.
     pub(super) timers: Deadlines,
-    pub(super) ends: Ends,
     /// Entries that had expired when their keys were inserted again, in that order, for the stream only.
     pub(super) displaced: VecDeque<(K, V)>,
     pub(super) inserted: u64,
@@ -40,24 +38,36 @@ pub(super) struct MapState<K, V> {
 /// The hashes of the entries, by when they may be due.
 type Deadlines = Option<Box<Wheel<u64>>>;
 
-/// The ends of the entries' lifetimes, by the places of their timers. Empty in a map without a maximum lifetime, where
-/// each end is `Tick::MAX`.
-#[derive(Default)]
-pub(super) struct Ends(Vec<Tick>);
+/// An entry that is to be inserted, and the time that the insert has read.
+pub(super) struct Insert<K, V> {
+    pub(super) hash: u64,
+    pub(super) key: K,
+    pub(super) value: V,
+    pub(super) deadline: Tick,
+    pub(super) now: Tick,
+}
+
+/// The key of the entry that an operation uses if it is live at `now`.
+pub(super) struct Lookup<'a, Q: ?Sized> {
+    pub(super) hash: u64,
+    pub(super) key: &'a Q,
+    pub(super) now: Tick,
+}
 
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     pub(super) deadline: Tick,
+    /// The end of the entry's lifetime: no deadline is later.
+    end: Tick,
     timer: Timed,
 }
 
 /// The timer of an entry, which knows the hash of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timed {
-    /// The entry is one of few. If there is a maximum lifetime, no other entry has this place.
+    /// The entry is one of few.
     None {
-        place: u32,
         hash: u64,
     },
     InWheel(Key),
@@ -67,53 +77,16 @@ impl Timed {
     #[inline]
     fn hash(self, timers: &Deadlines) -> u64 {
         match (self, timers) {
-            (Timed::None { hash, .. }, _) => hash,
+            (Timed::None { hash }, _) => hash,
             (Timed::InWheel(key), Some(wheel)) => *wheel.get(key).expect("each entry has its timer"),
             (Timed::InWheel(_), None) => unreachable!("it is in the wheel"),
-        }
-    }
-
-    #[inline]
-    fn place(self) -> u32 {
-        match self {
-            Timed::None { place, .. } => place,
-            Timed::InWheel(key) => key.place(),
-        }
-    }
-}
-
-impl Ends {
-    /// The end of the entry's lifetime, or `deadline` if that is earlier.
-    #[inline]
-    pub(super) fn limit<K, V>(&self, entry: &Entry<K, V>, deadline: Tick) -> Tick {
-        if self.0.is_empty() {
-            return deadline;
-        }
-        self.0.get(entry.timer.place() as usize).map_or(deadline, |&end| deadline.min(end))
-    }
-
-    #[inline]
-    pub(super) fn set<K, V>(&mut self, entry: &Entry<K, V>, end: Tick) {
-        if end < Tick::MAX {
-            let place = entry.timer.place() as usize;
-            if self.0.len() <= place {
-                self.0.resize(place + 1, Tick::ZERO);
-            }
-            self.0[place] = end;
         }
     }
 }
 
 impl<K, V> MapState<K, V> {
     pub(super) fn new() -> Self {
-        MapState {
-            table: HashTable::new(),
-            timers: None,
-            ends: Ends::default(),
-            displaced: VecDeque::new(),
-            inserted: 0,
-            expired: 0,
-        }
+        MapState { table: HashTable::new(), timers: None, displaced: VecDeque::new(), inserted: 0, expired: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -139,24 +112,21 @@ impl<K, V> MapState<K, V> {
         self.table.iter().min_by_key(|entry| entry.deadline)
     }
 
-    /// Inserts an entry whose key is not in the table.
+    /// Inserts an entry whose key is not in the table, and returns its deadline.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V, deadline: Tick, end: Tick) {
+    pub(super) fn insert(&mut self, new: Insert<K, V>, end: Tick) -> Tick {
+        let Insert { hash, key, value, deadline, .. } = new;
+        let deadline = deadline.min(end);
         if self.timers.is_none() && self.table.len() == FEW {
             self.make_wheel();
         }
-        let MapState { table, timers, ends, .. } = self;
+        let MapState { table, timers, .. } = self;
         let timer = match timers {
             Some(wheel) => Timed::InWheel(wheel.insert(deadline, hash)),
-            None if end == Tick::MAX => Timed::None { place: 0, hash },
-            None => {
-                let taken = table.iter().fold(0_u32, |taken, entry| taken | 1 << entry.timer.place());
-                Timed::None { place: taken.trailing_ones(), hash }
-            }
+            None => Timed::None { hash },
         };
-        let entry = Entry { key, value, deadline, timer };
-        ends.set(&entry, end);
-        table.insert_unique(hash, entry, |entry| entry.timer.hash(timers));
+        table.insert_unique(hash, Entry { key, value, deadline, end, timer }, |entry| entry.timer.hash(timers));
+        deadline
     }
 
     #[cold]
@@ -164,11 +134,8 @@ impl<K, V> MapState<K, V> {
         // Entries that are already due must come out in order, so the wheel starts no later than the first.
         let begin = self.earliest().map_or(Tick::MAX, |entry| entry.deadline).min(wheels_begin());
         let mut wheel = Box::new(Wheel::starting_at(begin));
-        let ends = mem::take(&mut self.ends);
         for entry in &mut self.table {
-            let end = ends.limit(entry, Tick::MAX);
             entry.timer = Timed::InWheel(wheel.insert(entry.deadline, entry.timer.hash(&None)));
-            self.ends.set(entry, end);
         }
         self.timers = Some(wheel);
     }
@@ -182,11 +149,8 @@ impl<K, V> MapState<K, V> {
 
     #[cold]
     fn shrink_table(&mut self) {
-        let MapState { table, timers, ends, .. } = self;
+        let MapState { table, timers, .. } = self;
         table.shrink_to(table.len() * 2, |entry| entry.timer.hash(timers));
-        let last = table.iter().map(|entry| entry.timer.place()).max();
-        ends.0.truncate(last.map_or(0, |last| last as usize + 1));
-        ends.0.shrink_to_fit();
     }
 
     /// Takes out a displaced entry, or else the earliest if it is due at `now`, in at most `STEPS` steps. No entry is
@@ -219,7 +183,7 @@ impl<K, V> MapState<K, V> {
 
     #[inline]
     fn take_due_by_wheel(&mut self, now: Tick, next: Tick) -> Option<(K, V)> {
-        let MapState { table, timers: Some(wheel), ends, .. } = self else { return None };
+        let MapState { table, timers: Some(wheel), .. } = self else { return None };
         wheel.skip_to(next.min(now));
         let mut steps = 0;
         while steps < STEPS {
@@ -234,9 +198,7 @@ impl<K, V> MapState<K, V> {
                         return Some((entry.key, entry.value));
                     }
                     // It was touched. It goes back even if it is already due again, to come out in order.
-                    let end = ends.limit(entry, Tick::MAX);
                     entry.timer = Timed::InWheel(wheel.insert(entry.deadline, hash));
-                    ends.set(entry, end);
                 }
                 Step::Cascaded => steps += MOVE - 1,
                 Step::Done => break,
@@ -257,13 +219,21 @@ impl<K, V> Entry<K, V> {
         clock::duration_of(self.deadline - now)
     }
 
-    /// Sets the deadline; the timer follows as invariant 2 says. Returns whether the entry is now due earlier than its
-    /// shard knew.
+    /// Sets the deadline, at most to the end of the lifetime; the timer follows as invariant 2 says. Returns the
+    /// deadline if it is earlier than the shard knew.
     #[inline]
-    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines) -> bool {
+    pub(super) fn move_to(&mut self, deadline: Tick, timers: &mut Deadlines) -> Option<Tick> {
+        let deadline = deadline.min(self.end);
         let is_earlier = deadline < self.deadline;
         self.deadline = deadline;
-        if is_earlier || any_is_held() { self.move_timer(timers) } else { false }
+        ((is_earlier || any_is_held()) && self.move_timer(timers)).then_some(deadline)
+    }
+
+    /// Begins a new lifetime, which lasts until `end`. Otherwise does the same as [`move_to`](Entry::move_to).
+    #[inline]
+    pub(super) fn restart(&mut self, deadline: Tick, end: Tick, timers: &mut Deadlines) -> Option<Tick> {
+        self.end = end;
+        self.move_to(deadline, timers)
     }
 
     /// Moves the timer to the deadline if the timer is later, or if a test has paused a clock. Returns whether it was

@@ -16,13 +16,12 @@
 // 3. Checks run on the alarm thread, so there is one at a time in the process, and no thread is started for them.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics, worker_index};
 
-use super::thread::{self, Booker, BookerId};
-use crate::core::helpers::Helpers;
+use super::thread::{self, AlarmHandler, BookingId};
 use crate::util::{sync, waits};
 
 /// The number of checks. The worker that waits in the driver may not be known yet at the first ones.
@@ -35,7 +34,7 @@ const REST: Duration = Duration::from_millis(2);
 const CAN_BE_SEEN: bool = cfg!(all(target_os = "linux", panic = "unwind")) && waits::PARKS_ARE_COUNTED;
 
 pub(crate) struct IoProbe {
-    id: BookerId,
+    id: BookingId,
     found: AtomicBool,
     search: Mutex<Option<Search>>,
 }
@@ -54,7 +53,7 @@ struct Search {
 impl IoProbe {
     /// For the timer with this number.
     pub(crate) fn new(number: u64) -> IoProbe {
-        IoProbe { id: BookerId::FindIo(number), found: AtomicBool::new(false), search: Mutex::new(None) }
+        IoProbe { id: BookingId::FindIo(number), found: AtomicBool::new(false), search: Mutex::new(None) }
     }
 
     pub(crate) fn begin(&self, runtime: &Handle) {
@@ -116,12 +115,12 @@ impl IoProbe {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Search>> {
-        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.search)
     }
 }
 
-impl Booker for IoProbe {
-    fn alarm(&'static self, _: &'static Helpers) {
+impl AlarmHandler for IoProbe {
+    fn alarm(&'static self) {
         self.check();
     }
 }

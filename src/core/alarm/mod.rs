@@ -2,17 +2,12 @@
 
 pub(crate) mod driver_sleep;
 pub(crate) mod io_probe;
-#[cfg(not(target_os = "linux"))]
-mod no_timerfd;
 pub(crate) mod thread;
-#[cfg(target_os = "linux")]
-mod timerfd;
+#[cfg_attr(not(target_os = "linux"), path = "no_timerfd.rs")]
+pub(super) mod timerfd;
 
 use std::sync::Arc;
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) use self::no_timerfd::TimerfdAlarm;
-#[cfg(target_os = "linux")]
 pub(crate) use self::timerfd::TimerfdAlarm;
 
 /// Whether there can be an alarm thread. WebAssembly systems count as having no threads.

@@ -6,85 +6,67 @@
 //! most bookings only postpone the check that a driver has turned. Without a `timerfd`, the thread waits on a condition
 //! variable: on other systems, if the system refuses the `timerfd`, and once the program has closed it, when another
 //! thread takes over.
-//!
-//! Once something waits on a clock that may jump, the thread also waits on a second `timerfd`, which reports jumps.
 //
 // Invariants
-// 1. A booker is called once per booking, at or after its instant. It has at most one booking.
+// 1. A handler is called once per booking, at or after its instant. An id has at most one booking.
 // 2. A sleeping thread wakes no later than the first booking. If that takes a notification, it gets one, and no other
-//    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLICE`.
-// 3. Bookers are called without any lock of this module. A booker that panics does not stop the others.
+//    until it has checked the bookings. A thread that cannot be woken sleeps for at most `SLEEP_SLICE`.
+// 3. Handlers are called without any lock of this module. One that panics does not stop the others.
 // 4. No waker of another executor or a user runs on this thread, unless the system refuses a helper thread.
 // 5. A forked process starts its own thread at its first booking, and knows nothing of its parent's bookings.
 // 6. The file is set only under the lock, to the instant at which the thread has to wake. If the program has closed it,
 //    the booking that notices starts another thread.
-// 7. Once jumps are reported, none is missed: a jump while the thread is awake ends its next sleep.
-// 8. Each operation on bookings takes logarithmic time: a process may have thousands of timers.
+// 7. Each operation on bookings takes logarithmic time: a process may have thousands of timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use rustix::{process, thread as system};
 
-#[cfg(not(target_os = "linux"))]
-use self::NoTimerfd as Timerfd;
 use super::has_threads;
-#[cfg(target_os = "linux")]
 use super::timerfd::Timerfd;
 use crate::core::epoch::Epoch;
-use crate::core::helpers::Helpers;
 use crate::util::panics::catch_panic;
-use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process};
-
-/// The delay of a booking for a jump if the system does not report jumps.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+use crate::util::sync::{self, Condvar, Mutex, MutexGuard, per_process, unpoisoned};
 
 /// How late a wait on a condition variable may end. Windows rounds it up to milliseconds, then to its 15.6 ms tick.
-const LATE: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
+const MAX_OVERSLEEP: Duration = Duration::from_millis(if cfg!(windows) { 17 } else { 0 });
 
 /// How long a booking may go unnoticed.
-const SLICE: Duration = Duration::from_millis(1);
+const SLEEP_SLICE: Duration = Duration::from_millis(1);
 
 /// The longest wait. Windows treats 50 days as forever.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const MAX_WAIT: Duration = Duration::from_secs(86_400);
 
-pub(crate) trait Booker: Send + Sync {
-    /// Called by the alarm thread when the booking is due. Leave anything slow to the helpers.
-    fn alarm(&'static self, helpers: &'static Helpers);
+/// What a booking calls.
+pub(crate) trait AlarmHandler: Send + Sync {
+    /// Called by the alarm thread when the booking is due. Send anything slow to a [helper](crate::core::helpers).
+    fn alarm(&'static self);
 
     /// A shard has lost the last user of the timer with this epoch.
     fn unused(&'static self, _: Epoch) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum BookerId {
+pub(crate) enum BookingId {
     Timer(u64),
     /// The search for the I/O driver of that timer's runtime.
     FindIo(u64),
-    /// The booker that waits for jumps.
-    Jumps,
 }
 
 struct AlarmThread {
     state: Mutex<AlarmState>,
     /// Notified when the thread has to wake earlier, unless it sleeps on the file.
     changed: Condvar,
-    file: Option<Timerfd>,
-    /// Reports jumps. Created on first use; `None` if the system refused it.
-    jumps: OnceLock<Option<Timerfd>>,
-    helpers: Helpers,
 }
 
 struct AlarmState {
     bookings: Bookings,
     thread: Thread,
-    /// Whether there is a file that the program has not closed.
-    has_file: bool,
-    /// Whether a jump of a clock ends the thread's sleep.
-    is_told_of_jumps: bool,
+    /// `None` if the system refuses it or does not let the thread wait for it, and once the program has closed it.
+    file: Option<&'static Timerfd>,
 }
 
 enum Thread {
@@ -99,10 +81,8 @@ enum Thread {
 
 #[derive(Default)]
 struct Bookings {
-    bookers: BTreeMap<BookerId, (Instant, &'static dyn Booker)>,
-    times: BTreeSet<(Instant, BookerId)>,
-    /// The booker to call when a clock jumps.
-    on_jump: Option<&'static dyn Booker>,
+    handlers: BTreeMap<BookingId, (Instant, &'static dyn AlarmHandler)>,
+    times: BTreeSet<(Instant, BookingId)>,
 }
 
 type Guard<'a> = MutexGuard<'a, AlarmState>;
@@ -118,25 +98,19 @@ pub(crate) fn start() -> io::Result<()> {
     alarm().start().map_err(refused)
 }
 
-/// Books a call of `booker` at `at`, replacing its previous booking.
-pub(crate) fn book(id: BookerId, at: Instant, booker: &'static dyn Booker) {
-    alarm().book(id, at, booker);
+/// Books a call of `handler` at `at`, replacing the last booking with this id.
+pub(crate) fn book(id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
+    alarm().book(id, at, handler);
 }
 
-/// Books a call of `booker` at the next jump of a clock, or a second from now if the system does not report jumps.
-/// Returns whether it does. Only one booker can do this.
-pub(crate) fn book_jump(booker: &'static dyn Booker) -> bool {
-    alarm().book_jump(booker)
-}
-
-pub(crate) fn cancel(id: BookerId) {
+pub(crate) fn cancel(id: BookingId) {
     // The thread may wake up for nothing. Usually another booking is made first.
     alarm().lock().bookings.cancel(id);
 }
 
 #[cfg(test)]
-pub(crate) fn booked(id: BookerId) -> Option<Instant> {
-    alarm().lock().bookings.bookers.get(&id).map(|&(at, _)| at)
+pub(crate) fn booked(id: BookingId) -> Option<Instant> {
+    alarm().lock().bookings.handlers.get(&id).map(|&(at, _)| at)
 }
 
 /// Does the thread's work in a model, until `done`.
@@ -149,36 +123,29 @@ pub(crate) fn run_until(done: impl Fn() -> bool) {
     }
 }
 
-/// Calls all due bookers in a model. Returns whether there were any.
+/// Calls all due handlers in a model. Returns whether there were any.
 #[cfg(all(test, hairspring_loom))]
 pub(crate) fn call_due() -> bool {
     let alarm = alarm();
     let mut called = false;
     loop {
         let due = alarm.lock().bookings.take_due(sync::now());
-        let Some(booker) = due else { return called };
-        booker.alarm(&alarm.helpers);
+        let Some(handler) = due else { return called };
+        handler.alarm();
         called = true;
     }
 }
 
 impl Bookings {
-    fn book(&mut self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
-        if let Some((before, _)) = self.bookers.insert(id, (at, booker)) {
+    fn book(&mut self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
+        if let Some((before, _)) = self.handlers.insert(id, (at, handler)) {
             self.times.remove(&(before, id));
         }
         self.times.insert((at, id));
     }
 
-    /// A clock has jumped: a booking for that is due now.
-    fn jumped(&mut self, now: Instant) {
-        if let Some(booker) = self.on_jump.take() {
-            self.book(BookerId::Jumps, now, booker);
-        }
-    }
-
-    fn cancel(&mut self, id: BookerId) {
-        if let Some((at, _)) = self.bookers.remove(&id) {
+    fn cancel(&mut self, id: BookingId) {
+        if let Some((at, _)) = self.handlers.remove(&id) {
             self.times.remove(&(at, id));
         }
     }
@@ -187,10 +154,18 @@ impl Bookings {
         self.times.first().map(|&(at, _)| at)
     }
 
-    fn take_due(&mut self, now: Instant) -> Option<&'static dyn Booker> {
+    fn take_due(&mut self, now: Instant) -> Option<&'static dyn AlarmHandler> {
         let id = self.times.first().filter(|&&(at, _)| at <= now)?.1;
         self.times.pop_first();
-        self.bookers.remove(&id).map(|(_, booker)| booker)
+        self.handlers.remove(&id).map(|(_, handler)| handler)
+    }
+}
+
+impl AlarmState {
+    /// Makes the file end the thread's sleep at `first`. Returns it, or `None` if there is none.
+    fn set_file(&mut self, first: Option<Instant>, now: impl Fn() -> Instant) -> Option<&'static Timerfd> {
+        self.file = self.file.filter(|file| file.set(first, now()).is_ok());
+        self.file
     }
 }
 
@@ -198,23 +173,14 @@ impl AlarmThread {
     fn new() -> Self {
         // In a model, loom has to see the wait.
         let file = if sync::MODELLED { None } else { Timerfd::new().ok() };
-        AlarmThread {
-            state: Mutex::new(AlarmState {
-                bookings: Bookings::default(),
-                thread: Thread::Missing,
-                has_file: file.is_some(),
-                is_told_of_jumps: false,
-            }),
-            changed: Condvar::new(),
-            file,
-            jumps: OnceLock::new(),
-            helpers: Helpers::new(),
-        }
+        let file = file.map(|file| &*Box::leak(Box::new(file)));
+        let state = AlarmState { bookings: Bookings::default(), thread: Thread::Missing, file };
+        AlarmThread { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> Guard<'_> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 
     fn start(&'static self) -> io::Result<()> {
@@ -230,15 +196,15 @@ impl AlarmThread {
         Ok(())
     }
 
-    fn book(&'static self, id: BookerId, at: Instant, booker: &'static dyn Booker) {
+    fn book(&'static self, id: BookingId, at: Instant, handler: &'static dyn AlarmHandler) {
         let mut state = self.lock();
-        state.bookings.book(id, at, booker);
-        let (first, had_file) = (state.bookings.first(), state.has_file);
+        state.bookings.book(id, at, handler);
+        let (first, had_file) = (state.bookings.first(), state.file.is_some());
         if let Thread::Asleep { until } = state.thread {
             let is_earlier = |first| until.is_none_or(|until| first < until);
             if first == until {
                 return;
-            } else if self.set_file(&mut state, sync::now) {
+            } else if state.set_file(first, sync::now).is_some() {
                 state.thread = Thread::Asleep { until: first };
                 return;
             } else if had_file {
@@ -256,40 +222,7 @@ impl AlarmThread {
         }
     }
 
-    fn book_jump(&'static self, booker: &'static dyn Booker) -> bool {
-        let mut state = self.lock();
-        if state.is_told_of_jumps {
-            state.bookings.on_jump = Some(booker);
-            return true;
-        }
-        // If jumps are reported from now on, the thread has to wake up and wait for them.
-        let after = if self.watch_for_jumps(&mut state) { Duration::ZERO } else { LOOK_AGAIN };
-        drop(state);
-        self.book(BookerId::Jumps, sync::now() + after, booker);
-        false
-    }
-
-    /// Makes the file end the thread's sleep at the first booking. Returns `false` if the file is gone.
-    fn set_file(&self, state: &mut AlarmState, now: impl Fn() -> Instant) -> bool {
-        let Some(file) = self.file.as_ref().filter(|_| state.has_file) else { return false };
-        let now = now();
-        if file.set(state.bookings.first(), now).is_err() {
-            // The program has closed the file. From here on, jumps are not reported.
-            (state.has_file, state.is_told_of_jumps) = (false, false);
-            state.bookings.jumped(now);
-        }
-        state.has_file
-    }
-
-    /// Makes the next jump end the thread's sleep. Returns whether that works.
-    fn watch_for_jumps(&self, state: &mut AlarmState) -> bool {
-        let file = || self.jumps.get_or_init(|| Timerfd::on_the_wall_clock().ok());
-        state.is_told_of_jumps = state.has_file && file().as_ref().is_some_and(Timerfd::watch_for_jumps);
-        state.is_told_of_jumps
-    }
-
     fn run(&'static self) {
-        #[cfg(target_os = "linux")]
         copy_the_main_threads_priority();
         let mut state = self.lock();
         while let Some(next) = self.round(state) {
@@ -297,46 +230,38 @@ impl AlarmThread {
         }
     }
 
-    /// Calls the first due booker, or sleeps until one may be due. Returns `None` if another thread has taken over.
+    /// Calls the first due handler, or sleeps until one may be due. Returns `None` if another thread has taken over.
     fn round(&'static self, mut state: Guard<'static>) -> Option<Guard<'static>> {
         let now = sync::now();
-        if let Some(booker) = state.bookings.take_due(now) {
+        if let Some(handler) = state.bookings.take_due(now) {
             drop(state);
-            catch_panic(|| booker.alarm(&self.helpers));
+            catch_panic(|| handler.alarm());
             return Some(self.lock());
         }
-        let on_file = self.set_file(&mut state, || now);
         let until = state.bookings.first();
+        let file = state.set_file(until, || now);
         state.thread = Thread::Asleep { until };
         let left = until.map(|until| until.duration_since(now));
-        let jumped;
-        (state, jumped) =
-            if on_file { self.wait_for_files(state, left) } else { (self.wait(state, left, LATE), false) };
-        if on_file && !state.has_file && !matches!(state.thread, Thread::Missing) {
-            return None;
-        }
-        if jumped {
-            self.watch_for_jumps(&mut state);
-            state.bookings.jumped(sync::now());
+        if let Some(file) = file {
+            drop(state);
+            let can_wait = file.wait(left);
+            state = self.lock();
+            if state.file.is_none() && !matches!(state.thread, Thread::Missing) {
+                return None;
+            }
+            state.file = state.file.filter(|_| can_wait);
+        } else {
+            state = self.wait(state, left, MAX_OVERSLEEP);
         }
         state.thread = Thread::Awake;
         Some(state)
     }
 
-    /// Unlocks, and sleeps until the file or a jump ends the sleep. May return early. Returns whether a clock has
-    /// jumped.
-    fn wait_for_files<'a>(&'a self, state: Guard<'a>, left: Option<Duration>) -> (Guard<'a>, bool) {
-        let jumps = self.jumps.get().and_then(Option::as_ref).filter(|_| state.is_told_of_jumps);
-        drop(state);
-        let jumped = self.file.as_ref().expect("it was just set").wait(left, jumps);
-        (self.lock(), jumped)
-    }
-
     /// Unlocks, and sleeps for `left`, or forever if that is `None`. May return early. A wait may end `late`.
     fn wait<'a>(&'a self, state: Guard<'a>, left: Option<Duration>, late: Duration) -> Guard<'a> {
         match left.map(|left| Slice::first(left, late)) {
-            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(Slice::Wait(time)) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => unpoisoned(self.changed.wait(state)),
+            Some(Slice::Wait(time)) => unpoisoned(self.changed.wait_timeout(state, time)).0,
             Some(Slice::Sleep(time)) => {
                 drop(state);
                 std::thread::sleep(time);
@@ -358,47 +283,23 @@ impl Slice {
     /// The first step if `left` remains and a wait may end `late`.
     fn first(left: Duration, late: Duration) -> Slice {
         match left.checked_sub(late) {
-            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLICE)),
-            Some(time) => Slice::Wait(time.min(LONGEST)),
+            None | Some(Duration::ZERO) => Slice::Sleep(left.min(SLEEP_SLICE)),
+            Some(time) => Slice::Wait(time.min(MAX_WAIT)),
         }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-enum NoTimerfd {}
-
-#[cfg(not(target_os = "linux"))]
-impl NoTimerfd {
-    fn new() -> io::Result<NoTimerfd> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn on_the_wall_clock() -> io::Result<NoTimerfd> {
-        NoTimerfd::new()
-    }
-
-    fn set(&self, _: Option<Instant>, _: Instant) -> io::Result<()> {
-        match *self {}
-    }
-
-    fn watch_for_jumps(&self) -> bool {
-        match *self {}
-    }
-
-    fn wait(&self, _: Option<Duration>, _: Option<&NoTimerfd>) -> bool {
-        match *self {}
     }
 }
 
 /// Gives this thread the main thread's niceness and CPU affinity. Otherwise it would inherit those of its creator,
 /// possibly a background thread.
-#[cfg(target_os = "linux")]
-fn copy_the_main_threads_priority() {
-    // By default Linux adds up to 50 us to each wait, to wake threads together.
-    let _ = system::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
-    let main = Some(process::getpid());
-    let _ = system::sched_getaffinity(main).and_then(|processors| system::sched_setaffinity(None, &processors));
-    let _ = process::getpriority_process(main).and_then(|niceness| process::setpriority_process(None, niceness));
+pub(crate) fn copy_the_main_threads_priority() {
+    #[cfg(target_os = "linux")]
+    {
+        // By default Linux adds up to 50 us to each wait, to wake threads together.
+        let _ = system::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+        let main = Some(process::getpid());
+        let _ = system::sched_getaffinity(main).and_then(|processors| system::sched_setaffinity(None, &processors));
+        let _ = process::getpriority_process(main).and_then(|niceness| process::setpriority_process(None, niceness));
+    }
 }
 
 #[cfg(test)]
@@ -406,14 +307,14 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    impl Booker for () {
-        fn alarm(&'static self, _: &'static Helpers) {}
+    impl AlarmHandler for () {
+        fn alarm(&'static self) {}
     }
 
     struct Note(&'static str, mpsc::Sender<(&'static str, Instant)>);
 
-    impl Booker for Note {
-        fn alarm(&'static self, _: &'static Helpers) {
+    impl AlarmHandler for Note {
+        fn alarm(&'static self) {
             self.1.send((self.0, Instant::now())).unwrap();
             assert_ne!(self.0, "panics", "on purpose");
         }
@@ -421,22 +322,22 @@ mod tests {
 
     struct Gate(Mutex<mpsc::Receiver<()>>);
 
-    impl Booker for Gate {
-        fn alarm(&'static self, _: &'static Helpers) {
+    impl AlarmHandler for Gate {
+        fn alarm(&'static self) {
             self.0.lock().unwrap().recv().unwrap();
         }
     }
 
     #[test]
-    fn bookers_are_called_in_order_and_never_early() {
+    fn handlers_are_called_in_order_and_never_early() {
         start().unwrap();
         let (open, closed) = mpsc::channel();
         let now = Instant::now();
         // All bookings are made before the first call, however slow this thread is.
-        book(BookerId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
+        book(BookingId::Timer(u64::MAX - 6), now, Box::leak(Box::new(Gate(Mutex::new(closed)))));
         let (sender, calls) = mpsc::channel();
         let book = |id, name, after: Duration| {
-            book(BookerId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
+            book(BookingId::Timer(u64::MAX - id), now + after, Box::leak(Box::new(Note(name, sender.clone()))));
         };
         book(0, "far", Duration::from_secs(3_600));
         book(1, "last", Duration::from_millis(60));
@@ -445,63 +346,31 @@ mod tests {
         book(4, "moved", Duration::from_secs(3_600));
         book(4, "moved", Duration::from_millis(40));
         book(5, "cancelled", Duration::from_millis(25));
-        cancel(BookerId::Timer(u64::MAX - 5));
+        cancel(BookingId::Timer(u64::MAX - 5));
         open.send(()).unwrap();
         for (name, after) in [("first", 20), ("panics", 30), ("moved", 40), ("last", 60)] {
             let (who, at) = calls.recv_timeout(Duration::from_secs(30)).unwrap();
             assert_eq!(who, name);
             assert!(at >= now + Duration::from_millis(after), "{name} was called early");
         }
-        cancel(BookerId::Timer(u64::MAX));
+        cancel(BookingId::Timer(u64::MAX));
         assert!(calls.try_recv().is_err(), "each is called once");
-    }
-
-    #[cfg(all(target_os = "linux", not(hairspring_loom)))]
-    #[test]
-    fn what_is_booked_for_a_jump_is_called_once_at_the_next() {
-        // Its own alarm thread: `core::jumps` is the only such booker of the process's.
-        let alarm: &'static AlarmThread = Box::leak(Box::new(AlarmThread::new()));
-        alarm.start().unwrap();
-        let jump = || {
-            let now = Instant::now();
-            alarm.jumps.get().unwrap().as_ref().expect("the system has one").set(Some(now), now).unwrap();
-        };
-        let sleeps = || {
-            while !matches!(alarm.lock().thread, Thread::Asleep { .. }) {
-                std::thread::yield_now();
-            }
-        };
-        let (sender, calls) = mpsc::channel();
-        let note: &'static Note = Box::leak(Box::new(Note("jump", sender)));
-        let comes = || calls.recv_timeout(Duration::from_secs(30)).unwrap();
-        sleeps();
-        assert!(!alarm.book_jump(note), "the thread has to wake up first");
-        comes();
-        for _ in 0..3 {
-            assert!(alarm.book_jump(note), "Linux reports jumps");
-            jump();
-            comes();
-        }
-        jump();
-        alarm.book(BookerId::Timer(2), Instant::now() + Duration::from_millis(5), note);
-        comes();
-        assert!(calls.try_recv().is_err(), "a jump for which nobody has booked calls nobody");
     }
 
     /// If each operation scanned all bookings, this would take hours.
     #[test]
     fn half_a_million_bookings_are_made_moved_and_taken_out_in_order() {
-        const BOOKERS: u64 = 500_000;
+        const IDS: u64 = 500_000;
         let start = Instant::now();
         let mut bookings = Bookings::default();
-        for id in 0..BOOKERS {
-            bookings.book(BookerId::Timer(id), start + Duration::from_secs(3_600), &());
+        for id in 0..IDS {
+            bookings.book(BookingId::Timer(id), start + Duration::from_secs(3_600), &());
         }
-        for id in 0..BOOKERS {
-            bookings.book(BookerId::Timer(id), start + Duration::from_nanos(id * 7_919 % BOOKERS), &());
+        for id in 0..IDS {
+            bookings.book(BookingId::Timer(id), start + Duration::from_nanos(id * 7_919 % IDS), &());
         }
-        for id in (0..BOOKERS).step_by(2) {
-            bookings.cancel(BookerId::Timer(id));
+        for id in (0..IDS).step_by(2) {
+            bookings.cancel(BookingId::Timer(id));
         }
         let mut taken = 0;
         while let Some(first) = bookings.first() {
@@ -509,7 +378,7 @@ mod tests {
             assert!(bookings.take_due(first).is_some());
             taken += 1;
         }
-        assert_eq!(taken, BOOKERS / 2);
+        assert_eq!(taken, IDS / 2);
     }
 
     /// When a step that begins at `now` ends on Windows: a wait ends at the next tick after its whole milliseconds.
@@ -559,7 +428,7 @@ mod tests {
         let alarm = AlarmThread::new();
         std::thread::scope(|scope| {
             let mut state = alarm.lock();
-            scope.spawn(|| alarm.lock().bookings.book(BookerId::Jumps, Instant::now(), &()));
+            scope.spawn(|| alarm.lock().bookings.book(BookingId::Timer(0), Instant::now(), &()));
             while state.bookings.first().is_none() {
                 state = alarm.wait(state, Some(HOUR), 2 * HOUR);
             }

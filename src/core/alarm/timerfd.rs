@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -39,7 +39,7 @@ const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A `timerfd`. Setting it fails if its number belongs to another file by now, or in a forked process.
 #[derive(Debug)]
-pub(super) struct Timerfd {
+pub(in crate::core) struct Timerfd {
     /// `None` once the file is left to whatever has its number.
     fd: Option<OwnedFd>,
     /// A unique interval. The system returns it, which identifies the file.
@@ -48,12 +48,12 @@ pub(super) struct Timerfd {
 }
 
 impl Timerfd {
-    pub(super) fn new() -> io::Result<Timerfd> {
+    pub(in crate::core) fn new() -> io::Result<Timerfd> {
         Timerfd::on(TimerfdClockId::Monotonic)
     }
 
     /// One that can report jumps of a clock.
-    pub(super) fn on_the_wall_clock() -> io::Result<Timerfd> {
+    pub(in crate::core) fn on_the_wall_clock() -> io::Result<Timerfd> {
         Timerfd::on(TimerfdClockId::Realtime)
     }
 
@@ -67,19 +67,21 @@ impl Timerfd {
     }
 
     /// Sets when it expires, replacing the last time; `None` for never.
-    pub(super) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
+    pub(in crate::core) fn set(&self, at: Option<Instant>, now: Instant) -> io::Result<()> {
         let wait = at.map_or(Duration::ZERO, |at| at.duration_since(now).clamp(AT_ONCE, LONGEST));
         let wait = Timespec::try_from(wait).expect("ten years at most");
         Ok(self.set_time(TimerfdTimerFlags::empty(), wait)?)
     }
 
-    /// Makes a file on the wall clock expire at the next jump of a clock: Linux cancels it when the wall clock is set,
-    /// and when the machine wakes up. Returns whether that works.
-    pub(super) fn watch_for_jumps(&self) -> bool {
-        // Without a jump, it expires when the kernel's time ends.
-        let end = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+    /// Makes a file on the wall clock expire at the next jump of a clock, or after `limit`: Linux cancels it when the wall
+    /// clock is set, and when the machine wakes up. Returns whether that works.
+    pub(in crate::core) fn watch_for_jumps(&self, limit: Option<Duration>) -> bool {
+        let end = limit.and_then(|limit| (SystemTime::now() + limit).duration_since(UNIX_EPOCH).ok());
+        // Without a limit, it expires when the kernel's time ends.
+        let last = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+        let end = end.and_then(|end| Timespec::try_from(end).ok()).unwrap_or(last);
         let set = self.set_time(TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, end);
-        // If a clock has just jumped, it is set nevertheless, and reports the jump.
+        // If a clock has just jumped, it is set nevertheless.
         matches!(set, Ok(()) | Err(Errno::CANCELED))
     }
 
@@ -93,15 +95,12 @@ impl Timerfd {
         Err(Errno::BADF)
     }
 
-    /// Waits until this one expires, expected after `left`, or the other one does. May return early. Returns whether
-    /// the other has expired. If a file was closed, the next `set` notices.
-    pub(super) fn wait(&self, left: Option<Duration>, other: Option<&Timerfd>) -> bool {
+    /// Waits until it expires, expected after `left`. May return early. If the file was closed, the next `set` notices.
+    /// Returns `false` if the system does not let this process wait for files: it may open none any more.
+    pub(in crate::core) fn wait(&self, left: Option<Duration>) -> bool {
         let limit = left.and_then(|left| Timespec::try_from((left + OVERDUE).min(LONGEST)).ok());
-        let files =
-            [self, other.unwrap_or(self)].map(|file| file.fd.as_ref().expect("the alarm thread keeps its files"));
-        let mut files = files.map(|fd| PollFd::new(fd, PollFlags::IN));
-        let files = &mut files[..=usize::from(other.is_some())];
-        poll(files, limit.as_ref()).is_ok() && files.get(1).is_some_and(|other| !other.revents().is_empty())
+        let file = self.fd.as_ref().expect("only a driver's alarm gives up its file");
+        poll(&mut [PollFd::new(file, PollFlags::IN)], limit.as_ref()) != Err(Errno::INVAL)
     }
 }
 
@@ -155,7 +154,7 @@ impl Drop for TimerfdAlarm {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(hairspring_loom)))]
 mod tests {
     use rustix::time::timerfd_gettime;
 

@@ -7,12 +7,11 @@ use std::task::Wake;
 
 use super::{Task, Woken, World, check, far, near, race, race_three, wait_until};
 use crate::clock;
-use crate::core::alarm::thread::{self, Booker, BookerId, booked};
-use crate::core::helpers::Helpers;
+use crate::core::alarm::thread::{self, AlarmHandler, BookingId, booked};
 use crate::util::sync::keep;
 use crate::wheel::Tick;
 
-/// Calls the due bookers as the alarm thread would.
+/// Calls the due handlers as the alarm thread would.
 fn call() {
     #[cfg(hairspring_loom)]
     thread::call_due();
@@ -26,8 +25,8 @@ fn late() {
 
 struct Counts(Arc<Woken>);
 
-impl Booker for Counts {
-    fn alarm(&'static self, _: &'static Helpers) {
+impl AlarmHandler for Counts {
+    fn alarm(&'static self) {
         self.0.wake_by_ref();
     }
 }
@@ -37,13 +36,13 @@ impl Counts {
         keep!(Counts, Counts(Woken::new()))
     }
 
-    fn book(&'static self, id: BookerId, at: Tick) {
+    fn book(&'static self, id: BookingId, at: Tick) {
         thread::book(id, clock::instant_of(at).into_std(), self);
     }
 }
 
-fn id(number: u64) -> BookerId {
-    BookerId::Timer((1 << 63) + number)
+fn id(number: u64) -> BookingId {
+    BookingId::Timer((1 << 63) + number)
 }
 
 fn call_both(one: &Woken, other: &Woken) {

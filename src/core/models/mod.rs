@@ -27,9 +27,8 @@ use std::thread;
 
 use crate::clock;
 use crate::core::alarm::Alarm;
-use crate::core::alarm::thread::{self as alarm_thread, Booker};
+use crate::core::alarm::thread::{self as alarm_thread, AlarmHandler};
 use crate::core::driver::Driver;
-use crate::core::helpers::Helpers;
 use crate::core::lease::TimerLease;
 use crate::core::shard::ShardLease;
 use crate::future::Sleep;
@@ -107,6 +106,14 @@ where
     (first.join().unwrap(), second.join().unwrap(), third.join().unwrap())
 }
 
+/// A thread of a race that uses a value and returns it, so that it outlives the race.
+pub(crate) fn using<T>(mut value: T, code: impl FnOnce(&mut T)) -> impl FnOnce() -> T {
+    move || {
+        code(&mut value);
+        value
+    }
+}
+
 /// How many threads have not started yet. Real threads take longer to start than to run their part.
 struct Start(Arc<PlainUsize>);
 
@@ -182,25 +189,25 @@ pub(crate) struct World {
     pub(crate) lease: ShardLease,
 }
 
-/// The booker of models in which everything is far; it ignores the alarm.
+/// The handler of models in which everything is far; it ignores the alarm.
 struct Mute;
 
-impl Booker for Mute {
-    fn alarm(&'static self, _: &'static Helpers) {}
+impl AlarmHandler for Mute {
+    fn alarm(&'static self) {}
 }
 
 impl World {
     pub(crate) fn new() -> World {
-        World::with_booker(Some(&Mute))
+        World::with_handler(Some(&Mute))
     }
 
     /// For models in which the alarm thread calls. Under loom, the model makes the calls.
     pub(crate) fn with_alarm() -> World {
-        World::with_booker(None)
+        World::with_handler(None)
     }
 
-    fn with_booker(booker: Option<&'static dyn Booker>) -> World {
-        let timer = TimerLease::of_a_model(booker);
+    fn with_handler(handler: Option<&'static dyn AlarmHandler>) -> World {
+        let timer = TimerLease::of_a_model(handler);
         World { timer, lease: timer.shard(|| 0) }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three};
+use super::{Task, Woken, World, check, far, near, poll, poll_elapsed, race, race_three, using};
 #[cfg(hairspring_loom)]
 use crate::clock::source;
 use crate::core::alarm::TurnAlarm;
@@ -84,15 +84,9 @@ fn registering_beside_a_turn() {
 fn an_earlier_reset_against_going_to_sleep() {
     check("an earlier reset against going to sleep", || {
         let world = World::new();
-        let (mut sleep, woken) = world.sleeping(far(2));
+        let (sleep, woken) = world.sleeping(far(2));
         let task = Task::new(world);
-        let (task, _sleep) = race(
-            move || task.run(),
-            move || {
-                sleep.reset_at_tick(far(1));
-                sleep
-            },
-        );
+        let (task, _sleep) = race(move || task.run(), using(sleep, move |sleep| sleep.reset_at_tick(far(1))));
         let _task = task.run();
         world.assert_sleeps_until(far(1));
         assert_eq!((world.fire(far(1)), woken.take()), (1, 1));
@@ -162,14 +156,11 @@ fn cancel_and_register_against_going_to_sleep_on_a_paused_clock() {
     check("cancel and register against going to sleep on a paused clock", || {
         let world = World::new();
         world.timer.publish_removals();
-        let (mut sleep, _) = world.sleeping(far(1));
+        let (sleep, _) = world.sleeping(far(1));
         let (woken, _registered, _sleep) = race_three(
             move || turn_on_a_paused_clock(world),
             move || world.register(far(2)),
-            move || {
-                sleep.reset_at_tick(far(3));
-                sleep
-            },
+            using(sleep, move |sleep| sleep.reset_at_tick(far(3))),
         );
         if woken.take() > 0 {
             turn_on_a_paused_clock(world);
@@ -221,14 +212,9 @@ fn cancel_against_fire() {
 fn reset_against_fire() {
     check("reset against fire", || {
         let world = World::new();
-        let (mut sleep, woken) = world.sleeping(far(1));
-        let (fired, mut sleep) = race(
-            move || world.fire(far(1)),
-            move || {
-                sleep.reset_at_tick(far(2));
-                sleep
-            },
-        );
+        let (sleep, woken) = world.sleeping(far(1));
+        let (fired, mut sleep) =
+            race(move || world.fire(far(1)), using(sleep, move |sleep| sleep.reset_at_tick(far(2))));
         assert_eq!(fired, woken.take());
         if fired > 0 {
             assert!(poll(&mut sleep, &woken).is_pending(), "its time has not come");
@@ -244,14 +230,8 @@ fn reset_against_fire() {
 fn reset_to_the_past_against_fire() {
     check("reset to the past against fire", || {
         let world = World::new();
-        let (mut sleep, woken) = world.sleeping(far(2));
-        let (_, mut sleep) = race(
-            move || world.fire(far(2)),
-            move || {
-                sleep.reset_at_tick(far(1));
-                sleep
-            },
-        );
+        let (sleep, woken) = world.sleeping(far(2));
+        let (_, mut sleep) = race(move || world.fire(far(2)), using(sleep, move |sleep| sleep.reset_at_tick(far(1))));
         world.fire(far(2));
         assert_eq!(woken.take(), 1);
         assert!(poll(&mut sleep, &woken).is_ready());

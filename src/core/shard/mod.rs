@@ -15,14 +15,14 @@ mod lease;
 use std::task::Waker;
 
 pub(crate) use self::lease::ShardLease;
+use crate::clock::hooks::Hooks;
 use crate::clock::source;
 use crate::core::capacity::Capacity;
 use crate::core::epoch::{Epoch, Holders};
 use crate::core::parker::Next;
 use crate::core::schedule::Schedule;
 use crate::core::statistics::{Lateness, Snapshot};
-use crate::seam;
-use crate::util::panics::catch_panic;
+use crate::core::wake_list::WakeList;
 use crate::util::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::util::sync::{FairMutex, MutexGuard};
 pub(crate) use crate::wheel::Key;
@@ -39,6 +39,19 @@ const OPEN: u32 = 1 << 30;
 
 /// In `Shard::life`: besides, no other timer was installed instead.
 const DEFAULT: u32 = 1 << 31;
+
+pub(crate) trait FireHooks {
+    /// An entry with this deadline fires.
+    #[inline]
+    fn fires(_shard: usize, _deadline: Tick) {}
+
+    /// The order in which the wakers of entries that fired are woken.
+    #[inline]
+    fn arrange<T>(_shard: usize, _wakers: &mut [T]) {}
+}
+
+#[cfg(not(feature = "test-util"))]
+impl FireHooks for Hooks {}
 
 // On its own pair of cache lines, which CPUs fetch together. Registering and cancelling read few of them.
 #[repr(C, align(128))]
@@ -73,14 +86,6 @@ pub(crate) enum InsertError {
     Closed,
     /// The timer is at capacity, with this many entries.
     Full(usize),
-}
-
-/// Wakers that were taken out and are not yet woken; reused.
-#[derive(Debug, Default)]
-pub(crate) struct WakeList {
-    pub(crate) wakers: Vec<Waker>,
-    /// Whether they wait here until the turn ends.
-    pub(crate) later: bool,
 }
 
 impl Shard {
@@ -205,9 +210,9 @@ impl Shard {
         wheel.skip_to(self.next().min(now));
         let through = take_due(wheel, now, &mut wakes.wakers, |deadline| {
             lateness.record(now - deadline);
-            seam::fires(address, deadline);
+            Hooks::fires(address, deadline);
         });
-        seam::arrange(address, &mut wakes.wakers[before..]);
+        Hooks::arrange(address, &mut wakes.wakers[before..]);
         let taken = wakes.wakers.len() - before;
         self.capacity.give(taken);
         if through.is_none() {
@@ -306,16 +311,6 @@ fn take_due(
         }
     }
     Some(through)
-}
-
-impl WakeList {
-    pub(crate) fn wake_all(&mut self) -> usize {
-        let count = self.wakers.len();
-        for waker in self.wakers.drain(..) {
-            catch_panic(|| waker.wake());
-        }
-        count
-    }
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl Watch {
     /// Workers, even the only one of a current-thread runtime, are observed by their counts, and the thread of a bubble
     /// by its future.
     fn observes_this_thread(&self) -> bool {
-        self.is_one_thread() || self.own().is_some() || registry::runs_tasks()
+        self.is_one_thread() || self.own.get().is_some() || registry::runs_tasks()
     }
 }
 

@@ -30,7 +30,7 @@ use tokio::runtime::RuntimeFlavor;
 
 pub(crate) use own_runtime::{OwnRuntime, OwnThreads};
 use thread_state::Thread;
-pub(crate) use watch::{Time, Want, Wanted, Watch};
+pub(crate) use watch::{Claim, Claimed, EndsOnThread, NoAlarm, Time, Watch};
 
 use crate::core::registry;
 use crate::test_util::lock;
@@ -60,7 +60,7 @@ pub(crate) struct IsIdle<'watch>(#[allow(dead_code)] MutexGuard<'watch, Workers>
 
 impl Watch {
     pub(crate) fn steps(&self) -> Steps {
-        let own = self.own().map_or(Some(0), |own| own.waits());
+        let own = self.own.get().map_or(Some(0), |own| own.waits());
         let others = Steps { count: own.unwrap_or(0) + self.blocking.readings(), all_rest: own.is_some() };
         self.parks().fold(others, |steps, count| Steps {
             count: steps.count + count,
@@ -75,8 +75,7 @@ impl Watch {
     pub(crate) fn is_idle(&self) -> Option<IsIdle<'_>> {
         // Two concurrent checks would take each other's calls for work.
         let mut workers = lock(&self.workers);
-        let own = self.own();
-        let threads = own.as_ref().and_then(|own| own.threads());
+        let threads = self.own.get().and_then(|own| own.threads());
         let mut look = || {
             let count = self.probe(threads, self.rests()?)?;
             let count = self.handles_sockets(&mut workers, count)?;
@@ -108,7 +107,7 @@ impl Watch {
         // The threads first: work that one queued before it waited is still in the queue, or a worker has it.
         let rests = steps.all_rest
             && !self.blocking.any_runs()
-            && !self.any(Want::Work)
+            && !self.works()
             && self.metrics.global_queue_depth() == 0
             && self.steps() == steps;
         rests.then_some(steps.count)
@@ -180,15 +179,15 @@ impl Watch {
     /// Describes visible work in the runtime; `None` if there is none.
     pub(crate) fn describe(&self) -> Option<String> {
         let runs = self.parks().enumerate().filter(|(_, parks)| parks % 2 == 0).map(|(worker, _)| worker.to_string());
-        let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own());
-        let threads = own.as_ref().and_then(|own| own.threads());
+        let (runs, own) = (runs.collect::<Vec<_>>().join(", "), self.own.get());
+        let threads = own.and_then(|own| own.threads());
         let has_no_work = |threads: &OwnThreads| threads.have_no_work(&self.runtime, self.own_work());
         Some(match self.metrics.global_queue_depth() {
             _ if !runs.is_empty() => format!("a task is running on worker {runs} or blocking it"),
             queued @ 1.. => format!("{queued} tasks are ready to run"),
             0 if self.blocking.any_runs() => "the thread in `block_on` is running".into(),
-            0 if own.as_ref().is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
-            0 => match self.places(Want::Work).first() {
+            0 if own.is_some_and(|own| own.waits().is_none()) => "the bubble's future is running".into(),
+            0 => match self.places(Claim::Work).first() {
                 Some(place) => format!("blocking work started at {place} is running"),
                 None if threads.is_none_or(has_no_work) => return None,
                 None => "blocking work is running".into(),

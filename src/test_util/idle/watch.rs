@@ -1,29 +1,31 @@
 //! [`Watch`]: the state of a runtime on which tests control time: its clock, how far its jumping clocks are ahead, and
-//! the current wants.
+//! the current claims.
 //
 // Invariants
 // 1. While a test settles, no clock that follows the runtime moves by itself.
 // 2. While tokio's clock is held or moved by us, one of our blocking tasks waits on the runtime, so tokio does not move
 //    the clock. The task ends with the runtime, even if the clock is still held, because the end of a runtime waits for
 //    blocking tasks.
-// 3. Our threads move tokio's clock only under the lock of the wants.
+// 3. Our threads move tokio's clock only under the lock of the claims.
 // 4. The time of a runtime changes only under its lock.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle, RuntimeMetrics};
 
 use super::block_on::Blocking;
+use super::thread_state::Thread;
 use super::{OwnRuntime, Workers, wait_until};
 use crate::clock::source::Course;
 use crate::core::registry;
 use crate::test_util::held::wake_drivers_on;
 use crate::test_util::manual::ManualClock;
 use crate::test_util::{lock, remove};
+use crate::util::sync::Counter;
 use crate::util::waits;
 
 static WATCHES: RwLock<Vec<Arc<Watch>>> = RwLock::new(Vec::new());
@@ -33,10 +35,14 @@ pub(crate) struct Watch {
     pub(super) metrics: RuntimeMetrics,
     pub(crate) blocking: Blocking,
     /// `Some` if a bubble runs on it.
-    pub(crate) own: Mutex<Option<Arc<OwnRuntime>>>,
+    pub(crate) own: OnceLock<Arc<OwnRuntime>>,
     /// Locked during a check.
     pub(super) workers: Mutex<Workers>,
-    wants: Mutex<Wants>,
+    claims: Mutex<Claims>,
+    /// The claims of work that has just ended, and on which thread.
+    ending: Mutex<Vec<(Option<Thread>, Claimed)>>,
+    /// How many [`NoAlarm`]s there are.
+    no_alarms: Counter,
     time: RwLock<Option<Time>>,
     /// How far a test has moved the jumping clocks ahead, in nanoseconds.
     pub(crate) ahead: Mutex<[i128; 2]>,
@@ -49,43 +55,49 @@ pub(crate) enum Time {
     Paused(ManualClock),
     /// It runs with the system's clock.
     Runs(Course),
-    /// The time of tokio's clock, which one of our threads moves while this lives.
-    Tokios { _pause: Arc<()> },
 }
 
-/// A request to a runtime by a test or by one of our threads.
+/// Why a runtime's clock must not move by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// A test keeps tokio's paused clock still.
+pub(crate) enum Claim {
+    /// A test holds tokio's paused clock.
     Hold,
     /// One of our threads moves that clock instead of tokio.
     Move,
-    /// A thread waits until the runtime is idle, with tokio's clock held: none of our alarms may make tokio wake it.
-    NoAlarm,
-    /// A test settles: no clock may move by itself.
+    /// A test settles.
     Settle,
-    /// Blocking work has to end before a clock moves by itself.
+    /// Blocking work runs.
     Work,
 }
 
 #[derive(Default)]
-struct Wants {
-    all: Vec<(Want, &'static Location<'static>)>,
+struct Claims {
+    all: Vec<(Claim, &'static Location<'static>)>,
+    /// How many have ended.
+    ended: u64,
     /// Ends the task that keeps tokio from moving its clock.
     task: Option<mpsc::Sender<()>>,
 }
 
-impl Wants {
-    fn any(&self, want: Want) -> bool {
-        self.all.iter().any(|(wanted, _)| *wanted == want)
+impl Claims {
+    fn any(&self, claim: Claim) -> bool {
+        self.all.iter().any(|(claimed, _)| *claimed == claim)
     }
 }
 
-/// A request that is in force while this lives.
-pub(crate) struct Wanted {
+/// A claim that is in force while this lives.
+pub(crate) struct Claimed {
     pub(crate) watch: Arc<Watch>,
-    want: (Want, &'static Location<'static>),
+    claim: (Claim, &'static Location<'static>),
 }
+
+/// A claim of work. It ends once the thread that drops this has gone on to wait: until then, it may not yet have woken
+/// whatever waits for the work.
+pub(crate) struct EndsOnThread(pub(crate) Option<Claimed>);
+
+/// While this lives, none of our alarms makes tokio wake the runtime: a thread waits until it is idle, with tokio's
+/// clock held.
+pub(crate) struct NoAlarm(Arc<Watch>);
 
 impl Watch {
     /// The watch over a runtime, which lasts as long as the runtime.
@@ -98,9 +110,11 @@ impl Watch {
             runtime: runtime.clone(),
             metrics: runtime.metrics(),
             blocking: Blocking::default(),
-            own: Mutex::default(),
+            own: OnceLock::new(),
             workers: Mutex::default(),
-            wants: Mutex::default(),
+            claims: Mutex::default(),
+            ending: Mutex::default(),
+            no_alarms: Counter::new(0),
             time: RwLock::default(),
             ahead: Mutex::default(),
             has_ended: AtomicBool::new(false),
@@ -122,10 +136,6 @@ impl Watch {
 
     pub(crate) fn existing() -> Option<Arc<Watch>> {
         Watch::find(Handle::try_current().ok()?.id())
-    }
-
-    pub(super) fn own(&self) -> Option<Arc<OwnRuntime>> {
-        lock(&self.own).clone()
     }
 
     /// The time, if the clock was ever paused. It cannot change while this is held.
@@ -150,39 +160,52 @@ impl Watch {
 
     /// How many of the runtime's blocking tasks are ours.
     pub(super) fn own_work(&self) -> usize {
-        usize::from(lock(&self.wants).task.is_some())
+        usize::from(lock(&self.claims).task.is_some())
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(SeqCst)
     }
 
-    pub(crate) fn any(&self, want: Want) -> bool {
-        lock(&self.wants).any(want)
+    pub(crate) fn any(&self, claim: Claim) -> bool {
+        lock(&self.claims).any(claim)
     }
 
-    pub(crate) fn places(&self, want: Want) -> Vec<&'static Location<'static>> {
-        lock(&self.wants).all.iter().filter(|(wanted, _)| *wanted == want).map(|(_, place)| *place).collect()
+    /// Whether blocking work runs that a test started here.
+    pub(super) fn works(&self) -> bool {
+        let runs = |thread: &Thread| thread.sleeps() == Some(false);
+        lock(&self.ending).retain(|(thread, _)| thread.as_ref().is_some_and(runs));
+        self.any(Claim::Work)
+    }
+
+    pub(crate) fn places(&self, claim: Claim) -> Vec<&'static Location<'static>> {
+        lock(&self.claims).all.iter().filter(|(claimed, _)| *claimed == claim).map(|(_, place)| *place).collect()
     }
 
     #[track_caller]
-    pub(crate) fn want(self: &Arc<Self>, want: Want) -> Wanted {
-        let wanted = (want, Location::caller());
-        let mut wants = lock(&self.wants);
-        if matches!(want, Want::Hold | Want::Move) && wants.task.is_none() && !self.has_ended() {
+    pub(crate) fn claim(self: &Arc<Self>, claim: Claim) -> Claimed {
+        let claimed = (claim, Location::caller());
+        let mut claims = lock(&self.claims);
+        if matches!(claim, Claim::Hold | Claim::Move) && claims.task.is_none() && !self.has_ended() {
             Watch::assert_it_counts();
             let (sender, gone) = mpsc::channel::<()>();
             self.runtime.spawn_blocking(move || gone.recv());
-            wants.task = Some(sender);
+            claims.task = Some(sender);
             self.wait_for_tokio();
         }
-        let wakes = want == Want::NoAlarm && !wants.any(want);
-        wants.all.push(wanted);
-        drop(wants);
-        if wakes {
+        claims.all.push(claimed);
+        Claimed { watch: self.clone(), claim: claimed }
+    }
+
+    pub(crate) fn may_alarm(&self) -> bool {
+        self.no_alarms.load(SeqCst) == 0
+    }
+
+    pub(crate) fn no_alarm(self: &Arc<Self>) -> NoAlarm {
+        if self.no_alarms.fetch_add(1, SeqCst) == 0 {
             wake_drivers_on(&self.runtime);
         }
-        Wanted { watch: self.clone(), want: wanted }
+        NoAlarm(self.clone())
     }
 
     /// Waits until tokio, which may be about to move its clock, has noticed that the clock is held: one round of its
@@ -196,10 +219,16 @@ impl Watch {
         }
     }
 
-    /// Calls `code` unless a test holds tokio's clock or settles, which cannot begin during the call.
-    pub(crate) fn unless_held<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
-        let wants = lock(&self.wants);
-        let is_held = wants.any(Want::Hold) || wants.any(Want::Settle);
+    /// Changes if a claim ends.
+    pub(crate) fn ended_claims(&self) -> u64 {
+        lock(&self.claims).ended
+    }
+
+    /// Calls `code` unless a test holds tokio's clock or settles, which cannot begin during the call, or has done so
+    /// since so many claims had ended: what came during a hold may run by now.
+    pub(crate) fn unless_held<T>(&self, ended: u64, code: impl FnOnce() -> T) -> Option<T> {
+        let claims = lock(&self.claims);
+        let is_held = claims.any(Claim::Hold) || claims.any(Claim::Settle) || claims.ended != ended;
         (!is_held).then(code)
     }
 
@@ -211,24 +240,38 @@ impl Watch {
     }
 }
 
-impl Drop for Wanted {
+impl Drop for Claimed {
     fn drop(&mut self) {
-        let mut wants = lock(&self.watch.wants);
-        remove(&mut wants.all, &self.want);
-        let is_held = wants.any(Want::Hold) || wants.any(Want::Move);
-        let task = if is_held { None } else { wants.task.take() };
-        let wakes = self.want.0 == Want::NoAlarm && !wants.any(Want::NoAlarm);
-        drop(wants);
+        let mut claims = lock(&self.watch.claims);
+        remove(&mut claims.all, &self.claim);
+        claims.ended += 1;
+        let is_held = claims.any(Claim::Hold) || claims.any(Claim::Move);
+        let task = if is_held { None } else { claims.task.take() };
+        drop(claims);
         drop(task);
-        if wakes {
-            wake_drivers_on(&self.watch.runtime);
+    }
+}
+
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Claimed").field(&self.claim).finish()
+    }
+}
+
+impl Drop for EndsOnThread {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.0.take().filter(|claimed| !claimed.watch.has_ended()) {
+            let watch = claimed.watch.clone();
+            lock(&watch.ending).push((Thread::current(), claimed));
         }
     }
 }
 
-impl fmt::Debug for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wanted").field(&self.want).finish()
+impl Drop for NoAlarm {
+    fn drop(&mut self) {
+        if self.0.no_alarms.fetch_sub(1, SeqCst) == 1 {
+            wake_drivers_on(&self.0.runtime);
+        }
     }
 }
 
@@ -240,8 +283,9 @@ impl Drop for Forget {
         let Forget(watch) = self;
         watch.has_ended.store(true, SeqCst);
         WATCHES.write().unwrap_or_else(PoisonError::into_inner).retain(|known| !Arc::ptr_eq(known, watch));
-        let task = lock(&watch.wants).task.take();
+        let task = lock(&watch.claims).task.take();
         drop(task);
+        lock(&watch.ending).clear();
         // Dropped outside the lock: the clock ends its remaining timers, which wakes tasks.
         let time = watch.time_to_change().take();
         drop(time);

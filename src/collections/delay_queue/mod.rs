@@ -45,40 +45,29 @@
 //    test has paused a clock, the sleep never ends at the deadline of a removed entry.
 // 4. An entry goes behind entries that were due when the clock was last read, whatever its deadline, and the clock is
 //    read again after 64 entries. An entry that is reinserted immediately therefore cannot starve the others.
-// 5. Key numbers come from one counter for all queues, `KEYS` at a time, so no two entries have the same key.
-// 6. Wakers run only while the queue is in a consistent state.
+// 5. Wakers run only while the queue is in a consistent state.
 
-use std::fmt;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker, ready};
+mod entry;
+mod poll;
+
+use std::task::Waker;
 use std::time::Duration;
-use std::{mem, vec};
-
-use futures_core::Stream;
-use tokio::task::coop;
+use std::{fmt, vec};
 
 pub use super::Metrics;
 #[cfg(feature = "metrics")]
 use super::published::{Published, Publisher};
 use crate::clock::source::{any_is_held, wheels_begin};
 use crate::clock::{self, Instant};
-use crate::future::{LazySleep, Sleep};
-use crate::seam::TimerKind;
+use crate::future::hooks::TimerKind;
+use crate::future::{LazySleep, sleep_on};
 use crate::timer::Timer;
-use crate::wheel::{self, Step, Tick, Wheel};
-
-/// How many entries are returned before the clock is read again.
-const PER_LOOK: u32 = 64;
-
-/// The maximum number of wheel entries that one poll moves, about a millisecond's work.
-const MOVES: u64 = 16_384;
-
-/// How many key numbers a queue reserves at a time.
-const KEYS: u64 = 256;
+use crate::wheel::{Tick, Wheel};
+pub use entry::{Expired, Key};
+use entry::{KEYS, new_keys, refuse};
 
 /// How far a new wheel starts in the past: a second.
-const BEHIND: u64 = 1 << 30;
+const HEADROOM: u64 = 1 << 30;
 
 /// A queue whose entries come out when their deadlines have passed, like `tokio_util::time::DelayQueue`.
 ///
@@ -159,7 +148,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
-        DelayQueue::on(Sleep::new(Tick::MAX))
+        DelayQueue::on(None)
     }
 
     /// Creates an empty queue with space for `capacity` entries.
@@ -203,13 +192,14 @@ impl<T> DelayQueue<T> {
     #[must_use]
     #[track_caller]
     pub fn with_timer(timer: &Timer) -> Self {
-        DelayQueue::on(timer.unlimited("DelayQueue").sleep_until(clock::instant_of(Tick::MAX)))
+        DelayQueue::on(Some(timer.unlimited("DelayQueue")))
     }
 
-    fn on(sleep: Sleep) -> Self {
+    #[track_caller]
+    fn on(timer: Option<&Timer>) -> Self {
         DelayQueue {
             wheel: Box::new(Wheel::starting_at(wheels_begin())),
-            sleep: LazySleep::new(sleep.of(TimerKind::DelayQueue)),
+            sleep: LazySleep::new(sleep_on(timer, Tick::MAX).of(TimerKind::DelayQueue)),
             now: Tick::ZERO,
             handed_out: 0,
             expired: 0,
@@ -268,12 +258,12 @@ impl<T> DelayQueue<T> {
             self.skipped += self.wheel.number_from(new_keys());
             // Start near the present, to put entries on low levels. A paused clock may show an earlier time.
             if self.wheel.is_empty() && !any_is_held() {
-                self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(BEHIND)));
+                self.wheel.skip_to(Tick(self.sleep.now().0.saturating_sub(HEADROOM)));
             }
         }
         let deadline = self.behind_what_is_due(deadline);
         let key = self.wheel.insert(deadline, value);
-        self.wake_if_news(deadline);
+        self.wake_if_earliest(deadline);
         Key(key)
     }
 
@@ -341,7 +331,7 @@ impl<T> DelayQueue<T> {
         if self.wheel.is_empty() {
             self.wake_poller();
         }
-        self.put_off();
+        self.postponed();
         Some(Expired { data, deadline, key: *key })
     }
 
@@ -436,7 +426,7 @@ impl<T> DelayQueue<T> {
         let deadline = self.behind_what_is_due(deadline);
         let Some(before) = self.wheel.replace_deadline(key.0, deadline) else { return false };
         self.wake_if_reset(before, deadline);
-        self.put_off();
+        self.postponed();
         true
     }
 
@@ -643,315 +633,6 @@ impl<T> DelayQueue<T> {
             self.reserved = self.reserved.max(room);
         }
     }
-}
-
-// How a queue waits for its earliest entry, and which changes wake the task that polled last.
-impl<T> DelayQueue<T> {
-    /// Polls for the next due entry. Returns `None` if the queue is empty.
-    ///
-    /// Each entry that comes out uses one unit of the task's budget, as in tokio-util. If the budget is used up, or if
-    /// a poll has to sort tens of thousands of entries, the poll is pending and the task soon runs again.
-    ///
-    /// # Panics
-    ///
-    /// Panics if it has to wait and the queue's timer was shut down, or the runtime's is
-    /// [full](crate::timer::Builder::capacity). The entries stay in the queue.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert('x', Duration::from_millis(1));
-    /// let expired = std::future::poll_fn(|cx| queue.poll_expired(cx)).await;
-    /// assert_eq!(expired.unwrap().into_inner(), 'x');
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        #[cfg(feature = "metrics")]
-        if self.publisher.is_some() {
-            return self.poll_and_publish(cx);
-        }
-        self.poll_entry(cx)
-    }
-
-    #[cfg(feature = "metrics")]
-    #[cold] // Most queues have no reporter.
-    #[track_caller]
-    fn poll_and_publish(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        let polled = self.poll_entry(cx);
-        self.publish(self.len());
-        polled
-    }
-
-    #[cfg(feature = "metrics")]
-    fn publish(&self, pending: usize) {
-        if let Some(publisher) = &self.publisher {
-            publisher.publish(Metrics { pending: pending as u64, ..self.metrics() });
-        }
-    }
-
-    #[inline]
-    #[track_caller]
-    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
-        if self.wheel.is_empty() {
-            self.sleep.stop();
-            self.waits = true;
-            return Poll::Ready(None);
-        }
-        self.waits = false;
-        let budget = ready!(coop::poll_proceed(cx));
-        let expired = ready!(self.poll_due(cx));
-        budget.made_progress();
-        Poll::Ready(Some(expired))
-    }
-
-    /// Returns the first entry once it is due. There must be an entry.
-    #[inline(always)] // Although it has two callers.
-    #[allow(clippy::inline_always)]
-    #[track_caller]
-    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Expired<T>> {
-        if self.handed_out >= PER_LOOK {
-            self.look();
-        }
-        let moved = self.wheel.cascaded();
-        loop {
-            match self.wheel.step(self.now) {
-                Step::Fired { key, deadline, value: data } => {
-                    self.handed_out += 1;
-                    self.expired += 1;
-                    return Poll::Ready(Expired { data, deadline, key: Key(key) });
-                }
-                Step::Cascaded if self.wheel.cascaded() - moved >= MOVES => {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                Step::Cascaded => {}
-                Step::Done => {
-                    let next = self.wheel.next_expiration().expect("there is an entry");
-                    self.sleep.end_at(next);
-                    if self.sleep.poll_or_panic(cx).is_pending() {
-                        self.waits = true;
-                        return Poll::Pending;
-                    }
-                    self.now = self.now.max(next);
-                    self.look();
-                }
-            }
-        }
-    }
-
-    /// An entry was inserted: the poller may have seen an empty queue, or may wait for a later entry.
-    #[inline]
-    fn wake_if_news(&mut self, deadline: Tick) {
-        if deadline < self.sleep.end() || self.len() == 1 {
-            self.wake_poller();
-        }
-    }
-
-    fn wake_if_reset(&mut self, before: Tick, deadline: Tick) {
-        let until = self.sleep.end();
-        // If the poller waits for this entry and it is still the first, wake it once, as tokio-util does. If another
-        // entry is now the first, the poller finds out when it wakes at `until`.
-        let is_awaited = before == until && before != deadline && self.wheel.next_expiration() == Some(deadline);
-        if deadline < until || is_awaited {
-            self.wake_poller();
-        }
-    }
-
-    /// The tick at which an entry is inserted into the wheel. While entries may be left that were due when the clock
-    /// was last read, an entry with an earlier deadline goes behind them. Otherwise it keeps its deadline, and the
-    /// wheel keeps the order.
-    #[inline]
-    fn behind_what_is_due(&self, deadline: Tick) -> Tick {
-        if self.wheel.elapsed() < self.now { deadline.max(self.now) } else { deadline }
-    }
-
-    fn look(&mut self) {
-        self.now = self.now.max(self.sleep.now());
-        self.handed_out = 0;
-    }
-
-    /// Wakes the last poller unless it will poll again anyway.
-    #[inline]
-    fn wake_poller(&mut self) {
-        if mem::take(&mut self.waits) {
-            if let Some(waker) = &self.waker {
-                waker.wake_by_ref();
-            }
-        }
-    }
-
-    /// An entry was removed or postponed. A paused clock must not jump to its old deadline.
-    #[inline]
-    fn put_off(&mut self) {
-        if any_is_held() {
-            self.sleep.end_at(self.wheel.next_expiration().unwrap_or(Tick::MAX));
-        }
-    }
-
-    fn end_wait(&mut self) {
-        self.sleep.stop();
-        self.wake_poller();
-    }
-}
-
-impl<T> Stream for DelayQueue<T> {
-    type Item = Expired<T>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.get_mut().poll_expired(cx)
-    }
-}
-
-/// Identifies an entry of a [`DelayQueue`].
-///
-/// A key is valid until its entry comes out, is removed or is drained. From then on it stays invalid: it never
-/// identifies a newer entry, nor one of another queue. No two entries of a process have the same key.
-///
-/// # Examples
-///
-/// ```
-/// # use hairspring::{DelayQueue, Duration};
-/// let mut queue = DelayQueue::new();
-/// let old = queue.insert("old", Duration::ZERO);
-/// queue.remove(&old);
-/// let new = queue.insert("new", Duration::ZERO);
-/// assert!(old != new && queue.try_remove(&old).is_none());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key(wheel::Key);
-
-/// The first of [`KEYS`] numbers that no other queue has. They last for 2^56 calls.
-fn new_keys() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(KEYS, Relaxed)
-}
-
-/// An entry that came out of a [`DelayQueue`] because it was due, removed or drained.
-///
-/// # Examples
-///
-/// ```
-/// # use hairspring::{DelayQueue, Duration, Instant};
-/// let mut queue = DelayQueue::new();
-/// let when = Instant::now() + Duration::from_secs(1);
-/// let key = queue.insert_at(5, when);
-/// let mut expired = queue.remove(&key);
-/// *expired.get_mut() += 1;
-/// assert_eq!((*expired.get_ref(), expired.deadline(), expired.key()), (6, when, key));
-/// assert_eq!(expired.into_inner(), 6);
-/// ```
-pub struct Expired<T> {
-    data: T,
-    deadline: Tick,
-    key: Key,
-}
-
-impl<T> Expired<T> {
-    /// Returns a reference to the inserted value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("job", Duration::from_secs(1));
-    /// assert_eq!(queue.remove(&key).get_ref(), &"job");
-    /// ```
-    #[must_use]
-    pub fn get_ref(&self) -> &T {
-        &self.data
-    }
-
-    /// Returns a mutable reference to the inserted value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert(vec!["first try"], Duration::from_secs(1));
-    /// let mut tries = queue.remove(&key);
-    /// tries.get_mut().push("second try");
-    /// assert_eq!(tries.get_ref().len(), 2);
-    /// ```
-    #[must_use]
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.data
-    }
-
-    /// Returns the inserted value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert(String::from("job"), Duration::from_secs(1));
-    /// let left: Vec<String> = queue.drain().map(|entry| entry.into_inner()).collect();
-    /// assert_eq!(left, ["job"]);
-    /// ```
-    pub fn into_inner(self) -> T {
-        self.data
-    }
-
-    /// Returns the entry's deadline, as [`DelayQueue::deadline`](DelayQueue::deadline) did.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use futures::StreamExt;
-    /// use hairspring::{DelayQueue, Duration, Instant};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert('x', Duration::from_millis(1));
-    /// let expired = queue.next().await.unwrap();
-    /// assert!(Instant::now() >= expired.deadline(), "never early");
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        clock::instant_of(self.deadline)
-    }
-
-    /// Returns the entry's key, which is no longer valid.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use hairspring::{DelayQueue, Duration};
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert('x', Duration::from_secs(1));
-    /// assert!(queue.drain().all(|entry| entry.key() == key));
-    /// assert!(queue.try_remove(&key).is_none());
-    /// ```
-    #[must_use]
-    pub fn key(&self) -> Key {
-        self.key
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Expired<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Expired")
-            .field("data", &self.data)
-            .field("deadline", &self.deadline())
-            .field("key", &self.key)
-            .finish()
-    }
-}
-
-#[cold]
-#[track_caller]
-fn refuse() -> ! {
-    panic!("invalid key: its entry was already returned or removed, or belongs to another queue");
 }
 
 impl<T> Default for DelayQueue<T> {

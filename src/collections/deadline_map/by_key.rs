@@ -1,0 +1,390 @@
+//! The operations on one key: inserts, touches, lookups and removals.
+//
+// Invariants
+// 1. Keys are hashed outside any lock, with a hasher seeded per map, or the user's.
+// 2. Each operation reads the clock once, outside any lock.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use super::state::{Insert, Lookup};
+use super::{DeadlineMap, TryInsertError};
+use crate::clock::{self, Instant};
+use crate::wheel::Tick;
+
+impl<K: Hash + Eq, V, S: BuildHasher> DeadlineMap<K, V, S> {
+    /// Inserts an entry that expires after `duration`. If the key has a [live](DeadlineMap#live-and-expired-entries)
+    /// entry, replaces its value and deadline, and returns the old value.
+    ///
+    /// # Panics
+    ///
+    /// - Panics if the map is [full](super::Builder::capacity), and the key has no live entry.
+    ///   [`try_insert`](DeadlineMap::try_insert) returns an error instead.
+    /// - Panics if a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// assert_eq!(map.insert("key", 1, Duration::from_secs(30)), None);
+    /// assert_eq!(map.insert("key", 2, Duration::from_secs(60)), Some(1));
+    /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    #[track_caller]
+    pub fn insert(&self, key: K, value: V, duration: Duration) -> Option<V> {
+        expect_room(self.try_insert(key, value, duration))
+    }
+
+    /// Inserts an entry that expires at `deadline`, or immediately if that has passed. See
+    /// [`insert`](DeadlineMap::insert).
+    ///
+    /// # Panics
+    ///
+    /// Panics in the same cases as [`insert`](DeadlineMap::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// assert_eq!(map.insert_at("key", 1, deadline), None);
+    /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
+    /// ```
+    #[track_caller]
+    pub fn insert_at(&self, key: K, value: V, deadline: Instant) -> Option<V> {
+        expect_room(self.try_insert_at(key, value, deadline))
+    }
+
+    /// Inserts an entry as [`insert`](DeadlineMap::insert) does, but returns an error if the map is full.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the map is at its [capacity](super::Builder::capacity), and the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry. The error returns the key and the value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// assert_eq!(map.try_insert("ann", 1, Duration::from_secs(30)), Ok(None));
+    /// assert_eq!(map.try_insert("ann", 2, Duration::from_secs(30)), Ok(Some(1)), "this takes no more room");
+    /// let full = map.try_insert("bob", 3, Duration::from_secs(30)).unwrap_err();
+    /// assert_eq!(full.to_string(), "the map is at capacity: it has room for 1 entry");
+    /// assert_eq!(full.into_inner(), ("bob", 3));
+    /// ```
+    pub fn try_insert(&self, key: K, value: V, duration: Duration) -> Result<Option<V>, TryInsertError<K, V>> {
+        self.insert_due_at(key, value, |now| clock::later(now, duration))
+    }
+
+    /// Inserts an entry as [`insert_at`](DeadlineMap::insert_at) does, but returns an error if the map is full.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error in the same cases as [`try_insert`](DeadlineMap::try_insert).
+    ///
+    /// # Panics
+    ///
+    /// Panics if a shard would hold more than 2^32 - 128 entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::builder().capacity(1).build().unwrap();
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// assert_eq!(map.try_insert_at("ann", 1, deadline), Ok(None));
+    /// assert_eq!(map.try_insert_at("bob", 2, deadline).unwrap_err().into_inner(), ("bob", 2));
+    /// ```
+    pub fn try_insert_at(&self, key: K, value: V, deadline: Instant) -> Result<Option<V>, TryInsertError<K, V>> {
+        self.insert_due_at(key, value, |_now| clock::tick_of(deadline))
+    }
+
+    /// Sets the deadline of a live entry to `duration` from now, whether that is later or earlier than before. Returns
+    /// `false` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// Use this for heartbeats: postponing a deadline costs no more than a lookup.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert(String::from("key"), (), Duration::from_secs(30));
+    /// assert!(map.touch("key", Duration::from_secs(60)));
+    /// assert!(!map.touch("no such key", Duration::from_secs(60)));
+    /// ```
+    #[doc(alias = "heartbeat")]
+    #[doc(alias = "keep_alive")]
+    pub fn touch<Q>(&self, key: &Q, duration: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.touch_with(key, duration, |_| ()).is_some()
+    }
+
+    /// Removes a live entry, frees its memory and returns its value. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", "value", Duration::from_secs(30));
+    /// assert_eq!(map.remove("key"), Some("value"));
+    /// assert_eq!(map.remove("key"), None);
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.remove(self.look_up(key))
+    }
+
+    /// Calls `read` with the value of a live entry and returns its result. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// The deadline stays; [`touch_with`](DeadlineMap::touch_with) postpones it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `read` panics or [uses this map](DeadlineMap#locks-and-your-code). The map is unchanged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", String::from("value"), Duration::from_secs(30));
+    /// assert_eq!(map.get_with("key", String::len), Some(5));
+    /// assert_eq!(map.get_with("no such key", String::len), None);
+    /// ```
+    pub fn get_with<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.visit(self.look_up(key), None, |entry| read(&entry.value))
+    }
+
+    /// Calls `read` with the value of a live entry and the time until it expires, which is never zero, and returns its
+    /// result. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Panics
+    ///
+    /// Panics in the same cases as [`get_with`](DeadlineMap::get_with).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", String::from("value"), Duration::from_secs(30));
+    /// let (length, remaining) = map.get_with_remaining("key", |value, remaining| (value.len(), remaining)).unwrap();
+    /// assert!(length == 5 && remaining <= Duration::from_secs(30));
+    /// ```
+    pub fn get_with_remaining<Q, R>(&self, key: &Q, read: impl FnOnce(&V, Duration) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let lookup = self.look_up(key);
+        let now = lookup.now;
+        self.shared.visit(lookup, None, |entry| read(&entry.value, entry.remaining(now)))
+    }
+
+    /// Returns a clone of the value of a live entry, or `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `clone` panics or [uses this map](DeadlineMap#locks-and-your-code).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", 1, Duration::from_secs(30));
+    /// map.insert("expired", 2, Duration::ZERO);
+    /// assert_eq!((map.get("key"), map.get("expired")), (Some(1), None));
+    /// ```
+    #[must_use]
+    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.shared.visit(self.look_up(key), None, |entry| entry.value.clone())
+    }
+
+    /// Returns whether the key has a [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// map.insert("expired", (), Duration::ZERO);
+    /// assert!(map.contains_key("key") && !map.contains_key("expired"));
+    /// ```
+    #[must_use]
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.visit(self.look_up(key), None, |_| ()).is_some()
+    }
+
+    /// Calls `change` with the value of a live entry, to change it in place, and returns its result. The deadline
+    /// stays. Returns `None` if the key has no [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `change` panics or [uses this map](DeadlineMap#locks-and-your-code). The entry keeps the changes made
+    /// so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (requests, _expirations) = DeadlineMap::new();
+    /// requests.insert("ann", 1, Duration::from_secs(30));
+    /// assert_eq!(requests.update("ann", |count| *count += 1), Some(()));
+    /// assert_eq!(requests.get("ann"), Some(2));
+    /// ```
+    pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.visit(self.look_up(key), None, |entry| change(&mut entry.value))
+    }
+
+    /// Combines [`update`](DeadlineMap::update) and [`touch`](DeadlineMap::touch) in one lookup: calls `change`, then
+    /// sets the deadline to `duration` from now.
+    ///
+    /// # Panics
+    ///
+    /// Panics in the same cases as [`update`](DeadlineMap::update). The deadline is then unchanged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (cache, _expirations) = DeadlineMap::new();
+    /// cache.insert("key", "value", Duration::from_secs(30));
+    /// let idle = Duration::from_secs(60);
+    /// assert_eq!(cache.touch_with("key", idle, |value| *value), Some("value"));
+    /// assert!(cache.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    pub fn touch_with<Q, R>(&self, key: &Q, duration: Duration, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let lookup = self.look_up(key);
+        let deadline = clock::later(lookup.now, duration);
+        self.shared.visit(lookup, Some(deadline), |entry| change(&mut entry.value))
+    }
+
+    /// Sets the deadline of a live entry to an instant, whether that is later or earlier than before. If the instant
+    /// has passed, the entry expires immediately. Returns `false` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration, Instant};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// assert!(map.touch_at("key", Instant::now() + Duration::from_secs(60)));
+    /// assert!(map.remaining("key") > Some(Duration::from_secs(30)));
+    /// ```
+    pub fn touch_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.shared.visit(self.look_up(key), Some(clock::tick_of(deadline)), |_| ()).is_some()
+    }
+
+    /// Returns the time until a live entry expires: until its deadline, or until the end of its
+    /// [lifetime](super::Builder::max_lifetime) if that is earlier. Returns `None` if the key has no
+    /// [live](DeadlineMap#live-and-expired-entries) entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hairspring::{DeadlineMap, Duration};
+    ///
+    /// let (map, _expirations) = DeadlineMap::new();
+    /// map.insert("key", (), Duration::from_secs(30));
+    /// assert!(map.remaining("key") <= Some(Duration::from_secs(30)));
+    /// assert_eq!(map.remaining("no such key"), None);
+    /// ```
+    #[must_use]
+    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.get_with_remaining(key, |_value, remaining| remaining)
+    }
+
+    /// Inserts an entry with the deadline that `deadline` returns for the current time.
+    #[inline]
+    fn insert_due_at(
+        &self,
+        key: K,
+        value: V,
+        deadline: impl FnOnce(Tick) -> Tick,
+    ) -> Result<Option<V>, TryInsertError<K, V>> {
+        let hash = self.hash(&key);
+        let now = self.shared.now();
+        self.shared.insert(Insert { hash, key, value, deadline: deadline(now), now })
+    }
+
+    #[inline]
+    fn look_up<'a, Q: Hash + ?Sized>(&self, key: &'a Q) -> Lookup<'a, Q> {
+        Lookup { hash: self.hash(key), key, now: self.shared.now() }
+    }
+
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+}
+
+#[track_caller]
+fn expect_room<K, V>(inserted: Result<Option<V>, TryInsertError<K, V>>) -> Option<V> {
+    match inserted {
+        Ok(replaced) => replaced,
+        Err(full) => panic!("{full}"),
+    }
+}
