@@ -330,6 +330,7 @@ impl TimerLease {
     }
 
     /// Fires all entries due at `at`. Returns how many tasks it woke.
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn fire_at(self, at: Tick) -> usize {
         // A thread that registers may have read the time before a test moved it. Its deadline is published when it
         // unlocks.

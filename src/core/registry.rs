@@ -104,7 +104,13 @@ pub(crate) fn own() -> &'static Arc<Owner> {
 // place, which would then be moved twice.
 #[inline(never)]
 pub(crate) fn shard_if_held() -> Option<ShardLease> {
-    if source::any_is_held() { Some(shard_of_runtime().unwrap_or_else(|_| own_shard())) } else { None }
+    if source::any_is_held() { Some(shard()) } else { None }
+}
+
+/// The shard for this thread's sleeps: of the current runtime's timer, or without one, of the process's own.
+#[cold]
+fn shard() -> ShardLease {
+    shard_of_runtime().unwrap_or_else(|_| own_shard())
 }
 
 pub(crate) fn own_shard() -> ShardLease {
@@ -368,7 +374,7 @@ mod tests {
     /// tokio 6504, kafka 6431: one lock for all threads.
     #[test]
     fn no_two_workers_register_under_one_lock() {
-        shards_of_workers(|| shard_of_runtime().unwrap());
+        shards_of_workers(shard);
     }
 
     /// By the numbers of their threads they would share one, because other threads are numbered in between.
@@ -382,8 +388,8 @@ mod tests {
     #[test]
     fn a_thread_that_is_no_worker_spawns_no_probes() {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-        let (_go, _shard) = worker(&runtime, || shard_of_runtime().unwrap());
-        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard_of_runtime()) });
+        let (_go, _shard) = worker(&runtime, shard);
+        runtime.block_on(async { (0..1_000).for_each(|_| _ = shard()) });
         assert_eq!(runtime.metrics().num_alive_tasks(), 2, "the one that blocks the worker, and the driver's");
     }
 

@@ -302,6 +302,7 @@ impl Schedule {
     }
 
     /// Wakes a sleeping driver unconditionally.
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn wake_driver(&self) {
         let mut state = self.parker.lock();
         if !state.call_after_scan() && state.phase() == Phase::Idle && !state.is_driverless {
