@@ -123,7 +123,7 @@ impl Driver {
         self.is_a_task = true;
         // A `timerfd` would not reveal that a test has paused the clock.
         if self.alarm == Alarm::Auto && !instant::may_be_paused() {
-            self.timer.schedule.io.begin(runtime);
+            self.timer.schedule().io.begin(runtime);
         }
         self
     }
@@ -153,7 +153,7 @@ impl Driver {
 
     /// Reads the clock, and chooses the alarm if that has changed.
     fn prepare(&mut self) -> Clock {
-        let schedule = self.timer.schedule;
+        let schedule = self.timer.schedule();
         if !self.is_a_task {
             schedule.replace(|state| &mut state.runtime, instant::runtime_that_may_pause());
         }
@@ -202,7 +202,7 @@ impl Driver {
     /// Sets the driver's sleep, if it has one, for a turn at `next`.
     fn set_sleep(&mut self, clock: Clock, next: Tick) {
         let Some(sleep) = &mut self.sleep else { return };
-        let at = (next < Tick::MAX).then(|| self.timer.schedule.clock.instant_of(next));
+        let at = (next < Tick::MAX).then(|| self.timer.schedule().clock.instant_of(next));
         if self.alarm != Alarm::Tokio && clock == Clock::MayBePaused {
             sleep.set(at.map(Hooks::ahead_of));
         } else if !Hooks::approach(&mut self.approach, sleep, self.timer, next) {
@@ -220,7 +220,7 @@ impl Future for Driver {
         if let (true, Ok(runtime)) = (source::any_is_held(), Handle::try_current()) {
             Hooks::is_on(runtime.id(), timer);
         }
-        timer.schedule.io.note_worker();
+        timer.schedule().io.note_worker();
         let driver = DriverWaker { waker: cx.waker().clone(), is_foreign: !this.is_a_task };
         let mut clock = None;
         let next = timer.run_turn(Turn { driver: Some(driver), ..Turn::default() }, || {
@@ -243,7 +243,7 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.timer.close();
-        self.timer.schedule.io.forget();
+        self.timer.schedule().io.forget();
     }
 }
 
@@ -259,7 +259,7 @@ impl std::fmt::Debug for Driver {
 impl Wake for FireInline {
     fn wake(self: Arc<Self>) {
         let timer = self.0.lease();
-        let schedule = timer.schedule;
+        let schedule = timer.schedule();
         let runs = instant::clock_is_the_systems();
         if !runs && Hooks::rang_early(timer) {
             return;

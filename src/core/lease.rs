@@ -67,7 +67,6 @@ struct Memory {
 /// A timer, which may have ended.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerLease {
-    pub(crate) schedule: &'static Schedule,
     memory: &'static Memory,
     epoch: Epoch,
 }
@@ -117,7 +116,7 @@ impl Memory {
     }
 
     fn lease(&'static self, epoch: Epoch) -> TimerLease {
-        TimerLease { schedule: self.schedule, memory: self, epoch }
+        TimerLease { memory: self, epoch }
     }
 
     /// Begins a use of memory to which the caller has exclusive access.
@@ -167,7 +166,7 @@ impl TimerLease {
     pub(crate) fn try_open(is_driverless: bool, settings: &Settings) -> io::Result<TimerLease> {
         thread::start().or_else(|error| if settings.alarm == Alarm::Tokio { Ok(()) } else { Err(error) })?;
         let timer = TimerLease::make(settings);
-        timer.schedule.open(is_driverless, settings.coalesce);
+        timer.schedule().open(is_driverless, settings.coalesce);
         Ok(timer)
     }
 
@@ -179,7 +178,7 @@ impl TimerLease {
         // In models the wheels start far behind, which gives helper threads more to do in a turn.
         let wheels_begin = if MODELLED { Tick::ZERO } else { source::wheels_begin() };
         let timer = free.unwrap_or_else(|| Memory::new(room)).begin(settings, wheels_begin);
-        timer.schedule.set_handler(timer.memory);
+        timer.schedule().set_handler(timer.memory);
         timer
     }
 
@@ -189,9 +188,14 @@ impl TimerLease {
         let settings = Settings { coalesce: Ticks(0), ..Settings::with_shards(2) };
         let timer = Memory::new(2).begin(&settings, Tick::ZERO);
         std::mem::forget(timer.hold());
-        timer.schedule.set_handler(handler.unwrap_or(timer.memory));
-        timer.schedule.open(false, Ticks(0));
+        timer.schedule().set_handler(handler.unwrap_or(timer.memory));
+        timer.schedule().open(false, Ticks(0));
         timer
+    }
+
+    #[inline]
+    pub(crate) fn schedule(self) -> &'static Schedule {
+        self.memory.schedule
     }
 
     /// Whether the timer has not ended.
@@ -221,7 +225,7 @@ impl TimerLease {
         if !self.memory.holders.end(self.epoch) {
             return None;
         }
-        self.schedule.close();
+        self.schedule().close();
         let pending = self.all().iter().map(|shard| shard.close()).sum();
         // The thread that ends a timer takes over its initial holder.
         self.let_go();
@@ -243,11 +247,11 @@ impl TimerLease {
     }
 
     pub(crate) fn now(self) -> Tick {
-        self.schedule.clock.now()
+        self.schedule().clock.now()
     }
 
     pub(crate) fn name(self) -> Option<&'static str> {
-        self.schedule.parker.lock().name
+        self.schedule().parker.lock().name
     }
 
     pub(crate) fn capacity(self) -> Option<usize> {
@@ -273,14 +277,14 @@ impl TimerLease {
     pub(crate) fn shard(self, number: impl FnOnce() -> usize) -> ShardLease {
         let shards = self.all();
         // A clock under a test's control uses one wheel: equal deadlines then fire in the order of registration.
-        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule.clock.is_shown();
+        let is_alone = shards.len() == 1 || source::any_is_held() && self.schedule().clock.is_shown();
         let number = if is_alone { 0 } else { number() };
         ShardLease::new(shards[number % shards.len()], self.epoch)
     }
 
     #[inline]
     pub(crate) fn owns(self, shard: ShardLease) -> bool {
-        shard.is_of(self.schedule, self.epoch)
+        shard.is_of(self.schedule(), self.epoch)
     }
 
     /// From now on, makes the driver notice removals: a paused clock must not jump to removed deadlines, and a replaced
@@ -302,12 +306,12 @@ impl TimerLease {
     /// again. `prepare` is called once the turn has begun; what it returns finds the earliest remaining deadline.
     /// Returns `None` if more timers are due, and otherwise when the next turn begins, if that is known.
     pub(crate) fn run_turn(self, turn: Turn, prepare: impl FnOnce() -> fn(TimerLease) -> Tick) -> Option<Tick> {
-        let Some(mut wakes) = self.schedule.begin_turn(turn.driver, turn.calls_driver) else {
+        let Some(mut wakes) = self.schedule().begin_turn(turn.driver, turn.calls_driver) else {
             return Some(Tick::MAX);
         };
         let next = self.scan(turn.at, prepare(), &mut wakes);
         if next.is_none() {
-            self.schedule.interrupt_turn();
+            self.schedule().interrupt_turn();
         }
         wakes.wake_all();
         self.close_if_unneeded();
@@ -322,7 +326,7 @@ impl TimerLease {
             let (woken, left) = self.fire_some(now, if at.is_some() { usize::MAX } else { work }, wakes);
             work = left?;
             fired += woken;
-            if let Some(at) = self.schedule.end_turn(now, fired, earliest(self)) {
+            if let Some(at) = self.schedule().end_turn(now, fired, earliest(self)) {
                 return Some(at);
             }
         }
@@ -334,7 +338,7 @@ impl TimerLease {
     pub(crate) fn fire_at(self, at: Tick) -> usize {
         // A thread that registers may have read the time before a test moved it. Its deadline is published when it
         // unlocks.
-        if self.schedule.clock.is_shown() {
+        if self.schedule().clock.is_shown() {
             self.all().iter().for_each(|shard| drop(shard.lock()));
         }
         self.fire_some(at, usize::MAX, &mut WakeList::default()).0
@@ -393,7 +397,7 @@ impl TimerHold {
     /// driven, or paused by a test.
     fn help_the_driver(&self) {
         let timer = self.lease();
-        let runtime = timer.schedule.parker.lock().runtime.clone();
+        let runtime = timer.schedule().parker.lock().runtime.clone();
         let _entered = runtime.as_ref().map(Handle::enter);
         // On a paused clock nothing is late: the driver was woken, and runs a turn.
         let is_paused = runtime.is_some() && !instant::clock_is_the_systems();

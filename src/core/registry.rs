@@ -215,7 +215,7 @@ fn probe(runtime: &Handle, timer: TimerLease) {
     if is_worker && !source::any_is_held() {
         let id = runtime.id();
         spawn(runtime, "hairspring probe", async move {
-            timer.schedule.io.note_worker();
+            timer.schedule().io.note_worker();
             mark(id, timer);
         });
     }

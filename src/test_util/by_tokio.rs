@@ -106,7 +106,7 @@ impl DriverHooks for Hooks {
     /// tokio's alarm has fired for a timer whose clock is paused. If it fired before the deadline, corrects the fraction of
     /// the clock and returns `true`.
     fn rang_early(timer: TimerLease) -> bool {
-        let (now, next_wake) = (clock::now(), timer.schedule.next_wake());
+        let (now, next_wake) = (clock::now(), timer.schedule().next_wake());
         let is_early = now < next_wake && next_wake < Tick::MAX && instant::is_paused();
         if is_early {
             let left = (timer.first_deadline() - now).0;
@@ -115,7 +115,7 @@ impl DriverHooks for Hooks {
             if left > STEP && left < Tick::MAX.0 / 2 && is_idle {
                 move_by(Ticks(left % STEP));
             }
-            timer.schedule.wake_driver();
+            timer.schedule().wake_driver();
         }
         is_early
     }
@@ -196,7 +196,7 @@ impl Action for TakeStep {
         if acted.is_some() {
             *no_alarm = None;
             if !watch.may_alarm() {
-                timer.schedule.wake_driver();
+                timer.schedule().wake_driver();
             }
         }
         acted.is_some()
@@ -209,7 +209,7 @@ pub(super) fn move_to_next(target: Tick) -> bool {
     while let Some((held, next)) = next_deadline(target) {
         move_by(next - clock::now());
         if held.lease().fire_at(next) > 0 {
-            held.lease().schedule.wake_driver();
+            held.lease().schedule().wake_driver();
             return true;
         }
     }
@@ -237,13 +237,13 @@ fn move_by(by: Ticks) {
 
 /// Wakes the driver to read its clock.
 pub(super) fn look_at_the_clock() {
-    timer().inspect(|held| held.lease().schedule.wake_driver());
+    timer().inspect(|held| held.lease().schedule().wake_driver());
 }
 
 /// The timer of the current runtime, if it has one that follows tokio's clock.
 fn timer() -> Option<TimerHold> {
     let runtime = Handle::try_current().ok()?;
-    held::existing(runtime.id()).filter(|held| !held.lease().schedule.clock.is_shown())
+    held::existing(runtime.id()).filter(|held| !held.lease().schedule().clock.is_shown())
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl TimerHooks for Hooks {
 
     fn opens(timer: TimerLease) {
         timer.leave_nothing_to_chance();
-        schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule.id, timer.schedule);
+        schedules().lock().unwrap_or_else(PoisonError::into_inner).insert(timer.schedule().id, timer.schedule());
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn wake_drivers_on(runtime: &Handle) {
     let elsewhere: HashSet<BookingId> = registry::timers()
         .iter()
         .filter(|(on, owner)| **on != runtime.id() && owner.timer().serves())
-        .map(|(_, owner)| owner.timer().schedule.id)
+        .map(|(_, owner)| owner.timer().schedule().id)
         .collect();
     let may_be_here = |schedule: &Schedule| {
         !elsewhere.contains(&schedule.id)

@@ -92,7 +92,7 @@ pub(crate) fn resume() -> bool {
     let Some(Time::Paused(clock)) = &*time else { return false };
     let (now, timers) = clock.release();
     let course = Course::from(now);
-    let schedules = || timers.iter().map(|held| held.lease().schedule);
+    let schedules = || timers.iter().map(|held| held.lease().schedule());
     // Under the lock: the next pause takes over these timers.
     schedules().for_each(|schedule| schedule.run(course));
     let before = time.replace(Time::Runs(course));
@@ -186,7 +186,7 @@ mod tests {
                 }
                 pause_with_grace(Duration::ZERO);
             });
-            assert!(timer.schedule.clock.is_shown());
+            assert!(timer.schedule().clock.is_shown());
         }
     }
 

@@ -245,8 +245,7 @@ impl fmt::Debug for Timer {
 /// Shards are read one after the other. While other threads use the timer, a sum may therefore describe a state that
 /// never existed, such as more pending timers than the capacity.
 ///
-/// The metrics of a timer that you built stay readable as long as you have a handle to it. Those of a runtime's own
-/// timer are all zero once the runtime has ended and another timer has reused its memory.
+/// The metrics stay readable as long as you have a handle to the timer, also after it has ended.
 ///
 /// # Examples
 ///
