@@ -71,7 +71,8 @@ impl Cell {
 
     /// Measures the contenders that can have so many tasks, and adds them to the sheet.
     pub fn compare(&self, contenders: &[&'static Contender], rounds: u32, sheet: &mut Sheet) -> Vec<Row> {
-        let is_able = |other: &&Contender| self.tasks <= other.most_tasks && (self.workers > 0 || other.on_current_thread);
+        let is_able =
+            |other: &&Contender| self.tasks <= other.most_tasks && (self.workers > 0 || other.on_current_thread);
         let able: Vec<_> = contenders.iter().copied().filter(is_able).collect();
         let rows = self.measure(&self.to_string(), &able, rounds);
         let base = find(&rows, Tokio::NAME);
